@@ -1,9 +1,9 @@
 #pragma once
-// What stands in for the memory of a GPU: pages of a memory file at an address at which the process
-// may neither read nor write them. Whoever touches them there with the CPU crashes, so a mistake is
-// no wrong answer. A NIC reaches them through a descriptor, or through the address if it has peer
-// memory. The device itself has another mapping: what a kernel of CUDA would do, the tests do
-// there. Thread: one owner. Bound: the bytes asked for.
+// Stands in for the memory of a GPU: pages of a memory file at an address at which the process may
+// neither read nor write them. A CPU access at that address crashes, so that a mistake cannot pass
+// as a wrong result. A NIC reaches the pages through a descriptor, or through the address if it has
+// peer memory. The device itself has another mapping, in which the tests do what a kernel of CUDA
+// would do. Thread: one owner. Bound: the bytes asked for.
 
 #include "src/base/unique_fd.h"
 
@@ -23,12 +23,12 @@ class DeviceMemory {
   ~DeviceMemory();
 
   std::byte* address() const noexcept { return address_; }   // for the NIC, not for the CPU
-  std::byte* device_view() const noexcept { return view_; }  // what the device sees of the same
+  std::byte* device_view() const noexcept { return view_; }  // the pages as the device sees them
   std::size_t bytes() const noexcept { return bytes_; }      // whole pages
 
   // A descriptor of the whole allocation, which the caller owns: an exported DMA buffer.
   UniqueFd export_buffer() const;
-  // Gives the addresses back, as cudaFree does, whoever still uses the pages.
+  // Gives the addresses back, as cudaFree does, even while somebody still uses the pages.
   void free() noexcept;
 
  private:

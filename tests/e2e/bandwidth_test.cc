@@ -22,7 +22,7 @@ using nlohmann::literals::operator""_json_pointer;
 
 constexpr const char* kPair = MESH_FABRIC_DIR "/pair.json";
 constexpr const char* kCapped = MESH_FABRIC_DIR "/capped.json";
-// A tenth of its link's 8 Gb/s, of which one queue pair gets 64 %.
+// A tenth of the 8 Gb/s of capped.json's link, of which one queue pair gets 64 %.
 constexpr double kLinkGBps = 0.1;
 
 constexpr int kAttempts = 30;
@@ -34,16 +34,16 @@ struct Measured {
   double memcpy_gbps = 0;
 };
 
-// The best of the sizes of one mesh_perf run; its whole table is printed. A failing run fails the
-// test.
+// Returns the best of the sizes of one mesh_perf run and prints its whole table. A failing run
+// fails the test.
 Measured measure(const std::string& qps, const std::vector<std::string>& arguments) {
   const std::string json =
       testing::TempDir() + "mesh-bandwidth-" + std::to_string(::getpid()) + ".json";
   driver::ProcessSpec spec;
   spec.arguments = {MESH_PERF_FILE, "sendrecv", "--one-way", "-b", "1M", "--json", json};
   spec.arguments.insert(spec.arguments.end(), arguments.begin(), arguments.end());
-  // All that is outstanding is in flight: it lasts the link for 80 ms, in which a process that
-  // waits for a processor loses nothing.
+  // All that is outstanding is in flight: it keeps the link busy for 80 ms, so a process that waits
+  // for a processor that long loses nothing.
   spec.environment = {{"NCCL_MESH_QPS", qps}, {"NCCL_MESH_INFLIGHT_BYTES", "8M"}};
   spec.capture = true;
   driver::Launcher launcher;
@@ -72,7 +72,8 @@ std::vector<std::string> one_way_over(const std::string& fabric) {
   return {"--fabric", fabric, "-e", "1M", "-w", "5", "-n", "60"};
 }
 
-// capped.json with a link a tenth as fast, of which a queue pair gets the same share, or all of it.
+// Returns capped.json with a link a tenth as fast, of which a queue pair gets its usual share, or
+// all.
 std::string slow_fabric(QueuePairRate rate) {
   std::ifstream file(kCapped);
   nlohmann::json root = nlohmann::json::parse(file, nullptr, false);
@@ -85,12 +86,12 @@ std::string slow_fabric(QueuePairRate rate) {
   return copy;
 }
 
-// The share of the link. The modelled wire carries 82 bytes of headers beside each 4096 of payload,
-// as RoCE v2 does; Cap and link count both, mesh_perf counts payload.
+// Wire bytes per payload byte. The modelled wire carries 82 bytes of headers beside each 4096 of
+// payload, as RoCE v2 does; Cap and link count both, mesh_perf counts payload.
 constexpr double kWireOverPayload = (4096.0 + 82.0) / 4096.0;
 
-// A loaded machine only takes away, so the best of a few runs is the figure; `enough` ends them
-// early.
+// Returns the best share of a few runs, because a loaded machine only takes away; `enough` ends
+// them early.
 double best_share(const std::string& qps, QueuePairRate rate, double enough) {
   const std::string fabric = slow_fabric(rate);
   double best = 0;
@@ -123,10 +124,10 @@ TEST_F(Bandwidth, OneQueuePairFillsALinkWithoutCap) {
   EXPECT_GE(best_share("1", QueuePairRate::Whole, 0.95), 0.95);
 }
 
-// One way, so that one thread copies at a time, as in the yardstick. Alone on a machine the pair
-// reaches half of memcpy's rate and more. Beside other programs a long look at the pair counts
-// their time too, while the yardstick's best short round does not; so the best of many short looks
-// is taken, and a fifth of that half is enough.
+// The traffic goes one way, so that one thread copies at a time, as in the yardstick. Alone on a
+// machine the pair reaches half of memcpy's rate and more. Beside other programs a long look at the
+// pair counts their time too, while the yardstick's best short round does not; so the best of many
+// short looks is taken, and a fifth of that half is enough.
 TEST_F(Bandwidth, PairIsWithinTenTimesOfMemcpy) {
   double best = 0;
   for (int attempt = 0; attempt < kAttempts && best < 0.1; ++attempt) {

@@ -1,5 +1,5 @@
-// NCCL_MESH_BOTH_WAYS: parts of large messages go the other way round a ring, and every byte is
-// where it belongs, whatever becomes of the cables.
+// NCCL_MESH_BOTH_WAYS: parts of large messages go the long way round a ring, and every byte arrives
+// at its place, whatever becomes of the cables.
 #include "tests/e2e/line.h"
 #include "tests/e2e/ring_job.h"
 
@@ -48,8 +48,8 @@ const Scenario kAllReduce("both_ways", [](Peer& peer) {
   peer.barrier();
 });
 
-// Each time one of a ring's cables is away for a while: what a host sends over it directly, and
-// what goes round over it.
+// Cuts one of a ring's cables for a while, again and again: the cable carries what a host sends
+// over it directly, and what goes round over it.
 const Scenario kCables("both_ways_cables", [](Peer& peer) {
   std::mt19937_64 random(1);
   Job job(peer);

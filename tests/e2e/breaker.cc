@@ -58,7 +58,7 @@ void Breaker::plug(const std::string& nic) {
     tell_both(nic, FaultVerb::Lift, kind);
 }
 
-// Two of the four queue pairs of each direction at least are connected at any time that a path is
+// At least two of the four queue pairs of each direction are connected at any time that a path is
 // up.
 void Breaker::fail_one_queue_pair(const soft::Fault& fault, std::uint64_t random) {
   const int which = static_cast<int>(random % 4);

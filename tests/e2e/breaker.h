@@ -17,8 +17,8 @@ namespace mesh::e2e {
 enum class Blow : std::uint8_t {
   PulledCable,   // both ports are down, and say so
   SilentPort,    // a's port is dead without its peer being told, as behind a switch
-  QueuePair,     // one fails at once
-  Adapter,       // all of the NIC do
+  QueuePair,     // one queue pair fails at once
+  Adapter,       // all queue pairs of the NIC fail at once
   NextWrite,     // the next work request runs out of retries
   RefusedWrite,  // the next work request is not taken
   Card,          // a's card is gone, and its peer's port is down
@@ -28,23 +28,24 @@ const char* name_of(Blow blow);
 
 class Breaker {
  public:
-  Breaker();  // of the fabric that this process' environment names; fails the scenario where there
-              // is none
+  // Opens the fabric that this process' environment names; fails the scenario if there is none.
+  Breaker();
 
   const std::vector<soft::NicSpec>& nics() const { return fabric_.hosts.front().nics; }
   void strike(Blow blow, const std::string& nic, std::uint64_t random);
   void pull(const std::string& nic);
-  void plug(const std::string& nic);            // and nothing else is armed any more
+  void plug(const std::string& nic);            // plugs it in, and lifts its other faults
   std::uint64_t bytes(const std::string& nic);  // posted by host a
   std::uint64_t bytes();                        // on all its NICs
-  // Until host a has posted so many bytes more, or a stop is asked for. Fails the scenario where no
-  // data flows.
+  // Waits until host a has posted `more` bytes more, or a stop is asked for. Fails the scenario if
+  // no data flows.
   void wait_for_bytes(std::uint64_t more, const std::stop_token& stop = {});
-  // So many looks at host a, each after a short sleep. Nothing depends on how long they take.
+  // Looks at host a `turns` times, each after a short sleep. Nothing depends on how long that
+  // takes.
   void look_on(std::uint64_t turns);
-  void delay_writes(const std::string& nic,
-                    std::uint64_t delay_ns);   // those that host a posts from now on
-  void delay_no_more(const std::string& nic);  // those that are posted already stay late
+  // Delays the writes that host a posts from now on.
+  void delay_writes(const std::string& nic, std::uint64_t delay_ns);
+  void delay_no_more(const std::string& nic);  // writes that are posted already stay late
 
  private:
   void take_card(const std::string& nic);
@@ -55,7 +56,7 @@ class Breaker {
   soft::FabricFile fabric_;
 };
 
-// A blow on a thread of its own, once host a has posted so many bytes more.
+// Strikes a blow on a thread of its own, once host a has posted so many bytes more.
 class LaterBlow {
  public:
   struct Order {
@@ -68,7 +69,7 @@ class LaterBlow {
 
  private:
   std::string failure_;
-  std::jthread thread_;  // the last member: it uses the other
+  std::jthread thread_;  // the last member: it uses failure_
 };
 
 }  // namespace mesh::e2e

@@ -18,9 +18,9 @@ namespace {
 
 // Ranks start at different times: a launcher that is slow, a machine that still boots.
 constexpr std::chrono::minutes kStartTime{10};
-// Between two steps a parent only judges; this is for the network and a loaded machine.
+// Between two steps a parent only judges; this time is for the network and a loaded machine.
 constexpr std::chrono::seconds kStepTime{120};
-// What a rank printed last, all ranks together, has room in an exchange.
+// Bounds of the last output of one rank, and of all ranks together, in an exchange.
 constexpr std::size_t kOutputBytesMax = std::size_t{256} << 10;
 constexpr std::size_t kOutputsBytesMax = std::size_t{8} << 20;
 
@@ -56,7 +56,7 @@ std::string current_test() {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// What has to be the same on all hosts, in words.
+// Returns in words what must be equal on all hosts.
 std::string charter() {
   const std::string program = driver::own_program();
   const std::string filter = GTEST_FLAG_GET(filter);
@@ -115,7 +115,7 @@ std::vector<std::string> Cluster::exchange(const std::string& blob, const std::s
           " (" + errc_name(all.code()) + "); the tests end here");
 }
 
-// Where the processes of the next scenario meet, told by the parent of the first of them.
+// Agrees on where the processes of the next scenario meet; the parent of their rank 0 tells it.
 Cluster::Meeting Cluster::meet(const std::string& step, bool first) {
   Meeting meeting;
   SocketAddress address = bootstrap_.local_address();
@@ -127,7 +127,7 @@ Cluster::Meeting Cluster::meet(const std::string& step, bool first) {
     if (!port.ok())
       give_up("cannot listen on " + address.text() + " for the processes of a scenario");
     meeting.socket = std::move(*socket);
-    address.scope_id = 0;  // ours means nothing elsewhere
+    address.scope_id = 0;  // our scope means nothing elsewhere
     place = address.text() + ' ' + std::to_string(*port);
   }
   bootstrap_.set_timeout(scaled(kStepTime));
@@ -160,7 +160,7 @@ RankEnd Cluster::run_child(const std::vector<std::string>& arguments, const RunO
   const auto child = launcher_->start(spec);
   if (!watch.ok() || !child.ok())
     return {{.exited = true, .code = 127}, true, "it could not be started\n"};
-  // A lost parent ends the wait; the exchange that follows says who it was.
+  // A lost parent ends the wait; the exchange that follows says which one it was.
   launcher_->wait({.timeout = scaled(options.timeout), .signal_fd = watch->get()});
   return {launcher_->end(*child), !launcher_->running(*child), launcher_->output(*child)};
 }

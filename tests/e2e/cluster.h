@@ -1,7 +1,7 @@
 #pragma once
-// A run between hosts: on each a parent walks through the same tests in lockstep, starts at most
-// one process per scenario, and learns how everybody's ended, so that all parents judge the same. A
-// parent that is lost ends the others. Thread: main. Every exchange has a deadline.
+// A run between hosts. A parent on each host walks through one list of tests in lockstep, starts at
+// most one process per scenario, and learns how every rank's process ended, so that all parents
+// judge alike. A parent that is lost ends the others. Thread: main. Every exchange has a deadline.
 
 #include "perf/driver/bootstrap.h"
 #include "perf/driver/launcher.h"
@@ -18,23 +18,23 @@ namespace mesh::e2e {
 
 class Cluster {
  public:
-  // Null: one line on stderr says why.
+  // Returns null after one line on stderr that says why.
   static std::unique_ptr<Cluster> join(const driver::World& world);
 
   int rank() const noexcept { return bootstrap_.rank(); }
   const Shape& shape() const noexcept { return shape_; }
 
-  // The scenario in one process on each of these ranks; hosts that it does not need only take part
-  // in the exchanges.
+  // Runs the scenario in one process on each of these ranks. Hosts that it does not need only take
+  // part in the exchanges.
   std::vector<RankEnd> run(const Scenario& scenario, const RunOptions& options,
                            const std::vector<std::size_t>& ranks);
-  // After the last test: the worst of all ranks' exit statuses.
+  // Returns, after the last test, the worst of all ranks' exit statuses.
   int finish(int own);
 
  private:
   struct Meeting {
-    UniqueFd socket;      // where scenario rank 0 listens, on its parent's host only
-    std::string address;  // the same for everybody
+    UniqueFd socket;      // rank 0 of the scenario listens here; on its parent's host only
+    std::string address;  // of that socket; known to every parent
   };
 
   Cluster(driver::Bootstrap bootstrap, Shape shape)
@@ -52,10 +52,11 @@ class Cluster {
   std::size_t steps_ = 0;
 };
 
-// All tests as one rank of a world: rank 0 prints as always, the others only what failed. The exit
-// status.
+// Runs all tests as one rank of a world: rank 0 prints as always, the other ranks only what failed.
+// Returns the exit status.
 int run_cluster_tests(const driver::World& world);
-// The one this process is part of; null: every rank is a process of this machine.
+// Returns the cluster that this process is part of; null if all ranks are processes of this
+// machine.
 Cluster* current_cluster() noexcept;
 
 }  // namespace mesh::e2e

@@ -14,12 +14,12 @@ std::unique_ptr<Cluster>& own_cluster() {
   return cluster;
 }
 
-// Rank 0 tells the whole story; another says in a line what failed as it saw it.
+// Rank 0 tells the whole story; any other rank says in a line what failed as it saw it.
 class FailuresOnly : public testing::EmptyTestEventListener {
  public:
   explicit FailuresOnly(int rank) : rank_(rank) {}
 
-  // GoogleTest holds its lock while it tells of a result, so the name is kept from the start.
+  // GoogleTest holds its lock while it reports a result, so the name is kept from the start.
   void OnTestStart(const testing::TestInfo& test) override {
     test_ = std::string(test.test_suite_name()) + "." + test.name();
   }
@@ -41,7 +41,7 @@ class FailuresOnly : public testing::EmptyTestEventListener {
 Cluster* current_cluster() noexcept { return own_cluster().get(); }
 
 int run_cluster_tests(const driver::World& world) {
-  GTEST_FLAG_SET(shuffle, false);  // in lockstep
+  GTEST_FLAG_SET(shuffle, false);  // all ranks run in lockstep
   own_cluster() = Cluster::join(world);
   if (own_cluster() == nullptr) return 1;
   testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();

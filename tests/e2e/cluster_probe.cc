@@ -1,5 +1,5 @@
-// What can happen to a run between hosts, on demand: started by e2e_cluster on every "host", never
-// by itself.
+// Scenarios that show, on demand, what can happen to a run between hosts: e2e_cluster starts them
+// on every "host"; they never run by themselves.
 #include "perf/driver/world.h"
 #include "tests/e2e/scenario.h"
 

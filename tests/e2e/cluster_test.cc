@@ -1,5 +1,5 @@
-// The way a cluster runs the end-to-end tests, tried with several parents on this machine, each one
-// host of the software fabric.
+// Runs the end-to-end tests as a cluster does, with several parents on this machine, each one host
+// of the software fabric.
 #include "perf/driver/launcher.h"
 #include "perf/driver/soft_fabric.h"
 #include "tests/e2e/held_port.h"
@@ -27,7 +27,7 @@ struct Start {
   std::string filter = "*";
   std::string fabric = "pair.json";
   Variables environment{};               // of every parent
-  Variables environment_of_1{};          // of the second one as well
+  Variables environment_of_1{};          // also of the second parent
   std::vector<std::string> arguments{};  // instead of the filter
 };
 
@@ -38,7 +38,7 @@ std::vector<Parent> start(const Start& what) {
   const std::size_t world = fabric.value().hosts().size();
   const HeldPort port;  // for rank 0, which listens at it
   driver::Launcher launcher;
-  // The last rank first: whoever is early waits.
+  // Starts the last rank first: a rank that is early waits.
   for (std::size_t rank = world; rank-- > 0;) {
     driver::ProcessSpec spec;
     spec.arguments = {what.program};
@@ -141,7 +141,7 @@ TEST(Cluster, ATopologyOfAnotherSizeIsRefused) {
       << dump(parents);
 }
 
-// Two million short sizes: each is done long before any wait for it would end.
+// Moves two million short sizes: each is done long before any wait for it would end.
 TEST(Cluster, APerfRunOutOfTimeEndsOnEveryRankWithOneLine) {
   const std::vector<Parent> parents =
       start({.program = MESH_PERF_FILE,

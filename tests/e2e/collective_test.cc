@@ -15,7 +15,7 @@ namespace {
 using perf::DataType;
 using perf::Kind;
 
-// Between emulated machines; still several work requests per queue pair.
+// The bound between emulated machines; still several work requests per queue pair.
 constexpr std::size_t kEmulatedMax = (std::size_t{3} << 20) + 20;
 
 struct Work {
@@ -66,8 +66,8 @@ TEST(Collective, RingAllReduceOnThreeRanksOfASwitch) {
 TEST(Collective, RingAllReduceOnFourRanksOfARing) {
   expect_run(kAllReduce, {.fabric = "ring4.json"});
 }
-// NCCL connects ring, tree and more at init, where cuMem is off: the diagonal is connected, and
-// never used.
+// NCCL connects ring, tree and more at init if cuMem is off: the diagonal is connected, and never
+// used.
 const Scenario kDiagonal("all_reduce_beside_the_diagonal", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api, 2);
@@ -107,7 +107,8 @@ TEST(Collective, AllToAllOfThreeRanksOfATriangle) {
 TEST(Collective, AllToAllOfThreeRanksOfASwitch) {
   expect_run(kAllToAll, {.fabric = "switched3.json"});
 }
-// Over other hosts of the job: the diagonals of a ring, the ends of a line, the points of a star.
+// The messages go over other hosts of the job: the diagonals of a ring, the ends of a line, the
+// points of a star.
 TEST(Collective, AllToAllOfHostsThatAreNotNeighbours) {
   for (const char* const fabric : {"line3.json", "ring4.json", "line4.json", "star5.json"}) {
     SCOPED_TRACE(fabric);
@@ -128,7 +129,7 @@ const Scenario kOneInFlight("send_recv_one", [](Peer& peer) {
 });
 TEST(Collective, SendRecvWithOneMessageInFlight) { expect_run(kOneInFlight); }
 
-// As many as NCCL ever has.
+// NCCL never has more requests outstanding.
 const Scenario kManyInFlight("send_recv_many", [](Peer& peer) {
   verify(peer, {.kind = Kind::SendRecv, .outstanding = 32, .sizes = kSendRecvSizes});
 });

@@ -58,7 +58,7 @@ const Scenario kBothAtOnce("both_at_once", [](Peer& peer) {
 });
 TEST(Connect, BothDirectionsAtOnce) { expect_run(kBothAtOnce); }
 
-// NCCL's bootstrap over the plugin: listen, connect, accept and data on one thread.
+// Does what NCCL's bootstrap does: listen, connect, accept and data on one thread.
 const Scenario kToOneself("to_oneself", [](Peer& peer) {
   const auto api = peer.load();
   void* context = nullptr;
@@ -86,7 +86,7 @@ const Scenario kToOneself("to_oneself", [](Peer& peer) {
   Raw receiver(*api, recv_comm, driver::Side::Recv);
   void* receive = receiver.post({to.data(), to.size(), 0, to_mr});
   void* send = sender.post({from.data(), from.size(), 0, from_mr});
-  // One thread: the receive can only end if each call moves what there is to move.
+  // One thread does all: the receive can only end if each call moves what there is to move.
   require(receiver.await(receive) == 100000, "a wrong size was reported");
   sender.await(send);
   require(from == to, "wrong data");
@@ -98,7 +98,7 @@ const Scenario kToOneself("to_oneself", [](Peer& peer) {
 });
 TEST(Connect, ToOneselfInOneThread) { expect_run(kToOneself, {.hosts = {"a"}}); }
 
-// The figure in the newest "N queue pairs in this communicator", and how often it was said.
+// The figure in the newest line "N queue pairs in this communicator", and the number of such lines.
 struct QueuePairs {
   long newest = -1;
   long lines = 0;
@@ -162,7 +162,7 @@ const Scenario kManyChannels("many_channels", [](Peer& peer) {
   report_figure("processor_seconds", processor_seconds() - processor_s);
   peer.barrier();
 });
-// Of the processor's, for the clock also counts what the machine does for others.
+// Judges processor time, for the clock also counts what the machine does for others.
 TEST(Connect, FiveHundredAndTwelveChannelsWithinTwoSeconds) {
   const std::vector<RankEnd> ranks = run(kManyChannels, {});
   expect_success(ranks);
@@ -172,7 +172,7 @@ TEST(Connect, FiveHundredAndTwelveChannelsWithinTwoSeconds) {
   }
 }
 
-// A communicator goes with a connect, a listener and an accepted stage left open: nothing of them
+// Ends a communicator with a connect, a listener and an accepted stage left open: nothing of them
 // stays.
 const Scenario kAbandoned("abandoned", [](Peer& peer) {
   const auto api = peer.load();
@@ -187,8 +187,7 @@ const Scenario kAbandoned("abandoned", [](Peer& peer) {
       handles.append(reinterpret_cast<const char*>(each.handle.data()), each.handle.size());
     }
     const std::vector<std::string> all = peer.all_gather(handles);
-    // Connects begin towards listeners that never accept; a single call each, then everybody lets
-    // go.
+    // Connects begin towards listeners that never accept: each is called once and then let go.
     driver::NetHandle remote[4];
     for (std::size_t i = 0; i < 4; ++i) {
       std::memcpy(remote[i].data(),
@@ -221,8 +220,8 @@ const Scenario kRandomHandle("random_handle", [](Peer& peer) {
   for (int round = 0; round < 50; ++round) {
     driver::NetHandle handle;
     for (std::byte& byte : handle) byte = static_cast<std::byte>(random());
-    // A fresh handle's last bytes are zero; with them it is judged by its head, else by the stage
-    // it pretends to be in.
+    // A fresh handle's last bytes are zero: such a handle is judged by its head, any other by the
+    // stage that it pretends to be in.
     if (round % 2 == 0) std::fill(handle.begin() + 112, handle.end(), std::byte{0});
     const driver::CommOutcome outcome = communicator->start_connect(handle, patience()).get();
     require(outcome.result != driver::kNetSuccess && outcome.result != driver::kDriverTimeout,
@@ -234,7 +233,7 @@ const Scenario kRandomHandle("random_handle", [](Peer& peer) {
 });
 TEST(BadInput, HandleOfRandomBytesIsRefused) { expect_run(kRandomHandle, {.hosts = {"a"}}); }
 
-// The address of the handshake's listener, as the plugin says it.
+// Returns the address of the handshake's listener, as the plugin logs it.
 std::string handshake_address() {
   for (const std::string& line : PluginLog::instance().lines()) {
     const std::string key = "handshakes on ";
@@ -271,7 +270,8 @@ const Scenario kStrangers("strangers", [](Peer& peer) {
 });
 TEST(BadInput, StrangersOnTheListenerDoNotStopAConnect) { expect_run(kStrangers); }
 
-// The subnets of our rails, as the lines "rail 0 mesh0:1: 10.0.12.1/24, ..." have their addresses.
+// Returns the subnets of our rails; the lines "rail 0 mesh0:1: 10.0.12.1/24, ..." hold their
+// addresses.
 std::string own_subnets() {
   std::string subnets;
   for (const std::string& line : PluginLog::instance().lines()) {
@@ -288,7 +288,7 @@ std::string own_subnets() {
   return subnets;
 }
 
-// Every line of `subnets` is in the line.
+// Returns whether the line holds every line of `subnets`.
 bool names_all(const std::string& line, const std::string& subnets) {
   std::istringstream each(subnets);
   for (std::string subnet; std::getline(each, subnet);) {

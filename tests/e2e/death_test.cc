@@ -1,4 +1,4 @@
-// A peer that dies is an error soon; a peer that only stands still is waited for.
+// A dead peer soon causes an error; a peer that only stands still is waited for.
 #include "perf/collectives/repeat.h"
 #include "tests/e2e/line.h"
 
@@ -17,7 +17,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 constexpr std::uint64_t kForEver = std::uint64_t{1} << 60;
-// So long that only the peer's death can end the flow.
+// This path time-out is so long that only the peer's death can end the flow.
 constexpr const char* kPathTimeoutS = "3600";
 
 // Data flows without end from rank 0 to rank 1.
@@ -32,7 +32,7 @@ struct Flow {
   }
   ~Flow() { communicator->progress().detach(repeat); }
 
-  // Until `count` more messages are through.
+  // Waits until `count` more messages are through.
   void let_flow(std::uint64_t count) {
     const std::uint64_t goal = line.pipe().completed() + count;
     const auto end = SteadyClock::now() + patience();
@@ -53,8 +53,8 @@ struct Flow {
   std::abort();
 }
 
-// The rank named in the argument kills itself in the middle of the flow; "fork" leaves a sleeping
-// child behind.
+// Kills the rank that the argument names in the middle of the flow; "fork" leaves a sleeping child
+// behind.
 const Scenario kKilled("killed", [](Peer& peer) {
   const bool with_child = peer.argument().find("fork") != std::string::npos;
   const int victim = peer.argument()[0] - '0';
@@ -97,8 +97,8 @@ TEST(Death, SenderKilledMidTransfer) { expect_error_soon("0"); }
 TEST(Death, ReceiverKilledWhileItsForkedChildSleeps) { expect_error_soon("1 fork"); }
 TEST(Death, SenderKilledWhileItsForkedChildSleeps) { expect_error_soon("0 fork"); }
 
-// A timer wakes it again, for nobody on another host can. It fires more than once: where it fires
-// before the process has stopped, the next time counts.
+// Stops the process. A timer wakes it again, for nobody on another host can. The timer fires more
+// than once: if it fires before the process has stopped, the next time counts.
 void stand_still(std::chrono::seconds time) {
   sigevent event{};
   event.sigev_notify = SIGEV_SIGNAL;

@@ -5,7 +5,7 @@
 namespace mesh::e2e {
 
 // Takes the flag and its number out of the arguments and keeps the number for the ranks, in their
-// environment. False: the number is not usable, and one line said so.
+// environment. Returns false, after one line, if the number is not usable.
 bool take_debug_rank(int& argc, char** argv);
 
 bool debugging();  // whether some rank waits for a debugger

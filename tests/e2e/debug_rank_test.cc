@@ -1,4 +1,4 @@
-// A rank waits for a debugger, which this test is, and the run ends well afterwards.
+// A rank waits for a debugger, and this test is the debugger; the run ends well afterwards.
 #include "perf/driver/launcher.h"
 #include "tests/e2e/pace.h"
 
@@ -17,8 +17,8 @@ namespace {
 
 constexpr driver::milliseconds kLook{50};
 
-// What stands behind the words in the output; empty where they do not come in time, or the process
-// has ended before.
+// Returns what stands behind the words in the output; empty if they do not come in time, or the
+// process has ended before.
 std::string await(driver::Launcher& launcher, const std::string& words) {
   const auto deadline = std::chrono::steady_clock::now() + scaled(std::chrono::seconds(60));
   while (std::chrono::steady_clock::now() < deadline) {

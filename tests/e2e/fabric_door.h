@@ -1,5 +1,6 @@
 #pragma once
-// A rank's word to a host of its software fabric: what breaks, and what it has posted. Thread: any.
+// Lets a rank tell a host of its software fabric what breaks, and ask it what it has posted.
+// Thread: any.
 
 #include "src/soft/fault_door.h"
 

@@ -25,7 +25,7 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-// Slow enough for the cables, not the machine, to be what limits: so a lost path shows.
+// The rates are so slow that the cables limit and not the machine: so a lost path shows.
 constexpr const char* kTwoCables = R"({"name": "two_cables",
   "hosts": [{"name": "a", "nics": [{"name": "mesh0", "address": "10.0.12.1/24"}, {"name": "mesh1",
      "address": "10.0.13.1/24"}]},
@@ -37,7 +37,7 @@ constexpr const char* kSoftwareOnly = "its ports are broken through the software
 constexpr std::size_t kBytes = std::size_t{1} << 20;
 constexpr int kHealthyRounds = 5;
 constexpr int kSpeedRounds = 4;
-constexpr std::uint64_t kLooksMost = 64;      // at the fabric, beside a round
+constexpr std::uint64_t kLooksMost = 64;      // looks at the fabric beside a round
 constexpr std::chrono::seconds kPromised{2};  // until a peer's death is an error
 constexpr double kShare = 0.2;  // of what a round posts: a path that is in use carries about a half
 
@@ -47,8 +47,8 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// A job of two ranks that runs verified rounds in lockstep; rank 0 breaks and mends, and its word
-// is everybody's.
+// A job of two ranks that runs verified rounds in lockstep; rank 0 breaks and mends, and decides
+// for both.
 class Job {
  public:
   Job(Peer& peer, perf::Kind kind)
@@ -61,7 +61,7 @@ class Job {
     settle();
   }
 
-  // What a round takes now, for the figures: others may use the machine, too.
+  // Measures what a round takes now, for the figures: others may use the machine, too.
   void settle() {
     std::vector<double> times;
     times.reserve(kHealthyRounds);
@@ -86,7 +86,7 @@ class Job {
     require_success(collective_->run(count_, kSpeedRounds), "rounds");
     return Seconds(SteadyClock::now() - begin).count();
   }
-  // Rounds until every path carries its share again.
+  // Runs rounds until every path carries its share again.
   void until_shared(Breaker& breaker) {
     const auto end = SteadyClock::now() + patience();
     for (bool shared = false; !shared;) {
@@ -121,8 +121,8 @@ class Job {
   double healthy_s_ = 0;
 };
 
-// Verified rounds while rank 0 breaks the fabric on a thread of its own: so many at least, and on
-// until it has done all of it. The answer is how much longer than healthy rounds they took.
+// Runs verified rounds while rank 0 breaks the fabric on a thread of its own: at least kRoundsMin,
+// until it is done. Returns how much longer than healthy rounds they took, in seconds.
 template <typename Act>
 double during(Job& job, const Act& act) {
   constexpr int kRoundsMin = 5;
@@ -149,7 +149,7 @@ double during(Job& job, const Act& act) {
   return extra_s;
 }
 
-// Until the plugin has said once more that a path is lost. Fails the scenario where it does not.
+// Waits until the plugin has said once more that a path is lost. Fails the scenario if it does not.
 class Losses {
  public:
   void wait_for_one_more() {
@@ -172,7 +172,7 @@ class Losses {
 };
 
 struct Plan {
-  int kind = 0, times = 0, blows = kBlows;  // of the first so many
+  int kind = 0, times = 0, blows = kBlows;  // only the first so many blows are drawn
   std::uint64_t seed = 0;
 };
 Plan plan_of(const std::string& argument) {
@@ -181,7 +181,7 @@ Plan plan_of(const std::string& argument) {
   return plan;
 }
 
-// Blow after blow, each after a random number of bytes of the rounds that run.
+// Strikes one blow after another, each after a random number of bytes of the rounds that run.
 const Scenario kBlowsAtRandom("blows", [](Peer& peer) {
   const Plan plan = plan_of(peer.argument());
   Job job(peer, static_cast<perf::Kind>(plan.kind));
@@ -198,7 +198,7 @@ const Scenario kBlowsAtRandom("blows", [](Peer& peer) {
     const double before_s = job.unverified_s();
     const double extra_s = during(job, [&] {
       breaker.wait_for_bytes(at_bytes);
-      breaker.look_on(which % kLooksMost);  // what has been posted may be anywhere on its way
+      breaker.look_on(which % kLooksMost);  // posted work may be anywhere on its way
       breaker.strike(blow, nic, which);
     });
     if (job.leads()) breaker.plug(nic);
@@ -219,8 +219,8 @@ const Scenario kBlowsAtRandom("blows", [](Peer& peer) {
   report_figure("back_median", median(back));
 });
 
-// One, the other while that is down, and the first again: for a while there is no path. Then the
-// other is lost while the first comes back.
+// Pulls the first cable, then the second while the first is out: for a while there is no path. Then
+// the second is lost while the first comes back.
 const Scenario kBothCables("both_cables", [](Peer& peer) {
   Job job(peer, perf::Kind::AllReduce);
   Breaker breaker;
@@ -247,7 +247,7 @@ const Scenario kBothCables("both_cables", [](Peer& peer) {
   job.until_shared(breaker);
 });
 
-// What is being mended breaks again, after none, some or many looks at the fabric.
+// Breaks a path that is being mended again, after none, some or many looks at the fabric.
 const Scenario kWhileRecovering("while_recovering", [](Peer& peer) {
   Job job(peer, perf::Kind::AllReduce);
   Breaker breaker;
@@ -297,7 +297,7 @@ const Scenario kStoppedMeanwhile("stopped_meanwhile", [](Peer& peer) {
     event.sigev_signo = SIGCONT;
     timer_t timer{};
     itimerspec when{};
-    when.it_value.tv_sec = when.it_interval.tv_sec = 3;  // the next one, should it come too early
+    when.it_value.tv_sec = when.it_interval.tv_sec = 3;  // it fires again, should it come too early
     require(::timer_create(CLOCK_MONOTONIC, &event, &timer) == 0 &&
                 ::timer_settime(timer, 0, &when, nullptr) == 0,
             "no timer");
@@ -340,7 +340,7 @@ TEST(Failover, AStoppedPeerIsWaitedFor) { expect_run(kStoppedMeanwhile, options(
 
 TEST(Failover, AKilledPeerIsAnErrorSoon) {
   RunOptions killed = options();
-  // So long that only the peer's death can end the job.
+  // This path time-out is so long that only the peer's death can end the job.
   killed.environment.push_back({"NCCL_MESH_PATH_TIMEOUT", "3600"});
   const std::vector<RankEnd> ranks = run(kKilledMeanwhile, killed);
   if (testing::Test::IsSkipped()) return;
@@ -351,7 +351,7 @@ TEST(Failover, AKilledPeerIsAnErrorSoon) {
   EXPECT_LT(figure(ranks[0], "seconds"), clock_bar_s(kPromised.count())) << ranks[0].output;
 }
 
-// The command's: not part of a run of all tests.
+// Run by the command tests/e2e/failover: not part of a run of all tests.
 TEST(Failover, RandomMoments) {
   const Environment environment = process_environment();
   const int times = std::atoi(driver::variable(environment, "FAILOVER_TIMES").c_str());

@@ -1,5 +1,5 @@
-// A GPU's bus may keep what a NIC has written until the NIC reads that memory. Whoever reads it on
-// the device asks for a flush first, as NCCL does.
+// A GPU's bus may hold back what a NIC has written until the NIC reads that memory. A user that
+// reads the memory on the device asks for a flush first, as NCCL does.
 #include "tests/e2e/breaker.h"
 #include "tests/e2e/line.h"
 #include "tests/e2e/raw.h"
@@ -47,7 +47,7 @@ const Scenario kFlushed("flushed", [](Peer& peer) {
 });
 TEST(Flush, TenThousandMessagesAreThereWhenTheirFlushIsDone) { expect_run(kFlushed, late()); }
 
-// What a lost rail has written and kept must not land on what another one has brought meanwhile.
+// Bytes that a lost rail has written and held back must not land on bytes of another rail.
 const Scenario kFlushedWhilePathsAreLost("flushed_while_paths_are_lost", [](Peer& peer) {
   driver::use_memory(driver::MemoryKind::Device);
   const auto api = peer.load();
@@ -80,7 +80,7 @@ TEST(Flush, TenThousandMessagesAreThereThoughTheirPathsAreLost) {
   expect_run(kFlushedWhilePathsAreLost, options);
 }
 
-// What the test would miss otherwise.
+// Shows that the fabric holds bytes back: without that, the tests above would prove nothing.
 const Scenario kUnflushed("unflushed", [](Peer& peer) {
   driver::use_memory(driver::MemoryKind::Device);
   const auto api = peer.load();

@@ -72,7 +72,7 @@ class GroupReceiver {
     open_.pop_front();
     return true;
   }
-  // False: none is needed.
+  // Returns false if no flush is needed.
   bool flush(Group& group) {
     for (const std::size_t tag : group.tags) {
       const driver::NetPiece flushed = piece(group.round, tag, plan_.bytes(group.round, tag));

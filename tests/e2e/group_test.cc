@@ -78,7 +78,7 @@ const Scenario kLate("late_rank", [](Peer& peer) {
 });
 TEST(Group, OneLateRankHoldsUpNoOther) { expect_run(kLate); }
 
-// More sends of one rank than a connection has slots, before a receive that is of another rank.
+// Starts more sends of one rank than a connection has slots, before a receive of another rank.
 const Scenario kAhead("rank_runs_ahead", [](Peer& peer) {
   Job job(peer);
   driver::NetApi& net = *job.api;

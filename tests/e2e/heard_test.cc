@@ -1,4 +1,4 @@
-// What a user with NCCL_DEBUG=INFO, and without NCCL_DEBUG_SUBSYS, reads of the plugin. The
+// The lines of the plugin that a user reads with NCCL_DEBUG=INFO and without NCCL_DEBUG_SUBSYS. The
 // driver's log filters as NCCL does (perf/driver/log_filter.h).
 #include "engine/control/frames.h"
 #include "perf/driver/plugin_log.h"
@@ -22,7 +22,7 @@ constexpr std::size_t kVersionAt = 4;  // in a handle
 const Scenario kOneMessage("one_message", send_one_message);
 const Scenario kNoPlugin("no_plugin", expect_no_plugin);
 
-// Small messages until everybody has read the words.
+// Transfers small messages until all ranks have read the words.
 void transfer_until_said(Peer& peer, Line& line, const char* words) {
   const auto deadline = SteadyClock::now() + patience();
   for (bool said = false; !said;) {
@@ -51,7 +51,7 @@ const Scenario kBlackHole("black_hole", [](Peer& peer) {
   line.close();
 });
 
-// Messages until the log names a lost path and its return.
+// Transfers messages until the log names a lost path and its return.
 const Scenario kCableOut("cable_out", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
@@ -75,8 +75,8 @@ const Scenario kCableOut("cable_out", [](Peer& peer) {
   line.close();
 });
 
-// Rank 0 connects to rank 1, which does not have it. Both end with an error, without waiting for
-// anything. The argument is the version that the handle is to show; empty: its own.
+// Connects rank 0 to rank 1, which does not have the listener. Both end with an error, without
+// waiting for anything. The argument is the version that the handle is to show; empty: its own.
 const Scenario kRefused("refused", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
@@ -103,7 +103,7 @@ RunOptions software(std::vector<std::pair<std::string, std::string>> environment
           .environment = std::move(environment)};
 }
 
-// Of those lines of the plugin that hold the words; "" where there is none.
+// Returns the first line of the plugin that holds the words; "" if there is none.
 std::string plugin_line(const RankEnd& rank, const std::string& words) {
   std::istringstream lines(rank.output);
   for (std::string line; std::getline(lines, line);) {

@@ -58,9 +58,9 @@ const Scenario kCyclesScenario("cycles", [](Peer& peer) {
     }
     if (cycle == 3) third = settled_process_figures();
   }
-  // How many threads there are at a time depends on the peer and on the machine. glibc keeps the
-  // stacks of those that have ended, each with its guard. What leaks leaks in each of the cycles
-  // since the third one.
+  // The number of threads at a time depends on the peer and on the machine. glibc keeps the stacks
+  // of threads that have ended, each with its guard. A leak would leak in each of the cycles since
+  // the third one.
   third.mappings += kCycles - 3 - 1;
   if (slowness() >= 2)
     third.mappings = std::numeric_limits<long>::max();  // a sanitizer's allocator maps as it likes

@@ -10,7 +10,7 @@ namespace mesh::e2e {
 namespace {
 
 constexpr unsigned char kUntouched = 0xc3;
-constexpr std::size_t kGuard = 256;  // looked at behind each message
+constexpr std::size_t kGuard = 256;  // bytes that are checked behind each message
 
 driver::PatternKey key_of(std::uint64_t number) {
   return {.seed = 3, .sender = 0, .message = number};

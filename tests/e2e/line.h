@@ -12,7 +12,7 @@
 
 namespace mesh::e2e {
 
-// A communicator of its own, open.
+// Opens a communicator.
 std::unique_ptr<driver::Communicator> open_communicator(driver::NetApi& api, std::uint64_t id = 1);
 
 struct LineOptions {
@@ -36,7 +36,8 @@ class Line {
   driver::Communicator& communicator() noexcept { return communicator_; }
   driver::Registered& memory() noexcept { return memory_; }
   driver::Pipe& pipe() noexcept { return *pipe_; }
-  void wait();  // until nothing is open; fails the scenario on error or when it takes too long
+  // Waits until nothing is open; fails the scenario on an error or when that takes too long.
+  void wait();
   int wait_result(driver::milliseconds timeout) {
     return communicator_.progress().wait_idle(timeout);
   }
@@ -52,8 +53,8 @@ class Line {
   std::unique_ptr<driver::Pipe> pipe_;
 };
 
-// Connects each rank with the one half-way round, whom none of its rails reaches. Comms come up on
-// both sides, and the first message fails on both, at once.
+// Connects each rank with the rank half-way round the ring, which none of its rails reaches. Comms
+// come up on both sides, and the first message fails on both, at once.
 class Dormant {
  public:
   enum class Ways : std::uint8_t { Both, FromRank0 };
@@ -67,8 +68,8 @@ class Dormant {
   void* receive_ = nullptr;
 };
 
-// One message, begun and awaited on both sides, every byte and the size checked, and that nothing
-// behind it was touched.
+// One message that transfer() begins and awaits on both sides. It checks the size, every byte, and
+// that nothing behind the message was touched.
 struct Transfer {
   std::size_t bytes = 0;
   std::size_t room = 0;    // of the receive; 0: as much as is sent
@@ -77,7 +78,7 @@ struct Transfer {
 };
 void transfer(Line& line, const Transfer& message);
 
-// `count` messages of one size through as many slots as the pipe is deep, checked one by one.
+// `count` messages of one size through as many slots as the pipe is deep, each of them checked.
 struct Stream {
   std::uint64_t count = 0;
   std::size_t bytes = 0;

@@ -1,4 +1,4 @@
-// Memory handed back is unreachable, whatever is still on its way.
+// A peer cannot reach memory that was handed back, whatever is still on its way.
 #include "tests/e2e/breaker.h"
 #include "tests/e2e/line.h"
 #include "tests/e2e/raw.h"
@@ -18,8 +18,8 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 constexpr char kCanary = '\x5e';
 
-// deregMr and close with requests open on one side or on both; afterwards the communicator still
-// works.
+// Calls deregMr and close with requests open on one side or on both; afterwards the communicator
+// still works.
 const Scenario kInFlight("in_flight", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
@@ -45,13 +45,13 @@ TEST(Memory, CloseAndDeregWithSendsInFlight) { expect_run(kInFlight, {.argument 
 TEST(Memory, CloseAndDeregWithReceivesInFlight) { expect_run(kInFlight, {.argument = "recv"}); }
 TEST(Memory, CloseAndDeregWithBothInFlight) { expect_run(kInFlight, {.argument = "both"}); }
 
-// The memory of one receive is taken back while the peer has the credit but has sent nothing; the
+// Takes back the memory of one receive while the peer has the credit but has sent nothing; the
 // other receives live on.
 const Scenario kTakeOneBack("take_one_back", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
   Line line(peer, *communicator, {.bytes = kMiB});
-  peer.barrier();  // the message that opens a path is acknowledged: what comes ends the channel
+  peer.barrier();  // the message that opens a path is acknowledged: the next one ends the channel
   if (!line.sends()) {
     driver::Registered passing(*communicator, line.comm(), kMiB);
     Raw raw(*api, line.comm(), driver::Side::Recv);
@@ -69,19 +69,19 @@ const Scenario kTakeOneBack("take_one_back", [](Peer& peer) {
   peer.barrier();
   std::memset(line.memory().data(), 1, kMiB);
   line.pipe().push(line.memory().piece(0, kMiB));
-  line.wait_result(driver::milliseconds(500));  // it may fail or wait; only it must not land
+  line.wait_result(driver::milliseconds(500));  // the send may fail or wait; only it must not land
   peer.barrier();
 });
 TEST(Memory, ASendAfterDeregLandsNowhere) { expect_run(kTakeOneBack); }
 
-// One write is five seconds late, and its receiver takes the memory back at once.
+// Delays one write by five seconds; its receiver takes the memory back at once.
 constexpr const char* kDelayedPair = R"({"name": "delayed",
   "hosts": [{"name": "a", "nics": [{"name": "mesh0", "address": "10.0.12.1/24"}]},
             {"name": "b", "nics": [{"name": "mesh0", "address": "10.0.12.2/24"}]}],
   "links": [{"ends": ["a/mesh0", "b/mesh0"]}]})";
 constexpr std::uint64_t kDelayNs = 5'000'000'000;
 
-// Until the whole message is posted to the NIC, where it is late.
+// Waits until the whole message is posted to the NIC, where it is late.
 void send_late(Raw& raw, const driver::NetPiece& piece) {
   Breaker breaker;
   const std::string nic = breaker.nics().front().name;
@@ -119,7 +119,7 @@ const Scenario kCanaryScenario("canary", [](Peer& peer) {
   Line line(peer, *struck, {.bytes = kMiB});
   Line beside(peer, *other, {.bytes = 8 * 65536});
   take_back_under_delay(peer, line);
-  // Longer than the delay: whatever was on its way has had its time.
+  // Waits longer than the delay, so that whatever was on its way has had its time.
   const auto begin = SteadyClock::now();
   std::uint64_t moved = 0;
   for (bool enough = false; !enough; moved += 50) {

@@ -34,7 +34,7 @@ class Metrics : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  // Each host's last page, by its name.
+  // Returns each host's last page, by host name.
   std::map<std::string, MetricsPage> all_reduce(const std::string& fabric) {
     return run_of("all_reduce", fabric, "all");
   }
@@ -76,10 +76,10 @@ class Metrics : public testing::Test {
 
 struct Ring {
   std::vector<std::string> hosts;
-  std::size_t paths = 1;  // to the next host
+  std::size_t paths = 1;  // from each host to the next one
 };
 
-// A ring's every rank sends 2 (n - 1) pieces of an n-th to the next one.
+// Every rank of a ring sends 2 (n - 1) pieces of an n-th to the next rank.
 void expect_ring(const std::map<std::string, MetricsPage>& pages, const Ring& ring) {
   const std::size_t world = ring.hosts.size();
   const std::uint64_t runs = kChecks + kWarmups + kIterations;
@@ -124,7 +124,7 @@ TEST_F(Metrics, TwoHostsOverTwoCables) {
   expect_ring(pages, {.hosts = {"a", "b"}, .paths = 2});
 }
 
-// Of a line a - b - c, what a and c send each other passes b, and not a byte of anybody else's.
+// On a line a - b - c, b counts what a and c send each other, and not a byte of anybody else's.
 TEST_F(Metrics, AMiddleHostCountsWhatItCarriesAndTheEndsNameIt) {
   const auto pages = run_of("alltoall", "line3.json", "auto");
   ASSERT_EQ(pages.size(), 3u);

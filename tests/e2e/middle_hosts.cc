@@ -19,15 +19,15 @@ using Json = nlohmann::json;
 constexpr const char* kMiddleFlag = "--middle";
 constexpr const char* kMiddleVariable = "MESH_E2E_MIDDLE";
 constexpr int kMiddleMax = 2;
-constexpr std::uint64_t kNeighboursId = std::uint64_t{1} << 40;  // no scenario's communicator
+constexpr std::uint64_t kNeighboursId = std::uint64_t{1} << 40;  // no scenario uses it
 
-// The place of a piece's address beside the fabric's own ones.
+// Returns an address of a cable's piece, in a subnet that the fabric itself does not use.
 std::string address(std::size_t cable, int piece, int end) {
   return "10." + std::to_string(200 + piece) + "." + std::to_string(cable) + "." +
          std::to_string(end) + "/24";
 }
 
-// In the subnet of an address: "10.0.12.1/24" is beside "10.0.12.100/24".
+// Returns an address in the subnet of another one: "10.0.12.100/24" for "10.0.12.1/24".
 std::string beside(const std::string& own) { return own.substr(0, own.rfind('.')) + ".100/24"; }
 
 Json* nic_of(Json& host, const std::string& end) {
@@ -37,7 +37,7 @@ Json* nic_of(Json& host, const std::string& end) {
   return nullptr;
 }
 
-// One cable of the fabric as so many pieces. False: it is none between the two hosts.
+// Cuts one cable of the fabric in pieces. Returns false if it is none between the two hosts.
 bool cut_in_pieces(Json& hosts, const Json& link, std::size_t number, Json& pieces) {
   const Json ends = link.value("ends", Json::array());
   if (ends.size() != 2) return false;
@@ -70,7 +70,7 @@ bool cut_in_pieces(Json& hosts, const Json& link, std::size_t number, Json& piec
   return true;
 }
 
-// Along the line: rank 0, the hosts between, rank 1.
+// Places are counted along the line: rank 0, the hosts between, rank 1.
 int rank_at(int place, int count) { return place == 0 ? 0 : place == count + 1 ? 1 : place + 1; }
 int place_of(int rank, int count) { return rank == 0 ? 0 : rank == 1 ? count + 1 : rank - 1; }
 

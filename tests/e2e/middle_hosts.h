@@ -1,7 +1,7 @@
 #pragma once
-// A whole run of a suite of two hosts over hosts between them: `--middle 1` or `--middle 2`. Each
-// cable is cut in pieces, and the processes of the hosts between do nothing but hold links with
-// their neighbours. Tests of other fabrics are skipped then. Thread: main.
+// Runs a whole suite of two hosts over hosts between them: `--middle 1` or `--middle 2`. Each cable
+// is cut in pieces, and the processes of the hosts between do nothing but hold links with their
+// neighbours. Tests of other fabrics are skipped then. Thread: main.
 
 #include "perf/driver/bootstrap.h"
 #include "perf/driver/connection_set.h"
@@ -14,24 +14,25 @@
 
 namespace mesh::e2e {
 
-// Takes the flag out of the arguments. False: it is not usable, and one line said why.
+// Takes the flag out of the arguments. Returns false, after one line that says why, if it is not
+// usable.
 bool take_middle_hosts(int& argc, char** argv);
-int middle_hosts();  // so many in this run
+int middle_hosts();  // how many this run has
 
-// The fabric with hosts between its two, which stay the first ones. Empty: it has not two hosts
-// that cables join.
+// Returns the fabric with hosts between its two hosts, which stay the first ones. Empty if it has
+// not two hosts that cables join.
 std::string fabric_with_middle_hosts(const std::string& text, int count);
 
-// Those ranks as a world of their own, in this order, all on this machine. Every rank calls it;
-// nothing where ours is none of them.
+// Makes these ranks a world of their own, in this order, all on this machine. Every rank calls it;
+// returns nothing if the caller's rank is none of them.
 std::optional<driver::Bootstrap> meet(driver::Bootstrap& all, const std::vector<int>& ranks);
 
-// What a rank's process holds while ranks 0 and 1 run their scenario: a communicator that has links
-// with the neighbours on the line. It goes when all are done.
+// Holds, in a rank's process while ranks 0 and 1 run their scenario, a communicator that has links
+// with the neighbours on the line. It goes when all ranks are done.
 class MiddleHosts {
  public:
   MiddleHosts(Peer& everybody, int count);
-  // Of ranks 0 and 1; nothing on the hosts between.
+  // The world of ranks 0 and 1; nothing on the hosts between.
   std::optional<driver::Bootstrap>& ends() noexcept { return ends_; }
   void finish();  // every rank calls it
 

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kBytes = std::size_t{1} << 20;
 constexpr const char* kSoftwareOnly = "its ports are broken through the software fabric's own door";
 
-// So many cables between a and b.
+// Returns a fabric with `count` cables between a and b.
 std::string cables(int count) {
   std::string nics[2], links;
   for (int i = 0; i < count; ++i) {
@@ -68,8 +68,8 @@ TEST(NamedCable, TheCableThatNcclNamesCarriesTheBytes) {
   }
 }
 
-// The argument is the number of cables, of which the first is named. It is cut at both ends under a
-// verified all-reduce, and mended.
+// Cuts the named cable, which is the first one, at both ends under a verified all-reduce, and mends
+// it. The argument is the number of cables.
 const Scenario kNamedIsCut("named_is_cut", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
@@ -89,7 +89,7 @@ const Scenario kNamedIsCut("named_is_cut", [](Peer& peer) {
                 {.verb = soft::FaultVerb::Look, .fault = {.nic = fmt::format("mesh{}", cable)}})
         .bytes;
   };
-  // The next one stands in, or where that takes long on a busy machine the one behind it.
+  // The second cable stands in, or the third one if that takes long on a busy machine.
   const auto others = [&] {
     std::uint64_t bytes = 0;
     for (int cable = 1; cable < std::stoi(peer.argument()); ++cable) bytes += posted(cable);

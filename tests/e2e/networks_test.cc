@@ -70,7 +70,7 @@ const Scenario kAllReduce("networks_all_reduce", [](Peer& peer) {
 
 TEST(Networks, AllReduceAcrossARouter) { expect_run(kAllReduce, {.fabric = "routed2.json"}); }
 
-// The two ends have no common subnet, but each is a route of the other's host.
+// The two ends have no common subnet, but each host has a route to its peer's address.
 TEST(Networks, AllReduceBetweenHostAddresses) {
   expect_run(kAllReduce, {.fabric_text = R"({"name": "host-addresses",
       "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/32"}]},
@@ -85,8 +85,8 @@ TEST(Networks, AllReduceBetweenInfiniBandPortsOfDifferentPrefixes) {
                           .environment = {{"NCCL_IB_PKEY", "3"}, {"NCCL_IB_GID_INDEX", "3"}}});
 }
 
-// Writes of one queue pair overtake one another, up to the next with immediate, and some land
-// twice.
+// Lets writes of one queue pair overtake one another, up to the next write with immediate; some
+// land twice.
 std::string out_of_order() {
   return R"({"name": "out-of-order",
       "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.1.1/24"},
@@ -225,7 +225,7 @@ const Scenario kLidChange("networks_lid_change", [](Peer& peer) {
   bool back = false;
   for (int round = 0; round < kRoundsMax && !back; ++round) {
     all_reduce.run(AllReduce::kBytesMax / 4);
-    // Both ranks go on until both have seen it.
+    // Both ranks go on until both have read that the path is back.
     const std::vector<std::string> seen = peer.all_gather(logged(" is back after ") ? "1" : "0");
     back = std::all_of(seen.begin(), seen.end(), [](const std::string& one) { return one == "1"; });
   }

@@ -1,7 +1,7 @@
 #pragma once
-// How fast the world is in which a test runs: sanitizers and emulated machines take their time.
-// Bars on time are scaled, and where data is what takes long there is less of it; what is checked
-// stays the same. Thread: any.
+// How slow the world is in which a test runs: sanitizers and emulated machines take their time.
+// Bars on time are scaled, and less data is moved where data takes long; every check stays. Thread:
+// any.
 
 #include "perf/driver/communicator.h"
 
@@ -10,28 +10,28 @@
 
 namespace mesh::e2e {
 
-// Ends what hangs. Whatever is waited for takes less than a thirtieth of it where nothing is slow.
+// Ends a wait that hangs. Every wait takes less than a thirtieth of this if nothing is slow.
 inline constexpr driver::milliseconds kPatience{60000};
 
-// MESH_LAB: hosts are emulated machines (some 30 MB/s, 300 us).
+// Returns whether hosts are emulated machines (MESH_LAB; some 30 MB/s, 300 us).
 bool emulated();
 
 double slowness();  // 1 where nothing is slow
 driver::milliseconds scaled(driver::milliseconds time);
 inline driver::milliseconds patience() { return scaled(kPatience); }
 
-// A promise about seconds, as a bar on the clock of a machine that others use too: thirty times as
-// much. That the promise itself is kept is shown with manual clocks, in tests/unit.
+// Returns, for a promise about seconds, the bar on the clock of a machine that others use too:
+// thirty times the promise. Manual clocks in tests/unit show that the promise itself is kept.
 double clock_bar_s(double promised_s);
 driver::milliseconds clock_bar(std::chrono::seconds promised);
-// A promise about seconds, as a bar on the processor time of one process: no more than promised,
-// since others do not count in it. Only an emulated machine counts them too, because it cannot see
-// that it stands still while they run: there it is the bar on the clock.
+// Returns, for a promise about seconds, the bar on one process' processor time: no more than the
+// promise, since other processes do not count in it. An emulated machine counts them too, because
+// it cannot see that it stands still while they run: its bar is the one on the clock.
 double processor_bar_s(double promised_s);
 
-// A tenth of the repetitions between emulated machines, but not below four.
+// Returns a tenth of the repetitions between emulated machines, but not below four.
 std::uint64_t trimmed(std::uint64_t count);
-// The largest size worth its time.
+// Returns the largest size that is worth its time.
 std::size_t largest(std::size_t bytes, std::size_t when_emulated);
 
 }  // namespace mesh::e2e

@@ -1,5 +1,5 @@
-// What decides the policy of a real run: settings, a profile, the default; and where pollers run.
-// Seen in the plugin's own lines.
+// The source of the policy of a real run: settings, a profile, the default; and where pollers run.
+// All of it is read from the plugin's own lines.
 #include "perf/driver/plugin_log.h"
 #include "tests/e2e/line.h"
 
@@ -21,7 +21,7 @@ constexpr const char* kOnlySoft = "its profile is of the software fabric";
 const Scenario kOneMessage("one_message", send_one_message);
 const Scenario kNoPlugin("no_plugin", expect_no_plugin);
 
-// Of pair.json, as its ports tell themselves.
+// Writes a profile of pair.json, with the figures that its ports report.
 std::string profile_file(const std::string& settings, const std::string& speed = "100000") {
   std::string path =
       testing::TempDir() + "mesh_e2e_profile_" + std::to_string(::getpid()) + ".json";
@@ -115,7 +115,7 @@ std::size_t first_allowed_cpu() {
 
 TEST(Policy, NamedCpusAreUsedAndOneForTwoPollersIsShared) {
   const std::size_t cpu = first_allowed_cpu();
-  // Naming CPUs is asking for a poller, however few there are.
+  // A user who names CPUs asks for a poller, however few CPUs there are.
   const auto ranks = run(kOneMessage, with({{"NCCL_MESH_CPUS", std::to_string(cpu)}}));
   expect_success(ranks);
   if (testing::Test::IsSkipped()) return;

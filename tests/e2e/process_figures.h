@@ -1,5 +1,5 @@
 #pragma once
-// What this process holds of the system, for tests that nothing is left behind. Thread: any.
+// The system resources that this process holds, for tests that nothing is left behind. Thread: any.
 
 #include <chrono>
 #include <string>
@@ -14,10 +14,11 @@ struct ProcessFigures {
 };
 
 ProcessFigures process_figures();
-// The same once they have not changed for a fifth of a second (at most three seconds long): before
-// v11 there is no finalize, and links say goodbye in the background.
+// Returns the figures once they have not changed for 0.2 s, after at most 3 s: before v11 there is
+// no finalize, and links say goodbye in the background.
 ProcessFigures settled_process_figures();
-// The figures as soon as none of them is above these, or else those at the end of the patience.
+// Returns the figures as soon as none of them is above `most`, or else those at the end of the
+// patience.
 ProcessFigures process_figures_down_to(const ProcessFigures& most,
                                        std::chrono::milliseconds patience);
 std::string text_of(const ProcessFigures& figures);

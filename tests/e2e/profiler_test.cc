@@ -1,6 +1,6 @@
 // A job that NCCL's profiler watches, with a profiler of ours in NCCL's place: every request has a
-// start and a stop of its events, in this order, with the bytes that it moves, over several paths,
-// while they are lost, and where the job ends with requests open.
+// start and a stop of its events, in this order, with the bytes that it moves: over several paths,
+// while paths are lost, and where the job ends with requests open.
 #include "tests/e2e/breaker.h"
 #include "tests/e2e/line.h"
 #include "tests/unit/plugin/profiler_recorder.h"
@@ -35,7 +35,7 @@ struct Asked {
   std::uint64_t number = 0;
 };
 
-// Rank 0 sends to rank 1, eight at a time, each with a handle that its number makes.
+// Rank 0 sends to rank 1, eight messages at a time, each with a handle made from its number.
 class Job {
  public:
   explicit Job(Peer& peer)
@@ -107,7 +107,7 @@ class Job {
   std::deque<Asked> open_;
 };
 
-// Of each message the events that were started, in order.
+// Returns the events that were started for each message, in order.
 std::map<std::uint64_t, std::vector<Event>> by_message() {
   std::map<std::uint64_t, std::vector<Event>> found;
   for (const Event& event : ProfilerRecorder::events())

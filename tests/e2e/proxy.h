@@ -1,7 +1,7 @@
 #pragma once
-// A proxy that sends for eight local ranks over one connection, as NCCL's does with PXN, and what
-// both sides know beforehand of every round. Thread: one owner, in the place of the progress
-// thread.
+// A proxy that sends for eight local ranks over one connection, as NCCL's does with PXN, and the
+// plan of every round, which both sides know beforehand. Thread: one owner, in the place of the
+// progress thread.
 
 #include "tests/e2e/line.h"
 
@@ -14,11 +14,11 @@
 namespace mesh::e2e {
 
 inline constexpr std::size_t kTags = 8;
-inline constexpr std::size_t kOpen = 8;  // of each tag, and groups
+inline constexpr std::size_t kOpen = 8;  // open sends of each tag, and open groups
 inline constexpr std::size_t kRoom = 65536;
 inline constexpr int kFirstTag = 40;
 
-// What both sides know of every round: which ranks send, and how much.
+// The plan of every round, known to both sides: which ranks send, and how much.
 class Plan {
  public:
   Plan(std::uint64_t seed, std::uint64_t rounds, std::size_t bytes_max)
@@ -53,13 +53,13 @@ inline std::size_t place_of(std::uint64_t number, std::size_t tag) {
   return (number % kOpen * kTags + tag) * kRoom;
 }
 
-// The proxy: for each local rank it starts what is ready, and asks about the oldest.
+// The proxy starts the sends that are ready, for each local rank, and tests the oldest one.
 class Proxy {
  public:
   Proxy(Line& line, const Plan& plan) : line_(line), plan_(plan), random_(7) {
     for (Rank& rank : ranks_) skip(rank);
   }
-  // It has nothing to say until all others are stuck or done.
+  // The rank that sends nothing until all other ranks are stuck or done.
   std::size_t late_tag = SIZE_MAX;
 
   bool done() const {

@@ -48,7 +48,7 @@ std::string path_of(int local, int peer) {
                      20 + peer);
 }
 
-// The line of rank 0's link tells its paths.
+// Reads the paths from the line of rank 0's link.
 void expect_each_rail_meets_its_like() {
   for (int local = 0; local < kRails; ++local) {
     for (int peer = 0; peer < kRails; ++peer)

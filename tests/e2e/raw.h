@@ -13,22 +13,24 @@ class Raw {
  public:
   Raw(driver::NetApi& api, void* comm, driver::Side side) : api_(api), comm_(comm), side_(side) {}
 
-  // One isend or irecv with rubbish in the request slot. The slot afterwards; null: ask again.
+  // Calls isend or irecv once, with rubbish in the request slot. Returns the slot afterwards; null:
+  // try again.
   void* try_post(const driver::NetPiece& piece);
-  // Until it is accepted; fails the scenario when that takes too long.
+  // Tries until the call is accepted; fails the scenario when that takes too long.
   void* post(const driver::NetPiece& piece);
 
-  // Over middle hosts the first message opens the path, and until then nothing is accepted: an
-  // empty one goes, of both sides. Without such hosts it does nothing.
+  // Sends one empty message of each side over middle hosts, where the first message opens the path
+  // and nothing is accepted before. Does nothing without such hosts.
   void wake();
 
-  // One test(): nothing while open, else the bytes.
+  // Calls test() once. Returns nothing while the request is open, else its bytes.
   std::optional<int> poll(void* request);
-  // Until done; the bytes. Fails the scenario on error or when it takes too long.
+  // Waits until the request is done and returns its bytes. Fails the scenario on error or when that
+  // takes too long.
   int await(void* request);
-  // Until done, without asking for sizes.
+  // Waits until the request is done, without asking for sizes.
   void await_blind(void* request);
-  // Until test() answers something else than success; that code.
+  // Waits until test() does not succeed, and returns its code.
   int await_error(void* request, driver::milliseconds patience);
 
  private:

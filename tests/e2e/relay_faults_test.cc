@@ -1,5 +1,5 @@
-// What happens to hosts and cables on the way of messages between hosts that are not neighbours,
-// after random numbers of bytes of a verified job on a ring of four. RELAY_TIMES, RELAY_CLOSES and
+// Breaks hosts and cables on the way of messages between hosts that are not neighbours, after
+// random numbers of bytes of a verified job on a ring of four. RELAY_TIMES, RELAY_CLOSES and
 // RELAY_SEED in the environment choose how often and when (tests/e2e/relay_faults).
 #include "perf/driver/world.h"
 #include "tests/e2e/line.h"
@@ -23,7 +23,7 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr const char* kSoftwareOnly = "its cables and processes are broken from within";
-constexpr int kTimes = 4, kCloses = 12;       // where nobody asks for more
+constexpr int kTimes = 4, kCloses = 12;       // if nobody asks for more
 constexpr std::chrono::seconds kPromised{2};  // until the death of a rank is an error
 
 struct Ring {
@@ -41,11 +41,11 @@ void tell_moment(const RingJob& job, int number, const std::string& what, double
   if (!job.leads()) return;
   std::printf("relays: %d: %s: longest round %.1f ms, healthy %.1f ms\n", number, what.c_str(),
               longest_s * 1e3, job.round_s() * 1e3);
-  std::fflush(stdout);  // no line of the plugin's comes between
+  std::fflush(stdout);  // so that no line of the plugin's comes between
 }
 
 // Some cables are mended while the job still looks for another way, the others after rounds that
-// have found it.
+// have found one.
 const Scenario kCables("relay_cables", [](Peer& peer) {
   constexpr unsigned kRoundsOutMax = 8;
   const Moments moments = moments_of(peer.argument());
@@ -89,7 +89,7 @@ const Scenario kStopped("relay_stopped", [](Peer& peer) {
   peer.barrier();
 });
 
-// A rank that is killed ends the job of the others, soon.
+// Kills a rank, which ends the job of the others, soon.
 const Scenario kKilledRank("relay_killed_rank", [](Peer& peer) {
   std::mt19937_64 random(moments_of(peer.argument()).seed);
   Ring ring(peer);
@@ -114,7 +114,7 @@ const Scenario kKilledRank("relay_killed_rank", [](Peer& peer) {
 });
 
 // Ranks 0 and 2, which are not neighbours, and the hosts between them, which take no part in their
-// job and have links with both.
+// job but have links with both.
 struct Diagonal {
   explicit Diagonal(Peer& peer)
       : api(peer.load()),
@@ -153,7 +153,7 @@ const Scenario kKilledMiddle("relay_killed_middle", [](Peer& peer) {
   require(survivors->barrier().ok(), "the survivors did not meet");
 });
 
-// The host that carries rank 0's messages to rank 2 stands still until the other route is taken.
+// Stops the host that carries rank 0's messages to rank 2 until they take the other route.
 void stop_until_left(pid_t process, const std::string& route) {
   require(::kill(process, SIGSTOP) == 0, "a process was not stopped");
   const auto end = SteadyClock::now() + patience();
@@ -163,7 +163,7 @@ void stop_until_left(pid_t process, const std::string& route) {
   require(route_to("c") != route, "a host that stands still is not left");
 }
 
-// A host that only carries stands still for a second, which is waited for, or for longer.
+// Stops a host that only carries: for a second, which is waited for, or for longer.
 const Scenario kStoppedMiddle("relay_stopped_middle", [](Peer& peer) {
   const Moments moments = moments_of(peer.argument());
   std::mt19937_64 random(moments.seed);
@@ -186,7 +186,7 @@ const Scenario kStoppedMiddle("relay_stopped_middle", [](Peer& peer) {
   peer.barrier();
 });
 
-// The hosts between end their communicators, in the middle of the job of the others.
+// The hosts between end their communicators in the middle of the job of ranks 0 and 2.
 const Scenario kClosesFirst("relay_closes_first", [](Peer& peer) {
   const Moments moments = moments_of(peer.argument());
   std::mt19937_64 random(moments.seed + static_cast<std::uint64_t>(peer.rank()));
@@ -199,7 +199,7 @@ const Scenario kClosesFirst("relay_closes_first", [](Peer& peer) {
     if (ends) {
       RingJob job(*communicator, *ends, perf::Kind::AllToAll);
       peer.barrier();
-      // Rank 2 has to tell that it is there, too.
+      // Rank 2 has to report that it is there, too.
       std::thread follower([&] {
         if (!job.leads()) static_cast<void>(peer.bootstrap().barrier());
       });
@@ -224,7 +224,7 @@ const Scenario kClosesFirst("relay_closes_first", [](Peer& peer) {
   peer.barrier();
 });
 
-// The processes between end altogether, one of them at a time, and do not wait for the others.
+// The processes between exit, one at a time, and do not wait for the others.
 const Scenario kExitsFirst("relay_exits_first", [](Peer& peer) {
   Diagonal diagonal(peer);
   const std::vector<pid_t> all = processes(peer);
@@ -246,7 +246,7 @@ const Scenario kExitsFirst("relay_exits_first", [](Peer& peer) {
 
 constexpr driver::milliseconds kLongerThanALinger{2500};  // a second, of contexts that have ended
 
-// Both processes between have finished, and stay for the others until these have finished, too.
+// Both processes between have finished, and stay for the others until those have finished, too.
 const Scenario kBothExitFirst("relay_both_exit_first", [](Peer& peer) {
   Diagonal diagonal(peer);
   const std::vector<pid_t> all = processes(peer);
@@ -322,8 +322,8 @@ TEST(RelayFaults, TheHostsBetweenCloseFirst) {
 }
 TEST(RelayFaults, TheHostBetweenExitsFirst) {
   RunOptions exits = options(1, seed());
-  // This is how long the host that has finished stays for the others. It is also how long a path
-  // may take to open, and on a very busy machine that takes two seconds.
+  // The host that has finished stays for the others this long. A path may also take this long to
+  // open, and on a very busy machine that takes two seconds.
   exits.environment.push_back({"NCCL_MESH_PATH_TIMEOUT", "8"});
   const std::vector<RankEnd> ranks = run(kExitsFirst, exits);
   expect_success(ranks);
@@ -344,7 +344,7 @@ TEST(RelayFaults, ARingWithoutOneCableIsALine) {
 TEST(RelayFaults, AKilledRankIsAnErrorSoon) {
   for (int i = 0; i < times(); ++i) {
     RunOptions deadly = options(1, seed() + static_cast<std::uint64_t>(i));
-    // So long that only a rank's death can end the job.
+    // This path time-out is so long that only a rank's death can end the job.
     deadly.environment.push_back({"NCCL_MESH_PATH_TIMEOUT", "3600"});
     const std::vector<RankEnd> ranks = run(kKilledRank, deadly);
     if (testing::Test::IsSkipped()) return;

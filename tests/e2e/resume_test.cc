@@ -1,4 +1,4 @@
-// The control connections of a running job are cut again and again: data goes on, every element is
+// Cuts the control connections of a running job again and again: data goes on, and every element is
 // right.
 #include "perf/collectives/collective.h"
 #include "tests/e2e/line.h"
@@ -23,7 +23,7 @@ namespace {
 constexpr int kCuts = 20;
 constexpr std::size_t kBytes = std::size_t{1} << 20;
 
-// The process's TCP connections; the plugin's are those that were not there before it.
+// Returns the process's TCP connections; the plugin's are those that were not there before it.
 std::set<int> connections() {
   std::set<int> found;
   DIR* const directory = ::opendir("/proc/self/fd");
@@ -40,7 +40,7 @@ std::set<int> connections() {
   return found;
 }
 
-// Ends every connection of the plugin, as `ss -K` would. How many there were.
+// Ends every connection of the plugin, as `ss -K` would, and returns how many there were.
 int cut(const std::set<int>& not_these) {
   int count = 0;
   for (const int fd : connections()) {
@@ -74,13 +74,13 @@ const Scenario kCut("cut", [](Peer& peer) {
   const std::size_t whole = connections().size();
   int ended = 0;
   for (int i = 0; i < kCuts; ++i) {
-    // Ranks in turns; in the middle of a run, and the next runs go on without a connection or with
-    // the new one.
+    // The ranks cut in turns, in the middle of a run; the next runs go on without a connection or
+    // with the new one.
     std::thread cutter;
     if (i % peer.world() == peer.rank()) cutter = std::thread([&] { ended += cut(before); });
     for (int run = 0; run < 10; ++run) verify();
     if (cutter.joinable()) cutter.join();
-    // The next cut is to meet connections again, however long they take to come back.
+    // The next cut must find connections again, however long they take to come back.
     const auto end = std::chrono::steady_clock::now() + patience();
     while (!everybody_has(whole)) {
       require(std::chrono::steady_clock::now() < end, "the connections do not come back");

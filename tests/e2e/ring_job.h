@@ -1,7 +1,8 @@
 #pragma once
-// A verified job on the ring of four hosts (ring4.json), and what breaks under it: cables and
-// processes. Rank 0 leads: it breaks and mends on a thread of its own, and its word is everybody's.
-// A job goes on until all of that is done, however long it takes. Thread: main, except what leads.
+// A verified job on the ring of four hosts (ring4.json), and faults under it: of cables and
+// processes. Rank 0 leads: it breaks and mends on a thread of its own, and decides for all ranks. A
+// job goes on until all of that is done, however long it takes. Thread: main, except the thread
+// that leads.
 
 #include "perf/collectives/collective.h"
 #include "tests/e2e/middle_hosts.h"
@@ -23,18 +24,18 @@ inline constexpr int kRingHosts = 4;
 // Process ids by rank.
 std::vector<pid_t> processes(Peer& peer);
 void stop_for(pid_t process, double seconds);
-// Whether it ends within that time.
+// Returns whether the process ends within that time.
 bool ends_within(pid_t process, driver::milliseconds time);
 
-// The cable from a host of the ring to the next one.
+// The cable joins a host of the ring and the next one.
 void cut_cable(int from);
 void mend_cable(int from);
 std::string cable_name(int from);  // "a-b"
 
 // Sleeps up to `most` seconds. Nothing depends on how long.
 void pause_at_random(std::mt19937_64& random, double most);
-// The host that our last relayed path to this peer leads over: "b" or "d and c". Empty: there was
-// none.
+// Returns the hosts that our last relayed path to this peer leads over: "b" or "d and c". Empty if
+// there was none.
 std::string route_to(const std::string& peer);
 
 class RingJob {
@@ -44,15 +45,15 @@ class RingJob {
           std::size_t bytes = kBytes);
 
   bool leads() const noexcept { return team_.rank() == 0; }
-  int round();  // its result; wrong elements fail the scenario
-  // So many rounds that must succeed; the longest one in seconds.
+  int round();  // returns its result; wrong elements fail the scenario
+  // Runs `count` rounds that must succeed, and returns the longest one in seconds.
   double verified(int count = 1);
   double round_s() const noexcept { return round_s_; }  // a healthy round, about
-  // Until host a of the software fabric has posted a random number of bytes more, of up to so many
-  // rounds' worth. Fails the scenario where no data flows.
+  // Waits until host a of the software fabric has posted a random number of bytes more, of up to
+  // `rounds_most` rounds' worth. Fails the scenario if no data flows.
   void let_flow(std::mt19937_64& random, int rounds_most) const;
-  bool agree(bool own);  // the leader's word
-  // Rounds until the leader has acted, and everybody's longest one in seconds.
+  bool agree(bool own);  // returns the leader's word
+  // Runs rounds until the leader has acted, and returns the longest one of all ranks in seconds.
   double during(const std::function<void()>& act);
 
  private:
@@ -63,7 +64,7 @@ class RingJob {
   double round_s_ = 0;
 };
 
-// How often, and with what moments: "12 7".
+// How many times a fault strikes, and the seed of its moments: "12 7".
 struct Moments {
   int times = 0;
   std::uint64_t seed = 0;

@@ -21,8 +21,8 @@
 namespace mesh::e2e {
 namespace {
 
-// What the fabric says at finalize when a receiver was not ready even once: a mistake of the
-// plugin's protocol.
+// The words that the fabric prints at finalize if a receiver was not ready even once: a mistake in
+// the plugin's protocol.
 constexpr const char* kNotReady = "receiver-not-ready";
 constexpr std::size_t kNowhere = std::string::npos;
 constexpr std::chrono::minutes kJoinTime{2};
@@ -41,7 +41,7 @@ std::string dump(const std::vector<RankEnd>& ranks) {
   return text;
 }
 
-// Ranks 0 and 1 run it; the hosts between them stand by.
+// Runs the scenario on ranks 0 and 1; the hosts between them stand by.
 void run_over_middle_hosts(const Scenario& scenario, Peer& everybody) {
   MiddleHosts hosts(everybody, middle_hosts());
   if (hosts.ends()) {
@@ -51,7 +51,7 @@ void run_over_middle_hosts(const Scenario& scenario, Peer& everybody) {
   hosts.finish();
 }
 
-// argv: flag, scenario, rank, world, address, fd, argument.
+// The arguments are flag, scenario, rank, world, address, fd, argument.
 int run_rank(char** argv) {
   const std::string name = argv[0];
   const int rank = std::atoi(argv[1]);
@@ -91,7 +91,7 @@ std::string fabric_text(const RunOptions& options) {
   return options.fabric_text.empty() ? file_text(options) : options.fabric_text;
 }
 
-// As this run's flags have it. Empty: this test is none of theirs.
+// Returns the fabric as this run's flags change it; empty if they do not fit this test.
 std::string fabric_of_run(const RunOptions& options) {
   const std::string own = fabric_text(options);
   const std::string text =

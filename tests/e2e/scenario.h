@@ -1,9 +1,9 @@
 #pragma once
 // An end-to-end test: one function that every rank of a run executes in a process of its own. The
-// test binary starts itself again for each rank and judges how they ended and what they printed:
-// all of them as hosts of a software fabric, or, started with a rendezvous once per host of a
-// cluster (perf/driver/world.h), one on each. Thread: main. Every wait has a deadline, so that a
-// hang is a failure.
+// test binary starts itself again for each rank and judges how they ended and what they printed.
+// All ranks are hosts of one software fabric; or the binary is started with a rendezvous once per
+// host of a cluster (perf/driver/world.h), and each host runs one rank. Thread: main. Every wait
+// has a deadline, so that a hang is a failure.
 
 #include "perf/driver/bootstrap.h"
 #include "perf/driver/communicator.h"
@@ -69,10 +69,10 @@ struct RunOptions {
   std::string fabric_text{};         // instead of a file
   std::vector<std::string> hosts{};  // empty: every host of the fabric
   std::string argument{};            // for the scenario
-  // Why it makes no sense between real hosts. It is needed with a fabric_text.
+  // Why the test makes no sense between real hosts. Needed with a fabric_text.
   std::string software_only{};
   std::vector<std::pair<std::string, std::string>> environment{};
-  // Ends what hangs, and lies above every bar within a scenario.
+  // Ends a run that hangs, and lies above every bar within a scenario.
   std::chrono::seconds timeout{300};
 };
 
@@ -82,20 +82,20 @@ struct RankEnd {
   std::string output;
 };
 
-// Runs the scenario in one process per host. Where it cannot run on this cluster the test is
-// skipped with the reason, and nobody has ended.
+// Runs the scenario in one process per host. If it cannot run on this cluster, the test is skipped
+// with the reason, and the result is empty.
 std::vector<RankEnd> run(const Scenario& scenario, const RunOptions& options);
 
-// Everybody ended well, no receiver was ever not ready; otherwise the outputs are shown. A skipped
-// test stays skipped.
+// Expects that every rank ended well and that no receiver was ever not ready; otherwise shows the
+// outputs. A skipped test stays skipped.
 void expect_success(const std::vector<RankEnd>& ranks);
-// run() and expect_success().
+// Calls run() and expect_success().
 void expect_run(const Scenario& scenario, const RunOptions& options = {});
-// Runs it, expects success, and this sentence in the output of some rank.
+// Runs the scenario, expects success, and this sentence in the output of some rank.
 void expect_run_says(const Scenario& scenario, const RunOptions& options,
                      const std::string& sentence);
 
-// Figures out of a rank's output: lines "e2e: name=value".
+// Figures in a rank's output: lines "e2e: name=value".
 void report_figure(const std::string& name, double value);
 double figure(const RankEnd& rank, const std::string& name);  // NaN: not there
 

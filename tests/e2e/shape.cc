@@ -26,14 +26,14 @@ std::vector<std::string> host_names(const Json& root) {
   return names;
 }
 
-// "a/mesh0" is an end of host a.
+// Returns the rank of an end's host: "a/mesh0" is an end of host a.
 std::size_t rank_of(const Json& end, const std::vector<std::string>& names) {
   const std::string text = text_of(end);
   const auto found = std::find(names.begin(), names.end(), text.substr(0, text.find('/')));
   return found == names.end() ? kNobody : static_cast<std::size_t>(found - names.begin());
 }
 
-// A switch, or a cable as a switch of two.
+// Adds a switch, or a cable as a switch of two ends.
 void add_link(const Json& ends, const std::vector<std::string>& names, Shape& shape) {
   for (std::size_t i = 0; i < ends.size(); ++i) {
     for (std::size_t j = i + 1; j < ends.size(); ++j) {
@@ -44,7 +44,7 @@ void add_link(const Json& ends, const std::vector<std::string>& names, Shape& sh
   }
 }
 
-// The routers that a link ends at.
+// Returns the routers that a link ends at.
 std::vector<std::string> routers_of(const Json& ends, const std::vector<std::string>& all) {
   std::vector<std::string> found;
   for (const Json& end : ends) {
@@ -54,7 +54,7 @@ std::vector<std::string> routers_of(const Json& ends, const std::vector<std::str
   return found;
 }
 
-// Hosts behind one router reach each other by as many ways as the one with fewer has to it.
+// Two hosts behind one router reach each other by as many ways as the host with fewer has to it.
 void add_router(const std::string& router, const Json& links, const std::vector<std::string>& names,
                 Shape& shape) {
   std::vector<int> ways(names.size(), 0);
@@ -74,7 +74,7 @@ void add_router(const std::string& router, const Json& links, const std::vector<
   }
 }
 
-// Hosts that reach only their neighbours.
+// Returns hosts that reach only their neighbours.
 Shape chain(std::size_t world, bool closed) {
   Shape shape(world);
   for (std::size_t host = 0; host + 1 < world; ++host) shape.join(host, host + 1, 1);
@@ -93,8 +93,8 @@ bool fits(const Shape& wanted, const Shape& cluster, const std::vector<std::size
   return true;
 }
 
-// The first choice in the order of ranks; empty: none. Each turn moves the last host on, or takes
-// one away, or adds one.
+// Returns the first choice in the order of ranks; empty: none. Each turn moves the last host on, or
+// takes one away, or adds one.
 std::vector<std::size_t> choose(const Shape& wanted, const Shape& cluster) {
   std::vector<std::size_t> chosen{0};
   while (!chosen.empty()) {

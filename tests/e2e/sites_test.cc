@@ -1,4 +1,4 @@
-// Hosts of two sites on the software fabric: which rails carry what, and what is said of it.
+// Hosts of two sites on the software fabric: which rails carry what, and which lines report it.
 #include "perf/collectives/collective.h"
 #include "perf/driver/plugin_log.h"
 #include "perf/driver/world.h"
@@ -23,8 +23,8 @@ namespace {
 constexpr std::size_t kBytesMax = std::size_t{4} << 20;
 constexpr const char* kSoftwareOnly = "its rails and their delays are those of a software fabric";
 
-// a and c are at one site and b is at another. Every rail reaches every host, and between the sites
-// rail 1 alone is meant for that; it takes 1 ms one way.
+// a and c are at one site and b is at another. Every rail reaches every host, but only rail 1 is
+// meant for traffic between the sites; it takes 1 ms one way.
 constexpr const char* kTwoSites = R"({"name": "two_sites",
   "hosts": [
     {"name": "a", "nics": [{"name": "mesh0", "address": "10.0.1.1/24"},
@@ -36,7 +36,7 @@ constexpr const char* kTwoSites = R"({"name": "two_sites",
   "links": [{"switch": ["a/mesh0", "b/mesh0", "c/mesh0"]},
             {"switch": ["a/mesh1", "b/mesh1", "c/mesh1"], "gbps": 10, "delay_us": 1000}]})";
 
-// Each host has an environment of its own.
+// Sets a variable for one host alone: each host has an environment of its own.
 void set(const char* variable, const char* value) {
   require(::setenv(variable, value, 1) == 0, std::string("setenv ") + variable);
 }
@@ -51,7 +51,7 @@ std::uint64_t posted(const std::string& host, const std::string& nic) {
   return answer->bytes;
 }
 
-// The line of the link to that host, as the connector says it.
+// Returns the line of the link to that host, as the connector logs it.
 std::string line_towards(const std::string& host) {
   for (const std::string& line : driver::PluginLog::instance().lines()) {
     if (line.find("sending to host " + host + ": ") != std::string::npos) return line;
@@ -115,9 +115,9 @@ const Scenario kAcross("sites_all_reduce", [](Peer& peer) {
   peer.barrier();
 });
 
-// The control thread sleeps for a second when it knows of nothing to do. If an answer lies about so
-// long, it does in every run; what else a busy machine does to the figure passes, so the best of a
-// few runs is judged.
+// The control thread sleeps for a second when it knows of nothing to do. An answer that waits for
+// that does so in every run; whatever else a busy machine adds passes, so the best of a few runs is
+// judged.
 TEST(Sites, BetweenThemOnlyRailsThatLeaveCarryAnAllReduce) {
   constexpr double kBoundUs = 500'000;
   constexpr int kAttempts = 30;
@@ -137,7 +137,7 @@ TEST(Sites, BetweenThemOnlyRailsThatLeaveCarryAnAllReduce) {
                         << least_us[1] << " us";
 }
 
-// No rail of b leaves that reaches one of a that does: hosts connect, and the message fails.
+// No rail of b leaves its site towards a rail of a that does: hosts connect, and the message fails.
 const Scenario kNoRailLeaves("sites_no_rail_leaves", [](Peer& peer) {
   set("NCCL_MESH_SITE", peer.rank() == 0 ? "east" : "west");
   set("NCCL_MESH_SITE_RAILS", peer.rank() == 0 ? "0" : "1");

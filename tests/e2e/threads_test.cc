@@ -75,7 +75,7 @@ const Scenario kRegisterMeanwhile("register_meanwhile", [](Peer& peer) {
 });
 TEST(Threads, RegistrationsBesideData) { expect_run(kRegisterMeanwhile); }
 
-// One communicator ends again and again, with its requests open, beside one that works.
+// Ends one communicator again and again, with its requests open, beside one that works.
 const Scenario kOneEnds("one_ends", [](Peer& peer) {
   const auto api = peer.load();
   const auto steady = open_communicator(*api, 1);
@@ -88,7 +88,7 @@ const Scenario kOneEnds("one_ends", [](Peer& peer) {
     const auto passing = open_communicator(*api, static_cast<std::uint64_t>(round) + 2);
     Line other(peer, *passing, {.bytes = 8 * kBytes});
     stream(other, {.count = 20, .bytes = kBytes});
-    // Open on one side only: it never completes.
+    // These requests are open on one side only: they never complete.
     for (int i = 0; i < 4 && round % 2 == peer.rank(); ++i) {
       require(other.pipe().push(other.memory().piece(0, kBytes)), "no room in the pipe");
     }

@@ -1,4 +1,4 @@
-// What NCCL may ask of one connection: every size, every order of arrival, every form of the calls.
+// All that NCCL may ask of one connection: every size, order of arrival and form of a call.
 #include "tests/e2e/line.h"
 #include "tests/e2e/raw.h"
 
@@ -36,7 +36,7 @@ struct Setup {
 };
 
 const Scenario kEverySize("every_size", [](Peer& peer) {
-  // Both are more than may be in flight on a path.
+  // Both sizes are more than may be in flight on a path.
   const std::size_t size_max = largest(64 * kMiB, 16 * kMiB);
   Setup setup(peer, {.bytes = size_max + 4096});
   std::vector<std::size_t> sizes{0,   1,   7,   8,    63,    64,      65,
@@ -104,8 +104,8 @@ TEST(Transfer, ReceiveDepthOfSixteenIsNeverOverrun) {
   expect_run(kManyMessages, {.environment = {{"NCCL_MESH_RQ_DEPTH", "16"}}});
 }
 
-// Many small messages at a receiver that does not look: more announcements than its queue pair has
-// receives posted, held back by the window alone.
+// Sends many small messages to a receiver that does not look: more announcements than its queue
+// pair has receives posted, held back by the window alone.
 void crowd_a_sleeping_receiver(Peer& peer) {
   constexpr int kChannels = 8;
   const auto api = peer.load();
@@ -173,7 +173,7 @@ const Scenario kThirtyTwo("thirty_two", [](Peer& peer) {
 });
 TEST(Requests, ThirtyTwoInFlight) { expect_run(kThirtyTwo); }
 
-// Sends without receives until NULL; nothing of it is lost, and there is room again afterwards.
+// Sends without receives until NULL; no send is lost, and there is room again afterwards.
 const Scenario kOutOfRequests("out_of_requests", [](Peer& peer) {
   Setup setup(peer, {.bytes = 1024 * 64});
   Raw raw = setup.raw();
@@ -200,7 +200,7 @@ const Scenario kOutOfRequests("out_of_requests", [](Peer& peer) {
 });
 TEST(Requests, OutOfRequestsIsNullAndNothingIsLost) { expect_run(kOutOfRequests); }
 
-// `late` is the side that posts only after the other has asked for a while in vain.
+// `late` is the side that posts only after its peer has asked for a while in vain.
 void one_side_late(Peer& peer, bool receiver_late) {
   Setup setup(peer, {.bytes = kMiB});
   Raw raw = setup.raw();

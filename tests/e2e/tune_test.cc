@@ -1,5 +1,5 @@
-// mesh_tune as a user runs it: on the model, on the software fabric, and as two ranks that somebody
-// else started.
+// Runs mesh_tune as a user does: on the model, on the software fabric, and as two ranks that
+// somebody else started.
 #include "perf/driver/launcher.h"
 #include "perf/driver/soft_fabric.h"
 #include "tests/e2e/held_port.h"
@@ -87,7 +87,7 @@ TEST(Tune, OnTheSoftwareFabricItWritesWhatThePluginReads) {
   EXPECT_TRUE(std::ifstream(all).good());
 }
 
-// The same between hosts: no launcher of ours, a rendezvous in the environment.
+// Runs it as between hosts: no launcher of ours, a rendezvous in the environment.
 TEST(Tune, AsTwoRanksThatSomebodyElseStarted) {
   const auto fabric = driver::SoftFabric::open(MESH_FABRIC_DIR "/pair.json", {});
   ASSERT_TRUE(fabric.ok());

@@ -1,4 +1,4 @@
-// The frames of relays in any order, said to a host that carries and to one that asks.
+// Sends the frames of relays, in any order, to a host that carries and to a host that asks.
 #include "tests/fuzz/chains_world.h"
 #include "tests/fuzz/quiet_log.h"
 

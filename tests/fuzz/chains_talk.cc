@@ -1,4 +1,4 @@
-// What others say in a world of chains: callers, and hosts that were asked to carry.
+// The frames of others in a world of chains: of callers, and of hosts that were asked to carry.
 #include "engine/control/relay_frames.h"
 #include "tests/fuzz/chains_world.h"
 
@@ -40,7 +40,7 @@ engine::WireHop ChainsWorld::hop(Input& input, bool with_rings) const {
   return hop;
 }
 
-// What a caller says to the host that carries.
+// Returns a frame that a caller sends to the host that carries.
 Bytes ChainsWorld::frame(Input& input) const {
   const engine::Id128 shown = input.below(8) == 7 ? engine::Id128{8} : ticket_;
   const std::uint64_t number = input.below(4);
@@ -67,7 +67,7 @@ Bytes ChainsWorld::frame(Input& input) const {
   return encode({}, order);
 }
 
-// What a host says that was asked to carry.
+// Returns a frame of a host that was asked to carry.
 Bytes ChainsWorld::answer(Input& input, std::uint64_t number) const {
   const Errc result = input.below(8) == 7 ? Errc::Exhausted : Errc::Ok;
   switch (input.below(4)) {

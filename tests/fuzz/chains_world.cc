@@ -78,7 +78,7 @@ void ChainsWorld::pass() {
   check();
 }
 
-// What others may make this host hold, whatever they say.
+// Checks the bounds on what others can make this host hold, whatever they say.
 void ChainsWorld::check() const {
   const RelaySnapshot figures = service_->figures();
   expect(figures.ring_bytes <= kRelayBytes, "more rings than NCCL_MESH_RELAY_BYTES allows");
@@ -107,7 +107,7 @@ void ChainsWorld::say(Input& input) {
   plane_.push(std::move(event));
 }
 
-// This host's own wish: a route to a peer on subnet 3 or 4, and chains over it.
+// Asks on this host's behalf for a route to a peer on subnet 3 or 4, and for chains over it.
 void ChainsWorld::ask(Input& input) {
   if (const std::uint32_t at = input.below(8); at < orders_.size()) {
     engine::RelayedChains& chains = *orders_[at];

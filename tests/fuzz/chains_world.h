@@ -1,7 +1,7 @@
 #pragma once
 // A host that carries for others and asks others to carry, without an engine: RelayService and
-// RelayClient on a device and a control plane that the input plays. Everybody who connects may know
-// the ticket, and keeps to nothing. Thread: one. Bounds: kLinesMax connections of others,
+// RelayClient on a device and a control plane that the input plays. Anybody who connects may know
+// the ticket, and keeps to no protocol. Thread: one. Bounds: kLinesMax connections of others,
 // kOrdersMax chains of its own.
 
 #include "engine/link/link_host.h"
@@ -18,10 +18,10 @@
 
 namespace mesh::fuzz {
 
-// Of a host of that number in the subnet.
+// The address and the rail of a host with that number in the subnet.
 engine::WireAddress played_address(std::uint8_t subnet, std::uint8_t host);
 engine::WireRail played_rail(std::uint8_t subnet, std::uint8_t host);
-// Two neighbours, one on each rail. Made once: in every run they would be a large part of it.
+// Returns two neighbours, one on each rail. Made once: they would take a large part of every run.
 const std::vector<engine::WireHost>& known_hosts();
 
 class ChainsWorld final : engine::ControlEvents,
@@ -33,7 +33,7 @@ class ChainsWorld final : engine::ControlEvents,
   static constexpr std::size_t kLinesMax = 6, kOrdersMax = 3;
 
   ChainsWorld();
-  ~ChainsWorld();  // findings: whatever is left on the device
+  ~ChainsWorld();  // any object that is left on the device is a finding
   void act(Input& input);
 
  private:

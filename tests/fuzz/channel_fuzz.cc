@@ -1,5 +1,5 @@
-// Two channels that are up, and a peer that writes what it likes: credit rows, records, window
-// words, immediates.
+// Two channels that are up, and a peer that writes anything: credit rows, records, window words,
+// immediates.
 #include "tests/fuzz/hostile_world.h"
 #include "tests/fuzz/quiet_log.h"
 

@@ -1,5 +1,5 @@
 // A whole engine whose peer, network and device are the input: control frames in every state of a
-// link, and all the rest.
+// link, and everything else that reaches an engine.
 #include "tests/fuzz/hostile_world.h"
 #include "tests/fuzz/quiet_log.h"
 

@@ -1,4 +1,4 @@
-// Fabric files. What parses is consistent: every index leads somewhere.
+// Parses fabric files. A file that parses is consistent: every index leads somewhere.
 #include "src/base/log.h"
 #include "src/soft/fabric_file.h"
 #include "tests/fuzz/quiet_log.h"

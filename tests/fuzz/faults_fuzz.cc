@@ -1,4 +1,4 @@
-// Lists of faults as a fabric file has them, armed and asked at all times.
+// Arms lists of faults as a fabric file has them, and asks for them at any time.
 #include "src/base/log.h"
 #include "src/soft/fabric_file.h"
 #include "src/soft/fault_plan.h"

@@ -12,7 +12,7 @@ namespace {
 void touch(std::uint64_t address, std::size_t bytes) {
   volatile unsigned sum = 0;
   const auto* at = reinterpret_cast<const volatile std::uint8_t*>(address);
-  for (std::size_t i = 0; i < bytes; i += 61) sum = sum + at[i];  // no line of memory is left out
+  for (std::size_t i = 0; i < bytes; i += 61) sum = sum + at[i];  // touches every cache line
   if (bytes != 0) sum = sum + at[bytes - 1];
 }
 
@@ -194,8 +194,8 @@ int FuzzVerbs::post_send(ibv_qp* qp, ibv_send_wr* chain, ibv_send_wr** bad) {
       pair.queue->ready.push_back(completion_of(chain->wr_id, IBV_WC_WR_FLUSH_ERR, pair.qp));
       continue;
     }
-    // Room is free again only when a completion says so; the engine must never need to be told that
-    // it is full.
+    // Room is free again only when a completion says so; the engine must never rely on the device
+    // to refuse a post because the queue is full.
     expect(pair.sent.size() < pair.send_max, "more sends than the queue holds");
     pair.sent.push_back(
         {.id = chain->wr_id, .signaled = (chain->send_flags & IBV_SEND_SIGNALED) != 0});

@@ -1,7 +1,7 @@
 #pragma once
 // A device that checks what it is told to do, and completes when the fuzzer says so. The peer's
-// writes come in by write(), which allows what a device would: inside a region that was registered
-// for it. Thread: one. Bound: what the engine creates.
+// writes come in through write(), which allows what a device would: a write inside a region that
+// was registered for it. Thread: one. Bound: what the engine creates.
 
 #include "tests/unit/verbs/fake_provider.h"
 
@@ -26,7 +26,7 @@ class FuzzVerbs final : public verbs::testkit::FakeProvider {
   int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) override;
   int destroy_qp(ibv_qp* qp) override;
 
-  // The peer's side. False: the device would have refused.
+  // The peer's side. A call returns false if a device would have refused it.
   bool write(std::uint64_t address, std::uint32_t rkey, const void* bytes, std::size_t size);
   bool write_anywhere(std::uint32_t region, std::uint64_t offset,
                       std::uint64_t word);  // in any region that it may write

@@ -1,4 +1,4 @@
-// The 128 bytes of a handle. What reads as one is written again as something that reads the same.
+// Reads the 128 bytes of a handle. One that reads well is written as bytes that read as its equal.
 #include "engine/control/handle.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/quiet_log.h"

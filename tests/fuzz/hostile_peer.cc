@@ -1,5 +1,5 @@
-// What the peer of a hostile world says: frames in and out of order, with and without what they
-// ought to hold.
+// The frames of a hostile world's peer: in and out of order, with and without what they ought to
+// hold.
 #include "engine/control/handle.h"
 #include "engine/link/half_open.h"
 #include "tests/fuzz/hostile_world.h"
@@ -180,8 +180,8 @@ void HostileWorld::number(MemoryPlane::Event& event, MemoryPlane::Line& line) {
   plane_->numbers[line.link] = line.sequence;
 }
 
-// Of a link that the peer has, or has had: as its connector, as its acceptor, or as what is
-// answered to our own claim.
+// Claims a link that the peer has, or has had: as its connector, as its acceptor, or in answer to
+// the engine's own claim.
 void HostileWorld::claim(ConnectionId id, Input& input) {
   MemoryPlane::Line& line = plane_->lines.at(id);
   MemoryPlane::Event event{.id = id};
@@ -256,7 +256,7 @@ void HostileWorld::say_anything(Input& input) {
   turn();
 }
 
-// As a peer that keeps to the protocol would do it.
+// Opens the link and the channels as a peer that keeps to the protocol does.
 void HostileWorld::bring_up() {
   const auto hand_over = [this](ConnectionId id, const Bytes& frame) {
     MemoryPlane::Line& line = plane_->lines.at(id);

@@ -262,7 +262,7 @@ void HostileWorld::close_some(Input& input) {
   channels_.erase(channels_.begin() + (of - channels_.data()));
 }
 
-// As NCCL's abort does it: nothing is given back first.
+// Drops the channels as NCCL's abort does: nothing is given back first.
 void HostileWorld::drop_channels() { channels_.clear(); }
 
 void HostileWorld::close_context(Input& input) {

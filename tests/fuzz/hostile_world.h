@@ -1,7 +1,8 @@
 #pragma once
-// One engine, an application that uses it, and a peer, a network and a device that the fuzzer's
-// input plays. The peer knows all that a peer is told, and keeps to nothing. Thread: one. Bounds:
-// kOpsMax operations of an input, kChannelsMax channels and kBuffers buffers of the application.
+// One engine and an application that uses it; the fuzzer's input plays the peer, the network and
+// the device. The peer knows all that a peer is told, and keeps to no protocol. Thread: one.
+// Bounds: kOpsMax operations of an input, kChannelsMax channels and kBuffers buffers of the
+// application.
 
 #include <mesh/engine.h>
 
@@ -23,12 +24,12 @@ class HostileWorld final : engine::ControlNetwork {
   static constexpr std::size_t kBuffers = 4, kChannels = 8, kBufferBytes = 20'000;
 
   HostileWorld();
-  ~HostileWorld();  // findings: whatever is left when the engine has gone
+  ~HostileWorld();  // anything that is left when the engine has gone is a finding
 
-  void act(Input& input);          // one operation, anything
-  void act_on_data(Input& input);  // one of those that channels see: the application's, the
-                                   // device's, the peer's writes
-  // Both directions up, one channel each.
+  void act(Input& input);  // any one operation
+  // One operation that channels see: of the application, of the device, or a write of the peer.
+  void act_on_data(Input& input);
+  // Brings both directions up, with one channel each.
   void bring_up();
 
  private:
@@ -36,7 +37,7 @@ class HostileWorld final : engine::ControlNetwork {
   struct AppChannel {
     Channel* channel = nullptr;
     std::array<Registration*, kBuffers> regions{};
-    std::vector<std::pair<Request*, std::size_t>> open;  // and what was asked for
+    std::vector<std::pair<Request*, std::size_t>> open;  // with the bytes that were asked for
   };
   struct Region {
     std::vector<std::byte> bytes;
@@ -55,7 +56,7 @@ class HostileWorld final : engine::ControlNetwork {
   void lose(Input& input);
   void arrive(Input& input);
   void answer_dial(Input& input);
-  void number(MemoryPlane::Event& event, MemoryPlane::Line& line);  // the link's next frame
+  void number(MemoryPlane::Event& event, MemoryPlane::Line& line);  // the next frame of the link
   void claim(engine::ConnectionId id, Input& input);
   engine::ConnectionId some_line(Input& input) const;
   engine::Bytes well_formed(Input& input);

@@ -1,5 +1,5 @@
 #pragma once
-// A fuzzer's input as a stream of numbers: little-endian, zero where it has run out.
+// A fuzzer's input as a stream of little-endian numbers, which are zero once it has run out.
 // Thread: one. Bound: the bytes given.
 
 #include <cstddef>

@@ -34,7 +34,7 @@ bool MemoryPlane::send(ConnectionId id, engine::Bytes frame) {
 
 bool MemoryPlane::poll_once() {
   bool active = false;
-  // Of now: what a handler causes comes with the next pass.
+  // Handles the events queued now; an event that a handler causes comes with the next pass.
   for (std::size_t left = queue_.size(); left != 0; --left) {
     const Event event = std::move(queue_.front());
     queue_.pop_front();

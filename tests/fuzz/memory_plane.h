@@ -1,6 +1,6 @@
 #pragma once
-// A control plane without sockets: the fuzzer is every peer. What it says is handed over by
-// poll_once, as the kernel's would be. Thread: one. Bound: kQueueMax events waiting.
+// A control plane without sockets: the fuzzer is every peer. poll_once() hands over what a peer
+// says, as the kernel would. Thread: one. Bound: kQueueMax events waiting.
 
 #include "engine/control/control_plane.h"
 #include "tests/fuzz/said.h"
@@ -32,8 +32,8 @@ class MemoryPlane final : public engine::ControlPlane {
   engine::ConnectionId arrive();  // a stranger
   void push(Event event);
   std::map<engine::ConnectionId, Line> lines;
-  std::map<engine::Id128, std::uint64_t>
-      numbers;  // of the peer's last frame, by link: it goes on with the next connection
+  // The number of the peer's last frame, by link; the next connection goes on from it.
+  std::map<engine::Id128, std::uint64_t> numbers;
 
   std::uint16_t port() const noexcept override { return 4711; }
   std::span<const SocketAddress> addresses() const noexcept override { return {&address_, 1}; }

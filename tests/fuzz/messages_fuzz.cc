@@ -1,5 +1,5 @@
-// Bodies of control messages, the first byte chooses the type. What decodes is encoded again to the
-// same bytes.
+// Decodes bodies of control messages; the first byte chooses the type. A body that decodes is
+// encoded to its own bytes again.
 #include "engine/control/relay_frames.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/quiet_log.h"

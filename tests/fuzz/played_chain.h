@@ -14,7 +14,7 @@
 
 namespace mesh::fuzz {
 
-// Near what the ring would take, with one field that is anything.
+// Returns a header near what the ring would take, with one field that may be anything.
 inline relay::SlotHeader header_of(Input& input, const relay::RingTarget& ring,
                                    std::uint32_t number) {
   relay::SlotHeader header{.address = 0x1000,

@@ -14,7 +14,7 @@
 
 namespace mesh::fuzz {
 
-// An end whose next host counts as it likes.
+// The end of a relayed queue pair whose next host counts as it likes.
 class PlayedEnd {
  public:
   explicit PlayedEnd(Input& input)
@@ -62,7 +62,7 @@ class PlayedEnd {
     set_state(IBV_QPS_ERR);
     poll();
     poll();
-    // Silent work may have been done before.
+    // Unsignaled work may have been done without a completion.
     const bool all = std::none_of(expected_.begin(), expected_.end(),
                                   [&](const auto& e) { return e.signaled || failed_; });
     expect(all, "work that never completes");
@@ -108,7 +108,8 @@ class PlayedEnd {
     const int found = ibv_poll_cq(cq_, static_cast<int>(completions.size()), completions.data());
     for (int i = 0; i < found; ++i) take(completions[static_cast<std::size_t>(i)]);
   }
-  // In order; only silent ones are passed over, and only while all is well.
+  // Checks that completions come in order; only unsignaled work is passed over, and only before an
+  // error.
   void take(const ibv_wc& completion) {
     const bool good = completion.status == IBV_WC_SUCCESS;
     expect(good || !failed_ || completion.status == IBV_WC_WR_FLUSH_ERR, "more than one reason");
@@ -118,7 +119,7 @@ class PlayedEnd {
                                       [](const auto& e) { return e.signaled; });
       expected_.erase(expected_.begin(), first);
     } else if (!failed_) {
-      // Silent ones may have been done before.
+      // Unsignaled work may have been done before the failure.
       const auto first = std::find_if(expected_.begin(), expected_.end(), [&](const auto& e) {
         return e.signaled || e.wr_id == completion.wr_id;
       });

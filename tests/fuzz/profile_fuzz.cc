@@ -1,4 +1,4 @@
-// Profiles. What parses is written as something that parses, and is written again the same.
+// Reads profiles. One that parses is written as text that parses and is written as that text again.
 #include "tuning/profile.h"
 
 #include "tests/fuzz/quiet_log.h"

@@ -10,7 +10,7 @@ bool g_strict = false;
 void check_line(LogLevel, const char*, int, const char* text) {
   for (const char* at = text; *at != '\0'; ++at) {
     if (g_strict && (*at < ' ' || *at > '~')) {
-      // Our own arrows and dashes are UTF-8; a control character is nobody's.
+      // Our own arrows and dashes are UTF-8; no line of ours has a control character.
       expect(static_cast<unsigned char>(*at) >= 0x80, "a log line with a control character");
     }
   }

@@ -1,15 +1,15 @@
 #pragma once
-// What every fuzzer expects of the log: one line at a time, of characters that a terminal only
-// prints. Nothing is shown. Thread: one.
+// Checks what every fuzzer expects of the log: one line at a time, of characters that a terminal
+// only prints. Nothing is shown. Thread: one.
 
 #include <cstdio>
 #include <cstdlib>
 
 namespace mesh::fuzz {
 
-void quiet_log();  // once, first thing
+void quiet_log();  // called once, before anything else
 
-// A finding: says what is wrong and stops.
+// Reports a finding: says what is wrong and aborts.
 [[noreturn]] inline void finding(const char* what) {
   std::fprintf(stderr, "finding: %s\n", what);
   std::abort();

@@ -1,6 +1,6 @@
 #pragma once
-// What the players of a chain's hosts share: a device, statuses and shapes of rings. Thread: one.
-// Bound: kStepsMax steps.
+// The parts that the players of a chain's hosts share: a device, statuses and shapes of rings.
+// Thread: one. Bound: kStepsMax steps.
 
 #include "src/relay/chain.h"
 #include "tests/fuzz/fuzz_verbs.h"
@@ -14,7 +14,7 @@ namespace mesh::fuzz {
 
 inline constexpr int kStepsMax = 400;
 
-// A device with what set-up looks at.
+// A device with all that the set-up of a chain looks at.
 struct RelayBed {
   RelayBed() {
     for (std::size_t i = 0; i < 2; ++i) {

@@ -1,4 +1,4 @@
-// Chains whose neighbours do as they like: slots and counts of any content at any time, devices
+// Plays chains whose neighbours do anything: slots and counts of any content at any time, devices
 // that complete and fail when the input says so. The device checks what it is told to read.
 #include "src/relay/slot_check.h"
 #include "tests/fuzz/input.h"
@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 
 namespace {
 
-// What passes as a slot lies within it or within the payload ring.
+// Checks that whatever passes as a slot lies within the slot or within the payload ring.
 void check_slot(fuzz::Input& input) {
   relay::RingTarget ring;
   const auto ring_words = input.bytes(sizeof ring);

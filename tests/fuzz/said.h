@@ -1,6 +1,6 @@
 #pragma once
-// What the engine under test has told its peer, as far as a peer can use it: which memory it may
-// write, under which names. Thread: one. Bound: the last kSaidMax of each kind.
+// Collects what the engine under test has told its peer, as far as a peer can use it: the memory
+// that the peer may write, and the keys for it. Thread: one. Bound: the last kSaidMax of each kind.
 
 #include "engine/control/frames.h"
 
@@ -20,15 +20,15 @@ struct Place {
 
 class Said {
  public:
-  // A frame that the engine sends. A finding unless it is one that we would read ourselves.
+  // Takes a frame that the engine sends. A frame that we would not read ourselves is a finding.
   engine::MessageType take(const engine::Bytes& frame);
 
   engine::Id128 link{};                 // of the last HELLO or RESUME
   std::uint32_t qps = 1;                // of the last HELLO or WELCOME
   std::vector<engine::WirePath> paths;  // of the last WELCOME
-  std::vector<Place> credits;           // rings of credit rows, by OPEN
-  std::vector<Place> records;           // rings of records, by OPENED
-  std::vector<Place> windows;           // window words, by ATTACH
+  std::vector<Place> credits;           // rings of credit rows, from OPEN
+  std::vector<Place> records;           // rings of records, from OPENED
+  std::vector<Place> windows;           // window words, from ATTACH
 };
 
 }  // namespace mesh::fuzz

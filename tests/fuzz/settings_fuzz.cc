@@ -1,5 +1,5 @@
-// Values of the environment: "NAME=value" lines. What is accepted is described, and described again
-// the same.
+// Reads settings from "NAME=value" lines, as the environment has them. Settings that are accepted
+// keep their bounds, and two descriptions of them are equal.
 #include "src/base/config.h"
 #include "src/base/cpu_list.h"
 #include "src/base/name_rule.h"
@@ -11,7 +11,7 @@
 namespace mesh {
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  // Values are the user's own and shown as they are: no word about their characters.
+  // Settings show the user's own values as they are, so their characters are not checked.
   set_log_sink([](LogLevel, const char*, int, const char*) {});
   return 0;
 }

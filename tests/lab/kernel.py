@@ -10,12 +10,12 @@ import subprocess
 import tempfile
 
 META_PACKAGE = "linux-image-amd64"
-# crc32_generic first: without it "rdma link add" answers "No such file or directory".
+# crc32_generic stands first: without it "rdma link add" fails with "No such file or directory".
 MODULES = ("virtio_pci", "virtio_net", "virtio_console", "9pnet_virtio", "9p", "overlay",
            "crc32_generic", "ib_uverbs", "rdma_ucm",
            "rdma_rxe", "sch_netem")
 SHELL_PACKAGE = "busybox-static"
-# a user's own often lacks the last two
+# A user's own PATH often lacks the last two.
 SYSTEM_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 
 
@@ -48,7 +48,7 @@ def _package():
 
 
 def _unpack(package, folder):
-    """Done in a folder of its own and moved when whole, so that no run sees half."""
+    """Unpacks in a folder of its own and moves that when it is whole, so that no run sees half."""
     work = tempfile.mkdtemp(prefix="unpacking-", dir=os.path.dirname(folder))
     try:
         _output(["apt-get", "-qq", "download", package, SHELL_PACKAGE], cwd=work)
@@ -67,9 +67,9 @@ def _unpack(package, folder):
 
 
 def _inner_kernel(image):
-    """The kernel inside a compressed image, None if it is not packed by xz. The fields are of the
-    kernel's boot protocol for x86: sectors of the set-up code; offset and length of what is packed,
-    from the code's end on."""
+    """Returns the kernel inside a compressed image, or None if xz has not packed it. The fields are
+    of the kernel's boot protocol for x86: sectors of the set-up code; offset and length of the
+    packed part, counted from that code's end."""
     if len(image) < 0x250 or image[0x202:0x206] != b"HdrS":
         return None
     begin = ((image[0x1f1] or 4) + 1) * 512 + struct.unpack_from("<I", image, 0x248)[0]
@@ -83,8 +83,9 @@ def _inner_kernel(image):
 
 
 def _bootable(folder, version):
-    """The path of the kernel, unpacked once here, for unpacking is four tenths of what a start
-    costs in translated code. If it cannot be unpacked or written, it is the package's own file."""
+    """Returns the path of the kernel, unpacked once here, for unpacking is four tenths of what a
+    start costs in translated code. If it cannot be unpacked or written, it is the package's own
+    file."""
     packed = os.path.join(folder, "root/boot/vmlinuz-" + version)
     plain = os.path.join(folder, "vmlinux-" + version)
     if os.path.exists(plain):
@@ -111,7 +112,7 @@ class Kernel:
         self.modules = os.path.join(folder, "root/lib/modules", version)
 
     def module_files(self):
-        """The files of MODULES and of what they need, in loading order."""
+        """Returns the files of MODULES and of the modules that they need, in loading order."""
         needs, names = {}, {}
         with open(os.path.join(self.modules, "modules.dep"), encoding="utf-8") as file:
             for line in file:
@@ -136,8 +137,8 @@ def _newest(cache):
 
 
 def provide(cache):
-    """The newest Debian kernel, downloaded once into `cache`. Without a package source: what is
-    there already."""
+    """Returns the newest Debian kernel, downloaded once into `cache`; without a package source, the
+    one that is there already."""
     try:
         os.makedirs(cache, exist_ok=True)
         try:
@@ -175,7 +176,7 @@ class Archive:
 
 
 def initial_file_system(kernel, guest):
-    """busybox, the modules in loading order, and our two halves of a host's start."""
+    """Returns busybox, the modules in loading order, and the two halves of a host's start."""
     archive = Archive()
     for folder in ("bin", "dev", "proc", "sys", "modules", "lower", "layer", "new"):
         archive.add(folder, 0o040755)

@@ -1,4 +1,4 @@
-"""One lab host: a QEMU process, the serial ports we speak to it through, and its cables' plugs."""
+"""One lab host: a QEMU process, its serial ports for the runner, and the plugs of its cables."""
 
 import ctypes
 import json
@@ -15,9 +15,9 @@ MONITOR_S_MAX = 60
 # start.
 KERNEL_WORDS = ("console=ttyS0 quiet panic=-1 mitigations=off no_timer_check nokaslr "
                 "random.trust_cpu=on")
-# What translated code is bad at: "rep movsb" and "rep stosb" go byte by byte there, and a kernel
-# and a libc that see ERMS copy and clear everything by them; SMAP changes the mode around every
-# copy to and from a user's memory.
+# Features that are slow in translated code: "rep movsb" and "rep stosb" go byte by byte there, and
+# a kernel and a libc that see ERMS copy and clear everything by them; SMAP changes the mode around
+# every copy to and from a user's memory.
 PROCESSOR = "max,erms=off,fsrm=off,smap=off"
 _prctl = ctypes.CDLL(None).prctl
 
@@ -28,7 +28,7 @@ def _die_with_runner():
 
 
 class Plan:
-    """What a host is made of: files, memory, and a list of (interface name, mac, socket, mtu)."""
+    """The parts of a host: files, memory, and a list of (interface name, mac, socket, mtu)."""
 
     def __init__(self, name, kernel, initrd):
         self.name, self.kernel, self.initrd = name, kernel, initrd
@@ -86,7 +86,7 @@ class Machine:
         self._asked = False
 
     def _ask(self, command, **arguments):
-        """One request to QEMU's monitor; events that come between are skipped."""
+        """Sends one request to QEMU's monitor and skips the events that come between."""
         self._monitor.write(json.dumps({"execute": command, "arguments": arguments}) + "\n")
         self._monitor.flush()
         for line in self._monitor:
@@ -98,7 +98,7 @@ class Machine:
         raise RuntimeError("%s: the machine is gone" % self.name)
 
     def plug(self, interface, state):
-        """state: "in" or "out". The guest sees its carrier come and go."""
+        """Plugs a cable "in" or "out" (state). The guest sees its carrier come and go."""
         if not self._asked:
             self._ask("qmp_capabilities")
             self._asked = True
@@ -108,7 +108,7 @@ class Machine:
         return self.process.poll() is not None
 
     def complaint(self):
-        """What QEMU said on its way out; only once it has ended."""
+        """Returns what QEMU said on its way out. Called only once it has ended."""
         text = self.process.stderr.read().decode(errors="replace").strip()
         return text.splitlines()[-1] if text else "exit status %s" % self.process.returncode
 
@@ -118,7 +118,7 @@ class Machine:
         self.process.wait()
 
     def freeze(self):
-        """The host stands still, and does not notice."""
+        """Makes the host stand still, which it does not notice."""
         self.process.send_signal(signal.SIGSTOP)
 
     def thaw(self):

@@ -26,11 +26,11 @@ class LabError(Exception):
 
 
 class Request:
-    """What is to be run. hosts: those that run it; the others only are there."""
+    """A command to be run. hosts: the hosts that run it; all other hosts only are there."""
 
     def __init__(self, command, hosts):
         self.command, self.hosts = command, hosts
-        self.inherited, self.environment = {}, {}  # weaker than ours, stronger than ours
+        self.inherited, self.environment = {}, {}  # overridden by ours; overriding ours
         self.timeout_s, self.memory_mib, self.shared = 300, 1024, []
 
 
@@ -123,14 +123,14 @@ class Session:
                 raise LabError("host %s: %s" % (host.name, host.ready))
 
     def _memory_file(self, data):
-        """A file that goes with us; its path is good for our children."""
+        """Returns the path of a file with the data; our children may use it while we live."""
         fd = os.memfd_create("lab")
         self._files.append(fd)
         os.write(fd, data)
         return "/proc/%d/fd/%d" % (os.getpid(), fd)
 
     def _lay_cables(self):
-        """Host name -> [(interface, mac, socket, mtu)]."""
+        """Returns the plugs of all hosts: host name -> [(interface, mac, socket, mtu)]."""
         plugs = {name: [] for name in self._hosts}
         management = []
         for name in self._topology.hosts:
@@ -156,7 +156,7 @@ class Session:
         self._switches[-1].start()
 
     def run(self):
-        """The worst exit code of the hosts that were not killed on request."""
+        """Returns the worst exit code of the hosts that were not killed on request."""
         for host in self._hosts.values():
             self._answer(host, "lab.control", "go")
         try:
@@ -248,7 +248,7 @@ class Session:
             self._print(host, line)
 
     def _serve(self, words):
-        """One request of a host: (cut|restore) CABLE, (kill|freeze|thaw) HOST."""
+        """Serves one request of a host: (cut|restore) CABLE, (kill|freeze|thaw) HOST."""
         if len(words) != 2:
             return "two words, please: %s" % " ".join(words)
         action, name = words

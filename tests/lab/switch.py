@@ -1,5 +1,5 @@
-"""What joins more than two interfaces: a learning Ethernet switch between sockets that carry one
-frame per datagram."""
+"""A learning Ethernet switch joins more than two interfaces: sockets that carry one frame per
+datagram."""
 
 import select
 import socket
@@ -10,7 +10,7 @@ SOCKET_BYTES = 1 << 20
 
 
 def wire():
-    """A cable: two ends, one for each side."""
+    """Returns a cable: two ends, one for each side."""
     ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     for end in ends:
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BYTES)
@@ -52,7 +52,7 @@ class Switch:
                     poll.unregister(fd)
 
     def _drain(self, port):
-        """False: nobody is at the other end any more."""
+        """Passes a port's frames on. Returns False if nobody is at its other end any more."""
         try:
             for _ in range(64):
                 frame = port.recv(FRAME_MAX)

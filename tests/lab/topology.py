@@ -1,12 +1,12 @@
-"""Topology files: which hosts there are, which interfaces they have, what joins them. A mistake is
-one line: file, place, value."""
+"""Topology files: the hosts, their interfaces, and the cables and switches that join them. A
+mistake is reported in one line: file, place, value."""
 
 import ipaddress
 import json
 import os
 import re
 
-# also an interface name: 15 characters at most, with room for a prefix
+# It is also an interface name: 15 characters at most, with room for a prefix.
 NAME = re.compile(r"^[a-z][a-z0-9]{0,11}$")
 HOSTS_MAX = 8
 ENDS_MAX = 8
@@ -39,7 +39,7 @@ class Topology:
         return [end for ends in self.cables.values() for end in ends if end.host == host]
 
     def address(self, host):
-        """On the management network."""
+        """Returns the host's address on the management network."""
         return MANAGEMENT_NET + str(self.hosts.index(host) + 1)
 
 
@@ -144,7 +144,8 @@ def load(path):
 
 
 def find(name, folder):
-    """A name of a file in the folder, or the path of a file of one's own."""
+    """Returns the topology of that name in the folder, or the one at the path of a file of one's
+    own."""
     path = name if "/" in name or name.endswith(".json") else os.path.join(folder, name + ".json")
     if not os.path.exists(path):
         known = sorted(entry[:-5] for entry in os.listdir(folder) if entry.endswith(".json"))

@@ -21,13 +21,13 @@ namespace mesh::testkit {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-// Ends the wait for threads that end and for what they hold. Where one stays, that is the finding.
+// Ends the wait for threads that end and for what they hold. If one stays, that is the finding.
 constexpr std::chrono::seconds kSettleTime{60};
 // An engine that goes on keeps a context that has ended for a second.
 constexpr std::chrono::seconds kLingerTime{3};
 constexpr int kRunsAfterHang = 4;
-// A scenario with a fault takes no longer: every stated time-out fits many times, and none of 300 s
-// does.
+// A scenario with a fault takes no longer: every stated time-out fits in it many times, and none of
+// 300 s does.
 constexpr double kSecondsMax = 150;
 
 std::string words(const End& end) {
@@ -36,7 +36,7 @@ std::string words(const End& end) {
   return fmt::format("{} answered {}", end.step, static_cast<int>(end.result));
 }
 
-// An engine says goodbye on a thread of its own, beyond the last finalize.
+// Waits until the engine, which says goodbye on its own thread beyond the last finalize, is done.
 ProcessState state_after_goodbyes(const ProcessState& before, std::chrono::seconds patience) {
   const auto deadline = Clock::now() + patience;
   ProcessState state = ProcessState::now();
@@ -57,7 +57,7 @@ std::string difference_that_stays(const ProcessState& before) {
   return difference;
 }
 
-// What of a report crosses from the child to its parent.
+// The part of a report that crosses from the child to its parent.
 struct Shared {
   std::array<std::uint64_t, door::kKinds> counts{};
   std::atomic<const char*> symbol{nullptr};
@@ -92,7 +92,7 @@ RunReport run_here(const nccl::NewestNet& net, const RunOrder& order) {
   const ProcessState fresh = ProcessState::now();
   if (const End warm = run_scenario(net); !warm.succeeded())
     complain("without a fault " + words(warm));
-  // Where the engine goes on it says no goodbye, and has more threads than before the warm-up.
+  // If the engine goes on it says no goodbye, and has more threads than before the warm-up.
   const ProcessState before =
       state_after_goodbyes(fresh, bystander == nullptr ? kSettleTime : kLingerTime);
   door::set_mark();
@@ -117,12 +117,12 @@ RunReport run_here(const nccl::NewestNet& net, const RunOrder& order) {
     if (const std::string difference = difference_that_stays(before); !difference.empty())
       complain(difference);
   };
-  // A file system that hung leaves one thread and its page behind, which the next init finds ended
-  // and takes away.
+  // A file system that hung leaves one thread and its page behind; the next init finds the thread
+  // ended and takes both away.
   const bool hung = order.fault.mode == door::Mode::Hang;
   if (!hung && !difference_that_stays(before).empty()) {
-    // What is made once, such as the memory of a line that is said once, is no leak: the same fault
-    // again must add nothing.
+    // Memory that is allocated once, such as that of a line that is logged once, is no leak: a
+    // second run with this fault must add nothing.
     const ProcessState after_first = ProcessState::now();
     const std::string first = before.difference(after_first);
     door::set_mark();

@@ -22,8 +22,8 @@ std::atomic<const char*> g_own_record{nullptr};
 std::atomic<const char*>* g_record = &g_own_record;
 std::atomic<bool> g_let_go{false}, g_trap{false};
 
-// The loader answers a failure of its own allocations with abort(), and hwloc's are not ours to
-// test.
+// The loader reacts to a failed allocation of its own with abort(), and the allocations of hwloc
+// and libibverbs are not ours to test.
 bool is_foreign(const void* caller) noexcept {
   dl_find_object object{};
   if (::_dl_find_object(const_cast<void*>(caller), &object) != 0) return true;
@@ -83,7 +83,7 @@ Outside::~Outside() { t_inside = before_; }
 
 namespace {
 
-constexpr std::uintptr_t kGone = 1;  // was in use; a search goes on behind it
+constexpr std::uintptr_t kGone = 1;  // the entry was in use; a search goes on behind it
 
 struct Entry {
   Block block;

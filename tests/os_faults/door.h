@@ -1,10 +1,10 @@
 #pragma once
-// The fault door of the operating system. A program that holds door_calls.cc answers the calls of
-// libc itself that the plugin makes, whether the plugin is linked in or loaded: it counts them by
-// kind, and the n-th of a kind, or every one from there on, fails as the system would let it fail.
-// Only calls of the plugin count: those of a thread while it holds an Inside, and those of threads
-// that were made there. Calls that the loader makes, or a foreign library, always go through.
-// Thread: any.
+// The fault door of the operating system. A program that is linked with door_calls.cc intercepts
+// the plugin's calls of libc, whether the plugin is linked in or loaded. The door counts the calls
+// by kind; the n-th call of a kind, or every call from there on, fails as the system would let it
+// fail. Only the plugin's calls count: the calls of a thread while it holds an Inside, and the
+// calls of threads that were made there. Calls of the loader or of a foreign library always go
+// through. Thread: any.
 
 #include <array>
 #include <atomic>
@@ -19,7 +19,7 @@ enum class Kind : std::uint8_t {
   Socket,      // bind, connect, send, epoll_ctl and their like
   Memory,      // malloc and its like, mmap, ftruncate
   File,        // open, read, write, rename and their like
-  Address,     // interfaces and names: an error, or as in Empty an answer without any
+  Address,     // interfaces and names: an error, or with Empty a list without any
   Other,       // random numbers, affinity
 };
 inline constexpr std::size_t kKinds = 7;
@@ -29,29 +29,29 @@ inline constexpr std::array<const char*, kKinds> kKindNames{
 enum class Mode : std::uint8_t {
   Once,
   FromThere,  // a process at its limits
-  Hang,       // the call does not come back before let_go(); only calls of the thread that writes
-              // metrics count
-  Empty,      // the call succeeds and has nothing to say
+  // The call does not return before let_go(); only calls of the thread that writes metrics count.
+  Hang,
+  Empty,  // the call succeeds and returns nothing
 };
 
 struct Fault {
   Kind kind = Kind::Thread;
   Mode mode = Mode::Once;
-  std::uint64_t n = 0;  // from 1; 0: nothing fails, calls are counted
+  std::uint64_t n = 0;  // counted from 1; 0: nothing fails, calls are counted
 };
 
 void arm(const Fault& fault) noexcept;  // counts begin anew
 void disarm() noexcept;                 // nothing fails any more; the counts stay
-void let_go() noexcept;                 // what hangs comes back
+void let_go() noexcept;                 // calls that hang return
 std::uint64_t counted(Kind kind) noexcept;
-// Where the name of the first call that fails is put, a literal of this program; null: none has.
-// For a process that may not live to tell.
+// Makes the door store in `record` the name of the first call that fails, a literal of this
+// program; null: none has. For a process that may not live to tell.
 void record_symbol_in(std::atomic<const char*>& record) noexcept;
 void stop_at_fault() noexcept;  // for a debugger: the call that is to fail raises SIGTRAP first
 
-// Whether this call is to fail. For door_calls.cc.
+// Returns whether this call is to fail. For door_calls.cc.
 bool fails(Kind kind, const char* symbol, const void* caller) noexcept;
-bool empty_answer() noexcept;  // that call is to succeed with nothing
+bool empty_answer() noexcept;  // whether that call is to succeed with nothing
 
 // Calls of this thread count while it lives.
 class Inside {
@@ -67,7 +67,7 @@ class Inside {
 bool is_inside() noexcept;
 void this_thread_writes_metrics() noexcept;
 
-// Calls of this thread do not count while it lives: what a callback of ours does inside.
+// Calls of this thread do not count while it lives: for a callback of ours that runs inside.
 class Outside {
  public:
   Outside() noexcept;
@@ -79,7 +79,7 @@ class Outside {
   bool before_;
 };
 
-// Blocks of memory that were taken inside and are not given back. Bound: kBlocksMax at a time.
+// Blocks of memory that were taken inside and not given back. Bound: kBlocksMax at a time.
 inline constexpr std::size_t kBlocksMax = std::size_t{1} << 17;
 struct Block {
   std::uintptr_t address = 0;
@@ -89,7 +89,7 @@ struct Block {
 void note_block(void* address, std::size_t bytes, const void* caller) noexcept;
 void forget_block(void* address) noexcept;
 std::size_t live_blocks() noexcept;
-// Those taken since the mark, which live_mark() has set.
+// Copies at most `room` of the blocks taken since set_mark(), and returns how many there are.
 void set_mark() noexcept;
 std::size_t blocks_since_mark(Block* into, std::size_t room) noexcept;
 

@@ -1,5 +1,5 @@
-// libc's calls as the door answers them. Each asks whether it is the one to fail, and else hands on
-// to libc.
+// Replaces calls of libc. Each asks the door whether it is the one to fail, and otherwise calls
+// libc.
 
 #include "tests/os_faults/door.h"
 
@@ -28,7 +28,7 @@
 namespace door = mesh::testkit::door;
 using door::Kind;
 
-// What glibc itself calls these; dlsym would allocate on the way to them.
+// The names that glibc itself has for these calls; dlsym would allocate on the way to them.
 extern "C" {
 void* real_malloc(std::size_t bytes) __asm__("__libc_malloc");
 void* real_calloc(std::size_t count, std::size_t bytes) __asm__("__libc_calloc");
@@ -44,7 +44,7 @@ Function* next(const char* symbol) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, symbol));
 }
 
-// The thread that a library's thread makes is the library's too.
+// A thread that a thread of the library makes belongs to the library too.
 struct ThreadStart {
   void* (*body)(void*);
   void* argument;
@@ -62,7 +62,7 @@ void* run_inside(void* raw) {
 #define REPLACES \
   extern "C" [[gnu::visibility("default")]]  // seen by the loaded library and by libc
 #define CALLER __builtin_return_address(0)
-// The call by its name, failing with an errno and an answer. The last arguments are the call's own.
+// Calls libc's function, or fails with an errno and an answer. `...`: the call's arguments.
 #define DOOR(kind, error, answer, name, ...)                    \
   if (door::fails(Kind::kind, #name, CALLER)) {                 \
     errno = error;                                              \
@@ -203,7 +203,7 @@ REPLACES int gethostname(char* name, std::size_t bytes) noexcept {
   DOOR(Address, EPERM, -1, gethostname, name, bytes);
 }
 
-// ---- What else the system may refuse.
+// ---- Other calls that the system may refuse.
 
 REPLACES ssize_t getrandom(void* data, std::size_t bytes, unsigned flags) {
   DOOR(Other, ENOSYS, -1, getrandom, data, bytes, flags);
@@ -221,8 +221,8 @@ REPLACES int pthread_setname_np(pthread_t thread, const char* name) noexcept {
   return real(thread, name);
 }
 
-// ---- Libraries. hwloc is left out: what it does without memory is not ours, and without it the
-// plugin asks the kernel itself.
+// ---- Libraries. hwloc cannot be loaded: how it behaves without memory is not ours to test, and
+// without it the plugin asks the kernel itself.
 
 REPLACES void* dlopen(const char* name, int flags) noexcept {
   static auto* const real = next<decltype(dlopen)>("dlopen");

@@ -1,6 +1,6 @@
-// os_faults: every call of the operating system that the plugin makes in a short life fails once,
-// each in a process of its own. Prints how many calls there are of each kind, and a line for every
-// fault that leaves the process other than it was.
+// os_faults: fails every call of the operating system that the plugin makes in a short life once,
+// each in a process of its own. Prints the number of calls of each kind, and a line for every fault
+// that leaves the process other than it was.
 
 #include "tests/os_faults/child_run.h"
 
@@ -50,7 +50,7 @@ std::size_t index_of(const std::array<const char*, kCount>& names, const std::st
 const char* name_of(Kind kind) { return door::kKindNames[static_cast<std::size_t>(kind)]; }
 const char* name_of(Mode mode) { return kModeNames[static_cast<std::size_t>(mode)]; }
 
-// A system that hangs is the file system's part, and an empty answer an interface's.
+// Returns whether a mode fits: only a file system hangs, only a list of interfaces is empty.
 bool fits(Kind kind, Mode mode) {
   if (mode == Mode::Hang) return kind == Kind::File;
   if (mode == Mode::Empty) return kind == Kind::Address;

@@ -35,7 +35,7 @@ std::set<std::string> open_descriptors() {
       continue;
     const std::string text(target.data());
     if (text.find("/proc/") == std::string::npos)
-      found.insert(name + " -> " + text);  // but for the folder being read
+      found.insert(name + " -> " + text);  // all but the folder being read
   }
   return found;
 }

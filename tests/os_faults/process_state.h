@@ -1,6 +1,6 @@
 #pragma once
-// What a library must leave in its host process as it was: the calling thread's signal mask,
-// descriptors, threads, memory. Thread: one.
+// The state of its host process that a library must leave as it was: the calling thread's signal
+// mask, descriptors, threads, memory. Thread: one.
 
 #include <csignal>
 #include <cstddef>
@@ -12,12 +12,12 @@ namespace mesh::testkit {
 class ProcessState {
  public:
   static ProcessState now();
-  // "" when nothing is different; else what is, in words.
+  // Returns in words what is different; "" if nothing is.
   std::string difference(const ProcessState& later) const;
   bool differs_in_memory_alone(const ProcessState& later) const;
 
  private:
-  std::set<int> signals_;  // blocked
+  std::set<int> signals_;  // blocked signals
   std::set<std::string> descriptors_;
   std::size_t threads_ = 0;
   std::size_t blocks_ = 0;

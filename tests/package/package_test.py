@@ -93,7 +93,7 @@ class Packages(unittest.TestCase):
         told = said(command, "perf", "all_reduce", "-b", "1K", "-e", "1K", cwd=self.kept)
         self.assertIn("Out of bounds values : 0 OK", told)
         self.assertIn("nccl-mesh " + VERSION, said(command, "rails", "--version"))
-        # The command's own libraries are none of the job's.
+        # The command's own libraries must not count as libraries of the job.
         told = subprocess.run([command, "doctor", "--quick", "--json"], capture_output=True,
                               text=True, check=False,
                               env=dict(os.environ, NCCL_NET_PLUGIN="mesh")).stdout

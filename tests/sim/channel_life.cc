@@ -74,7 +74,7 @@ void ChannelRun::listen_and_accept() {
     world_.trace().note("close listener", {number_});
     return;
   }
-  // A sender that has given up never comes.
+  // A sender that has given up never connects.
   if (send_.state == SideState::Over && send_.channel == nullptr) {
     engine.close_listener(listener_);
     listener_ = nullptr;
@@ -90,7 +90,7 @@ void ChannelRun::listen_and_accept() {
   on_open(receive_);
 }
 
-// The sender's connect has failed, or will.
+// Ends the receiving side after a failed accept. The sender's connect has failed too, or will.
 void ChannelRun::refused(Errc why) {
   world_.trace().note("accept failed", {number_, static_cast<std::uint64_t>(why)});
   if ((receive_.excuses & excuse(why)) == 0) wrong(fmt::format("accept: {}", errc_name(why)));
@@ -120,7 +120,7 @@ void ChannelRun::dial() {
   if ((send_.excuses & excuse(connected.code())) == 0)
     wrong(fmt::format("connect: {}", errc_name(connected.code())));
   send_.state = SideState::Over;
-  // The acceptor's end of it may have come up; it learns by itself.
+  // The acceptor's end of the channel may have come up; it learns of the failure by itself.
   receive_.excuses |= kPeerAborted;
   world_.progress();
 }
@@ -153,7 +153,7 @@ bool ChannelRun::register_region(Side& side, std::size_t region) {
 
 // ---- The end.
 
-// Regions first, then the channel, as NCCL does.
+// Takes the regions back first and then closes the channel, as NCCL does.
 void ChannelRun::finish(Side& side) {
   if (world_.nested()) return;  // taking memory back may wait
   if (plan_.keeps && world_.keepers_stay()) return;
@@ -180,8 +180,8 @@ bool ChannelRun::end_early(Side& side) {
   const std::size_t region = plan_.ends_at % side.regions.size();
   if (side.regions[region] == nullptr || side.open.empty()) return false;
   take_back(side, region);
-  // Whether a request was still under way is the engine's to know; new ones of this memory there
-  // will be none.
+  // Only the engine knows whether a request was still under way; no new request can name this
+  // memory.
   side.excuses |= excuse(Errc::Revoked);
   side.state = SideState::Draining;
   other(side).excuses |= kPeerEnded;
@@ -190,7 +190,7 @@ bool ChannelRun::end_early(Side& side) {
 
 void ChannelRun::close_side(Side& side) {
   world_.trace().note("close", {number_, &side == &send_ ? 0u : 1u, side.open.size()});
-  // One that has not done its part leaves the other without a partner.
+  // A side that has not done its part leaves its peer without a partner.
   if (!finished(side) || side.failed != 0) other(side).excuses |= kPeerEnded;
   close(side.channel);
   side.state = SideState::Over;
@@ -206,7 +206,7 @@ void ChannelRun::take_back(Side& side, std::size_t region) {
   const std::uint64_t cuts = world_.trace().cuts();
   Registration* const registration = side.regions[region];
   side.regions[region] = nullptr;
-  // Meanwhile the peer may learn of it.
+  // The peer may learn meanwhile that the memory is taken back.
   if (!side.open.empty()) other(side).excuses |= kPeerEnded, side.excuses |= excuse(Errc::Revoked);
   deregister_memory(*side.channel, registration);
   world_.wait_ends(side.context);
@@ -221,15 +221,14 @@ void ChannelRun::take_back(Side& side, std::size_t region) {
   world_.progress();
 }
 
-// No two sides receive into the same memory, and a region that outlives it would lead to whatever
-// pages lie there next.
+// Checks that the region is no longer registered. No two sides receive into one piece of memory,
+// and a registration that outlives it would lead to whatever pages lie there next.
 void ChannelRun::check_given_back(std::size_t region) {
   if (world_.registers(receive_.context, target_[region]))
     wrong(fmt::format("region {} is still registered after it was given back", region));
 }
 
-// Memory that no request names is given back and taken again; what comes next uses the new
-// registration.
+// Deregisters memory that no open request names, and registers it again for the next requests.
 void ChannelRun::reregister(Side& side) {
   if (world_.nested()) return;
   const std::size_t region = world_.random().below(side.regions.size());
@@ -259,7 +258,7 @@ void ChannelRun::lose_side(Side& side) {
   side.open.clear();
 }
 
-// Those of its send at their places, as far as they have come, and nothing behind them.
+// Checks that a receive has its send's bytes, as far as they have come, and nothing behind them.
 bool ChannelRun::check_room(std::size_t number) {
   const SlotState state = slots_[number].state;
   const std::size_t message = plan_.receives[number].message;

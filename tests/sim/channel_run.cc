@@ -11,7 +11,7 @@
 namespace mesh::sim {
 
 namespace {
-constexpr std::uint64_t kPatience = 200;  // questions
+constexpr std::uint64_t kPatience = 200;  // tests of a request
 
 const char* state_name(SideState state) {
   switch (state) {
@@ -89,7 +89,7 @@ void ChannelRun::run(Side& side) {
   }
 }
 
-// The sender, between two bursts.
+// Returns whether the sender waits between two bursts.
 bool ChannelRun::rests() {
   if (plan_.burst == 0 || send_.started == 0 || send_.started % plan_.burst != 0) return false;
   if (!send_.open.empty()) return true;
@@ -157,7 +157,7 @@ void ChannelRun::started(Side& side, Result<Request*> request) {
   world_.progress();
 }
 
-// NCCL asks about the oldest first, mostly.
+// Tests the oldest open request in half of the calls, as NCCL mostly does, else any of them.
 void ChannelRun::ask(Side& side) {
   if (side.open.empty()) return;
   const std::size_t at = world_.random().one_in(2) ? 0 : world_.random().below(side.open.size());
@@ -179,8 +179,8 @@ Status ChannelRun::look(OpenRequest& open) {
   return members.status();
 }
 
-// False: none is needed, or it is done. A GPU's memory is all of one GPU, so one read serves a
-// group.
+// Starts the flush of a receive that is done. Returns false if none is needed, or if the flush is
+// done. All memory of the side belongs to one GPU, so one read serves a group.
 bool ChannelRun::start_flush(Side& side, OpenRequest& open) {
   if (&side == &send_ || open.flushes || !world_.scenario().device_memory) return false;
   for (std::size_t i = 0; i < open.members; ++i) {
@@ -213,12 +213,12 @@ void ChannelRun::answered(Side& side, const OpenRequest& open, Status status) {
     sends ? on_sent(open.number, open.bytes[0]) : on_received(open.number + i, open.bytes[i]);
 }
 
-// The sender's answer means that the bytes are in the peer's memory.
+// Checks a send that has ended with Ok: its bytes are in the peer's memory.
 void ChannelRun::on_sent(std::size_t number, std::size_t bytes) {
   const std::size_t receive = receive_of_[number];
   sent_[number] = true;
   if (bytes != 0)
-    known_announced_[number] = true;  // an empty one also ends well when the receiver closes
+    known_announced_[number] = true;  // an empty send also ends with Ok when the receiver closes
   if (is_truncated(number))
     return wrong(fmt::format("send {} is larger than its receive and has not failed", number));
   if (bytes != plan_.sends[number].bytes) {
@@ -229,7 +229,7 @@ void ChannelRun::on_sent(std::size_t number, std::size_t bytes) {
       !receive_.gone && receive_.channel != nullptr && !taken_back_[slots_[receive].region];
   // A closing receiver leaves empty sends without a partner.
   if (!there || bytes == 0 || slots_[receive].state == SlotState::Consumed) return;
-  if (world_.scenario().device_memory) return;  // only a flush says so
+  if (world_.scenario().device_memory) return;  // only a flush shows that the bytes are there
   if (receive >= receive_.started)
     return wrong(fmt::format("send {} is done before its receive was posted", number));
   if (std::memcmp(room_of(receive).data(), sent_bytes(number).data(), bytes) != 0) {
@@ -251,18 +251,18 @@ void ChannelRun::on_received(std::size_t number, std::size_t bytes) {
   if (message >= send_.started && !send_.gone)
     return wrong(fmt::format("receive {} is done before it was sent", number));
   if (taken_back_[slots_[number].region]) return;
-  // Being taken back: without a flush it is there when that is over.
+  // A region that is being taken back gets no flush; its bytes are there when that is over.
   const bool going = receive_.regions[slots_[number].region] == nullptr;
   if (going && world_.scenario().device_memory && bytes != 0) return;
   check_slot(number);
-  // The user goes on with its bytes: who writes them once more is found out.
+  // The user overwrites the bytes that it has received, so that a later write to them is found.
   const std::span<std::byte> room = room_of(number);
   std::fill(room.begin(), room.end(), kConsumed);
   slots_[number].state = SlotState::Consumed;
 }
 
-// Where one member's send is too large the others have come, and nobody says how much of each, or
-// flushes it.
+// If one member's send is too large, the other members' messages have come, but nothing says how
+// many bytes each has, and none is flushed.
 void ChannelRun::failed(Side& side, const OpenRequest& open, Errc code) {
   if (open.members == 1) return failed_member(side, open.number, code);
   bool truncated = false;
@@ -293,17 +293,17 @@ void ChannelRun::failed_member(Side& side, std::size_t number, Errc code) {
   }
   if ((side.excuses & excuse(code)) == 0)
     wrong(fmt::format("{} {}: {}", sends ? "send" : "receive", number, errc_name(code)));
-  // What a peer has sent before it closed in good order is not lost.
+  // A message that the peer has sent before it closed in good order is not lost.
   const bool alone = plan_.group_max <= 1;
   if (!sends && alone && side.excuses == kPeerEnded && sent_[message])
     wrong(fmt::format("receive {} fails although it was sent", number));
   side.state = SideState::Draining;
 }
 
-// The channel is broken: whatever is open must end by itself.
+// Ends the side of a broken channel: every open request must end by itself.
 void ChannelRun::drain(Side& side) {
-  // Where it was not broken but given up here, what is open may wait for what will never be sent:
-  // then it dies with its channel.
+  // If this side gave the channel up, a request may wait for a message that will never be sent:
+  // such a request ends with its channel.
   const bool gives_up =
       (side.excuses & excuse(Errc::Revoked)) != 0 && world_.random().one_in(kPatience);
   if (!side.open.empty() && !gives_up) return ask(side);

@@ -1,6 +1,6 @@
 #pragma once
-// One channel of the world, both sides: opens it, starts and asks about requests as NCCL's proxies
-// would, ends it as planned, and compares everything that comes out with what must.
+// Drives both sides of one channel of the world: opens it, starts and tests requests as NCCL's
+// proxies would, ends it as planned, and compares every result with the expected one.
 
 #include "tests/sim/channel_side.h"
 
@@ -18,14 +18,14 @@ class ChannelRun {
  public:
   ChannelRun(World& world, std::size_t number, const ChannelPlan& plan);
 
-  // One thing that the side's user might do now. In the midst of another call that waits only what
-  // never waits.
+  // Does one thing that the side's user might do now. While another call waits, starts only calls
+  // that never wait.
   void act(Side& side);
   bool over() const noexcept {
     return send_.state == SideState::Over && receive_.state == SideState::Over;
   }
   bool connected() const noexcept { return send_.state > SideState::Opening; }
-  bool carried() const noexcept;  // a message
+  bool carried() const noexcept;  // whether it has carried a message
   Side& sender() noexcept { return send_; }
   Side& receiver() noexcept { return receive_; }
   Side& other(const Side& side) noexcept { return &side == &send_ ? receive_ : send_; }
@@ -37,9 +37,10 @@ class ChannelRun {
   }
   void lose_side(Side& side);                 // its context is gone
   void strike() noexcept { struck_ = true; }  // a fault has struck a path of either host
-  Side* closing_side(const CloseSaid& said);  // null: the CLOSE is another channel's
+  Side* closing_side(const CloseSaid& said);  // null: the CLOSE belongs to another channel
   void on_close_said(Side& side, std::uint64_t messages);
-  void check_memory();  // at the end of the world: nothing has been written since it was taken back
+  // Checks at the end of the world that nothing was written to memory after it was taken back.
+  void check_memory();
   std::string describe() const;
 
  private:
@@ -61,7 +62,7 @@ class ChannelRun {
   void started(Side& side, Result<Request*> request);
   void ask(Side& side);
   RecvArgs wanted(std::size_t number);
-  Status look(OpenRequest& open);  // one question; its sizes go into the request
+  Status look(OpenRequest& open);  // tests once; stores the sizes in `open`
   bool start_flush(Side& side, OpenRequest& open);
   void answered(Side& side, const OpenRequest& open, Status status);
   void on_sent(std::size_t number, std::size_t bytes);
@@ -98,15 +99,15 @@ class ChannelRun {
   Listener* listener_ = nullptr;
   bool listened_ = false, dialing_ = false;
   HandleBytes handle_{};
-  std::vector<ReceiveSlot> slots_;            // by receive
-  std::vector<std::size_t> receive_of_;       // by message: which receive it must meet
-  std::vector<bool> sent_;                    // by message: its send was answered with Ok
-  std::vector<bool> known_announced_;         // by message: an answer of either side shows it
-  std::vector<std::span<std::byte>> target_;  // by region of the receiver's
-  std::vector<bool> taken_back_;              // by region
+  std::vector<ReceiveSlot> slots_;       // indexed by receive
+  std::vector<std::size_t> receive_of_;  // indexed by message: the receive that it must meet
+  std::vector<bool> sent_;               // indexed by message: its send has ended with Ok
+  std::vector<bool> known_announced_;    // indexed by message: a result at either side shows it
+  std::vector<std::span<std::byte>> target_;  // indexed by region of the receiver
+  std::vector<bool> taken_back_;              // indexed by region
   std::uint64_t truncated_ = 0;
   bool struck_ = false;
-  std::size_t rests_after_ = 0;  // messages
+  std::size_t rests_after_ = 0;  // started messages at the last rest
   std::uint64_t rests_until_ns_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// What the engine says of a channel, against what its users know: the number of messages in CLOSE,
-// which request is open, and what it waits for.
+// Compares what the engine says of a channel with what its users know: the number of messages in
+// CLOSE, which request is open, and what it waits for.
 
 #include "engine/data/peer_link.h"
 #include "engine/data/waiting.h"
@@ -13,8 +13,8 @@ namespace mesh::sim {
 
 namespace {
 constexpr std::uint32_t kQuestionsPerLook = 4;
-// A request that nothing holds back goes out in the next turn of its channel, and every question is
-// one.
+// A request that nothing holds back goes out in the next turn of its channel, and every test of a
+// request is such a turn.
 constexpr std::uint32_t kIdleLooksMax = 32;
 
 bool is_up(const engine::Path& path) { return path.health.state == engine::PathState::Up; }
@@ -36,8 +36,8 @@ Side* ChannelRun::closing_side(const CloseSaid& said) {
                                                                                         : nullptr;
 }
 
-// The receiver gets what was announced and nothing else: no less than what either user has seen end
-// well, no more than was started.
+// Checks the number of messages in a CLOSE. The receiver gets the announced messages and no others:
+// no fewer than either user has seen end well, and no more than were started.
 void ChannelRun::on_close_said(Side& side, std::uint64_t messages) {
   side.close_said = messages;
   if (&side == &send_) {
@@ -55,8 +55,8 @@ void ChannelRun::on_close_said(Side& side, std::uint64_t messages) {
   }
 }
 
-// The same against the receiver's engine: once it has acted on the sender's CLOSE it has seen all
-// messages.
+// Checks the count in the sender's CLOSE against the receiver's engine, which has seen all messages
+// once it has acted on that CLOSE.
 void ChannelRun::check_received() {
   if (receive_.gone || receive_.channel == nullptr || !send_.close_said) return;
   const std::uint64_t here = receive_.channel->counts().messages;
@@ -67,8 +67,8 @@ void ChannelRun::check_received() {
   }
 }
 
-// What the engine takes for open, its user has not been told the end of; of a group that is the
-// first one.
+// Checks that the engine's oldest open request is one of the user's open requests. A group's
+// request is that of its first member.
 void ChannelRun::check_oldest(const Side& side) {
   const engine::OpenRequest oldest = side.channel->oldest_open(0);
   const Request* const request = &side.channel->request(oldest.sequence);
@@ -77,7 +77,7 @@ void ChannelRun::check_oldest(const Side& side) {
   wrong(fmt::format("request {} is open, and is none of the user's", oldest.sequence));
 }
 
-// Its request has just been asked about, and is open.
+// Checks what the side's requests wait for. The caller has just tested one, and it is open.
 void ChannelRun::check_waits(Side& side) {
   check_oldest(side);
   Channel& channel = *side.channel;

@@ -48,7 +48,7 @@ SimPlane* ControlNetwork::plane_of(std::size_t host) const {
   return found == planes_.end() ? nullptr : found->second;
 }
 
-// Nothing overtakes on one connection.
+// Returns when an event that is sent now arrives; it overtakes none on its connection.
 std::uint64_t ControlNetwork::arrival_ns(const ControlEnd& to) {
   std::uint64_t at_ns =
       clock_.now_ns() + random_.between(timing_.delay_min_ns, timing_.delay_max_ns);
@@ -62,7 +62,7 @@ void ControlNetwork::tell(ControlEnd& end, ControlEnd::News news, engine::Bytes 
   end.news.push_back({.due_ns = due_ns, .news = news, .frame = std::move(frame)});
 }
 
-// What is said again after a loss has an old number.
+// Reports a CLOSE that is sent for the first time. A frame repeated after a loss has an old number.
 void ControlNetwork::see(const ControlEnd& from, const engine::Bytes& frame) {
   const Result<engine::FrameHeader> header =
       engine::decode_header(frame.data(), frame.size(), nullptr);
@@ -74,7 +74,7 @@ void ControlNetwork::see(const ControlEnd& from, const engine::Bytes& frame) {
     on_close_(said);
 }
 
-// In the place of whatever was still to come.
+// Replaces all events that were still to come by this one.
 void ControlNetwork::tell_later(ControlEnd& end, ControlEnd::News news, std::uint64_t after_ns) {
   end.news.clear();
   end.broken = true;
@@ -118,7 +118,7 @@ std::uint32_t ControlNetwork::half_open(std::size_t host, std::size_t other) {
     ControlEnd* const peer = end->peer;
     cut(*end);
     tell_later(*end, ControlEnd::News::TimedOut, kSilenceNs);
-    end->broken = false;  // it still believes in the connection
+    end->broken = false;  // this end still takes the connection for alive
     end->silent = true;
     if (peer != nullptr)
       tell_later(*peer, ControlEnd::News::Reset, random_.below(2 * timing_.delay_max_ns));
@@ -139,7 +139,7 @@ void ControlNetwork::lose_host(std::size_t host, End end) {
     ours->news.clear();
     if (peer == nullptr) continue;
     if (end == End::Killed) {
-      tell(*peer, ControlEnd::News::Closed, {});  // what it sent before still comes
+      tell(*peer, ControlEnd::News::Closed, {});  // frames sent before still arrive
     } else {
       tell_later(*peer, ControlEnd::News::TimedOut, kSilenceNs + random_.below(kSilenceNs / 4));
       peer->broken = false;
@@ -282,7 +282,7 @@ void SimPlane::on_frame(engine::ConnectionId id, const engine::Bytes& frame) {
     close(id);
 }
 
-// The end's next news. The engine may close any connection meanwhile.
+// Hands the end's next event to the engine, which may close any connection meanwhile.
 bool SimPlane::take(ControlEnd& end) {
   ControlEnd::Event event = std::move(end.news.front());
   end.news.pop_front();

@@ -1,8 +1,8 @@
 #pragma once
 // The control path without sockets: connections between the engines of one world, on its clock and
-// by its seed. As TCP does it: frames keep their order and take their time, a closed connection
-// says so behind what was sent, a reset loses what was under way, a silent one is noticed when
-// something was sent and nobody has answered for 20 s.
+// by its seed. As with TCP, frames keep their order and take their time, a closed connection says
+// so behind what was sent, a reset loses what was under way, and a silent connection is noticed
+// when something was sent and nobody has answered for 20 s.
 
 #include "engine/control/control_plane.h"
 #include "src/base/clock.h"
@@ -23,12 +23,12 @@ namespace mesh::sim {
 
 struct ControlTiming {
   std::uint64_t delay_min_ns = 5'000, delay_max_ns = 60'000;  // of a frame, a SYN, a FIN
-  std::uint64_t pause_ns = 0;  // one frame in 16 takes so much longer
+  std::uint64_t pause_ns = 0;  // one frame in 16 takes up to this much longer
 };
 
 class SimPlane;
 
-// A CLOSE on its way for the first time.
+// A CLOSE that is sent for the first time.
 struct CloseSaid {
   engine::Id128 link{};
   bool by_connector = false;
@@ -47,15 +47,15 @@ struct ControlEnd {
   engine::ConnectionId id = 0;
   ControlEnd* peer = nullptr;  // null: the other end is gone
   std::size_t peer_host = 0;
-  bool known = false;                            // the engine has heard of it: its loss is told
-  std::uint64_t stranger_until_ns = UINT64_MAX;  // it must have said who it is by then
-  bool up = false;                               // it dials until then
-  bool dials = false;                            // its side has: the link's connector
-  bool broken = false;                           // nothing more is sent: the end is on its way
-  bool silent = false;                           // what it sends vanishes
-  bool settled = false;                          // of a link that is up: its loss is no end
+  bool known = false;  // the engine knows the connection, and is told of its loss
+  std::uint64_t stranger_until_ns = UINT64_MAX;  // closed then if still unauthenticated
+  bool up = false;                               // false while the dial is under way
+  bool dials = false;                            // this side has dialed: it is the link's connector
+  bool broken = false;                           // nothing more is sent: its end is on its way
+  bool silent = false;                           // the frames that it sends vanish
+  bool settled = false;                          // its link is up, and outlives its loss
   std::deque<Event> news;
-  std::vector<engine::Bytes> unsent;  // what was said before it was up
+  std::vector<engine::Bytes> unsent;  // frames that were sent before it was up
 };
 
 class ControlNetwork final : public engine::ControlNetwork {
@@ -63,23 +63,21 @@ class ControlNetwork final : public engine::ControlNetwork {
   ControlNetwork(const Clock& clock, const Random& random, Trace& trace);
   ~ControlNetwork();
 
-  // The next plane opened is this host's.
+  // Says which host opens the next plane.
   void expect(std::size_t host) { next_host_ = host; }
   Result<std::unique_ptr<engine::ControlPlane>> open(const engine::ControlPlaneOptions& options,
                                                      engine::ControlEvents& events) override;
   void set_timing(const ControlTiming& timing) { timing_ = timing; }
   void on_close(std::function<void(const CloseSaid&)> call) { on_close_ = std::move(call); }
 
-  // Faults. Both: every connection between the two hosts, either direction; how many of them were
-  // of links not up yet.
+  // Faults. reset() and half_open() strike every connection between the two hosts, in either
+  // direction, and return how many of these were of links not up yet.
   std::uint32_t reset(std::size_t host, std::size_t other);
-  // The first host's word no longer reaches the other, which learns of a reset; the first one
-  // notices only after 20 s.
+  // Frames of the first host no longer reach the second host, which learns of a reset; the first
+  // host notices only after 20 s.
   std::uint32_t half_open(std::size_t host, std::size_t other);
-  enum class End : std::uint8_t {
-    Killed,
-    Unplugged
-  };  // the kernel still says goodbye, or nothing does
+  // Killed: the kernel still closes the host's connections. Unplugged: nothing tells the peers.
+  enum class End : std::uint8_t { Killed, Unplugged };
   void lose_host(std::size_t host, End end);
   std::uint64_t next_due_ns() const;  // UINT64_MAX: nothing is under way
   std::size_t connections(std::size_t host) const;
@@ -103,11 +101,11 @@ class ControlNetwork final : public engine::ControlNetwork {
   std::map<std::size_t, SimPlane*> planes_;
   std::map<std::size_t, End> lost_;
   std::function<void(const CloseSaid&)> on_close_;
-  std::map<std::pair<engine::Id128, bool>, std::uint64_t>
-      seen_;  // by link and whether the connector said it: the last number
+  // The last frame number, by link and by whether the connector sent it.
+  std::map<std::pair<engine::Id128, bool>, std::uint64_t> seen_;
 };
 
-// One host's end of everything.
+// One host's control plane: its end of every connection.
 class SimPlane final : public engine::ControlPlane {
  public:
   SimPlane(ControlNetwork& network, std::size_t host, engine::ControlEvents& events);

@@ -1,7 +1,7 @@
 #pragma once
-// Every counter of one engine, snapshot after snapshot: none may fall, and none may vanish,
-// whatever ends meanwhile. Whoever reads metrics takes a counter that falls for a restart. Thread:
-// one. Bound: grows with peers and their paths.
+// Compares every counter of one engine with the snapshot before: none may fall, and none may
+// vanish, whatever ends meanwhile, because a reader of metrics takes a counter that falls for a
+// restart. Thread: one. Bound: grows with peers and their paths.
 
 #include <mesh/snapshot.h>
 
@@ -16,7 +16,7 @@ namespace mesh::sim {
 
 class CounterWatch {
  public:
-  // What has fallen since the last snapshot, in words; empty: nothing has.
+  // Returns in words what has fallen or vanished since the last snapshot; empty if nothing has.
   std::string see(const EngineSnapshot& shot);
 
  private:
@@ -25,7 +25,7 @@ class CounterWatch {
     const char* name = nullptr;
     std::uint64_t value = 0;
   };
-  using Figures = std::array<Figure, kFiguresMax>;  // as many as have a name
+  using Figures = std::array<Figure, kFiguresMax>;  // entries without a name are unused
   struct Seen {
     Figures figures{};
     std::uint64_t look = 0;
@@ -37,7 +37,7 @@ class CounterWatch {
   static Figures figures_of(const EngineSnapshot& shot);
   static Figures figures_of(const PeerSnapshot& peer);
   static Figures figures_of(const PathSnapshot& path);
-  // The first that fell; no name: none did.
+  // Returns the name of the first figure that fell, or null if none did.
   const char* first_fallen(Seen& before, const Figures& now) const;
   std::string vanished() const;
 

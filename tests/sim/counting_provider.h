@@ -1,6 +1,6 @@
 #pragma once
-// A provider in between that counts what is alive, so that nothing can leak unseen, and knows which
-// memory is registered. The data path does not pass here.
+// A provider that hands every call to another one, counts the objects that are alive, so that
+// nothing can leak unseen, and knows which memory is registered. The data path does not pass here.
 
 #include "src/verbs/provider.h"
 
@@ -21,7 +21,7 @@ class CountingProvider final : public verbs::Provider {
     std::int64_t devices = 0, pds = 0, mrs = 0, cqs = 0, qps = 0;
   };
   const Alive& alive() const noexcept { return alive_; }
-  // Does any memory region name a byte of it?
+  // Returns whether any memory region names a byte of the memory.
   bool registers(std::span<const std::byte> memory) const {
     return std::any_of(ranges_.begin(), ranges_.end(), [&memory](const auto& entry) {
       const std::span<const std::byte> range = entry.second;

@@ -51,8 +51,8 @@ Report report_of(std::uint64_t seed, const Verdict& verdict) {
   return report;
 }
 
-// Of the processor's, so that a busy machine condemns no seed, and ten times as much of the wall
-// clock's for what sleeps. 0: for ever.
+// Limits a seed's processor time, so that a busy machine condemns no seed, and for a seed that
+// sleeps its wall time, to ten times as much. 0 removes both limits.
 void give_time(unsigned seconds) {
   const itimerval processor{.it_interval = {},
                             .it_value = {.tv_sec = static_cast<time_t>(seconds), .tv_usec = 0}};
@@ -71,7 +71,7 @@ void give_time(unsigned seconds) {
   std::_Exit(0);
 }
 
-// Its process has died in the midst of a seed.
+// Returns the report on a worker's seed after the process has died in the midst of it.
 Report bury(Worker& worker) {
   int status = 0;
   ::waitpid(worker.pid, &status, 0);
@@ -118,7 +118,7 @@ class Crew {
     if (worker.pid == 0) {
       ::close(orders[1]);
       ::close(reports[0]);
-      workers_.clear();  // the others' ends: they would never see theirs close
+      workers_.clear();  // inherited ends: the other workers must see their pipes close
       work(batch_, orders[0], reports[1]);
     }
     ::close(orders[0]);

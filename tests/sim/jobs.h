@@ -1,5 +1,5 @@
 #pragma once
-// Many seeds in several processes: one that crashes or hangs costs its own seed and no more.
+// Runs many seeds in several processes: a seed that crashes or hangs costs no other seed.
 
 #include "tests/sim/seed_run.h"
 
@@ -14,11 +14,11 @@ struct Batch {
   std::vector<std::uint64_t> seeds;
   Options options;
   unsigned jobs = 1;
-  unsigned limit_s = 120;          // of processor time, a seed; ten times that by the clock
-  std::uint64_t failures_max = 5;  // then no new ones are begun
+  unsigned limit_s = 120;          // processor time for a seed; ten times as much by the clock
+  std::uint64_t failures_max = 5;  // after so many no new seed is begun
 };
 
-// What a process reports of one seed; fixed size, so that a pipe takes it whole.
+// The report of a process on one seed. Its size is fixed, so that a pipe takes it whole.
 struct Report {
   std::uint64_t seed = 0;
   std::uint64_t hash = 0, events = 0, simulated_ns = 0;
@@ -28,7 +28,8 @@ struct Report {
   char last_events[3000] = {};
 };
 
-// told: after each seed, in the order in which they end. Returns how many failed.
+// Runs all seeds, calls `told` after each, in the order in which they end, and returns how many
+// failed.
 std::uint64_t run_batch(const Batch& batch, const std::function<void(const Report&)>& told);
 
 }  // namespace mesh::sim

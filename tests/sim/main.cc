@@ -63,7 +63,7 @@ bool read_range(const std::string& text, std::vector<std::uint64_t>& seeds) {
   return true;
 }
 
-// A seed a line; what follows it is for the reader.
+// Reads one seed from the start of each line; the rest of a line is for the reader.
 bool read_regressions(const std::string& path, std::vector<std::uint64_t>& seeds) {
   std::ifstream file(path);
   if (!file) return false;

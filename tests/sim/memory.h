@@ -13,11 +13,11 @@ inline constexpr std::size_t kSourceBytes = std::size_t{16} << 20;
 inline constexpr std::size_t kTargetBytes = std::size_t{256}
                                             << 20;  // address space; used up piece by piece
 inline constexpr std::byte kUntouched{0xee};        // nobody has written here
-inline constexpr std::byte kConsumed{0xbb};         // received, and used up by whoever asked for it
-inline constexpr std::byte kTakenBack{0xcc};        // nobody may any more
+inline constexpr std::byte kConsumed{0xbb};         // received, and then overwritten by its user
+inline constexpr std::byte kTakenBack{0xcc};        // deregistered: nobody may write here any more
 
-// The process' own, filled at first use and write-protected: a world that writes into what is sent
-// crashes.
+// Returns this process's source, filled at first use and write-protected: a world that writes into
+// what is sent crashes.
 std::span<std::byte> source_memory();
 
 class Target {

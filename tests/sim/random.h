@@ -1,5 +1,6 @@
 #pragma once
-// Numbers that a seed decides, the same on every machine: the standard's distributions are not.
+// Numbers that a seed decides. They are equal on every machine, which the results of the standard's
+// distributions are not.
 
 #include <cstdint>
 
@@ -18,9 +19,10 @@ class Random {
     return x ^ (x >> 31);
   }
   std::uint64_t below(std::uint64_t bound) noexcept { return bound == 0 ? 0 : next() % bound; }
+  // Returns a number from `low` to `high`, both included.
   std::uint64_t between(std::uint64_t low, std::uint64_t high) noexcept {
     return low + below(high - low + 1);
-  }  // both included
+  }
   bool one_in(std::uint64_t n) noexcept { return below(n) == 0; }
 
  private:

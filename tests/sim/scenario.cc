@@ -18,7 +18,7 @@ std::size_t draw_hosts(Random& random, const Options& options) {
   return many ? random.between(kHostsSome + 1, kHostsMany) : drawn;
 }
 
-// Small queues, so that every stall happens.
+// Draws small queues, so that every stall happens.
 TransferPolicy draw_policy(Random& random, std::size_t hosts) {
   TransferPolicy policy;
   policy.qps = static_cast<std::uint32_t>(hosts > kHostsSome ? 1 : random.between(1, 4));

@@ -1,6 +1,6 @@
 #pragma once
-// What a seed decides before anything moves: hosts, cables, policy, channels with every message,
-// endings, and the faults to come. A value; the world only carries it out.
+// Everything that a seed decides before the run: hosts, cables, policy, channels with every
+// message, endings, and the faults to come. A plain value; World carries it out.
 
 #include <mesh/policy.h>
 
@@ -14,14 +14,14 @@
 
 namespace mesh::sim {
 
-// What the engine outlives: a fault of this kind is no excuse for an error while it lasts no longer
-// than the engine waits.
 inline constexpr std::uint64_t kUs = 1'000, kMs = 1'000'000, kSecond = 1'000'000'000;  // in ns
 
+// Faults that the engine outlives: such a fault is no excuse for an error while it lasts no longer
+// than the engine waits.
 inline constexpr bool kPathsRecover = true;
 inline constexpr bool kControlResumes = true;
 
-inline constexpr std::uint64_t kHardCables = 3;  // between two hosts of a hard seed
+inline constexpr std::uint64_t kHardCables = 3;  // cables between two hosts of a hard seed
 
 // How much may go wrong; each level includes those before.
 enum class Level : std::uint8_t {
@@ -38,25 +38,25 @@ struct Options {
   bool reorder = false;    // writes of one queue pair overtake one another in every seed
   bool device = false;     // receivers' memory is a GPU's in every seed
   bool groups = false;     // receives are started together in every seed
-  bool standby = false;    // the cable named carries alone, and others stand by, in every seed
+  bool standby = false;    // the named cable carries alone, and others stand by, in every seed
   bool relays = false;     // not every host is cabled to every other: see scenario_relays.cc
-  bool both_ways = false;  // these are rings, and neighbours' messages go the other way round, too
+  bool both_ways = false;  // the hosts form rings, and neighbours' messages go both ways round
 };
 
-// Which hosts are cabled to one another.
+// The hosts that are cabled to one another.
 enum class Cabling : std::uint8_t { All, Line3, Line4, Ring4, Star5 };
 
 struct HostPlan {
   std::vector<std::string> nics;
-  std::uint64_t slowness = 1;  // its turn comes so many times more rarely
+  std::uint64_t slowness = 1;  // divides how often its turn comes
   bool relays = true;          // NCCL_MESH_RELAY
   int relay_mib = 512;         // NCCL_MESH_RELAY_BYTES
 };
 
 struct ContextPlan {
   std::size_t host = 0;
-  std::uint64_t abort_at = UINT64_MAX;  // messages that the world has received: then the context is
-                                        // closed, whatever is open
+  // Closed with whatever is open once the world has received this many messages.
+  std::uint64_t abort_at = UINT64_MAX;
 };
 
 struct Message {
@@ -87,16 +87,16 @@ struct ChannelPlan {
   std::vector<Wanted> receives;  // in the order in which they are posted
   std::uint64_t sends_open = 1, receives_open = 1;
   std::uint64_t group_max = 1;  // receives that are started together, at most
-  // After so many messages the sender waits until all are sent, and then rests; 0: it never does.
+  // After so many messages the sender waits until all are sent, and then rests; 0: it never rests.
   std::uint64_t burst = 0, rest_ns = 0;
-  int device = -1, listens = -1;  // that NCCL names, of either side; below 0: any
-  std::uint64_t regions = 1;      // memory of the receiver's, in so many registrations
+  int device = -1, listens = -1;  // that NCCL names on either side; below 0: any
+  std::uint64_t regions = 1;      // number of registrations of the receiver's memory
   Ending ending = Ending::Orderly;
-  std::uint64_t ends_at = 0;           // requests that the ending side has started
-  bool ends_when_struck = false;       // instead: as soon as a fault has struck a path of its host
+  std::uint64_t ends_at = 0;      // after so many requests of the ending side
+  bool ends_when_struck = false;  // instead of ends_at: once a fault has struck a path of its host
   std::uint64_t reregister_every = 0;  // messages; 0: never
   bool relayed = false;                // no cable joins its hosts
-  bool keeps = false;  // its sides stay open for the relayed ones: see Scenario::leaves_early
+  bool keeps = false;  // its sides stay open for the relayed channels: see Scenario::leaves_early
 };
 
 struct FaultPlan {
@@ -112,7 +112,7 @@ struct FaultPlan {
   };
   Kind kind = Kind::QueuePairError;
   std::uint64_t at = 0;      // messages received in the whole world
-  std::uint64_t gap_ns = 0;  // and not before so long after the fault before
+  std::uint64_t gap_ns = 0;  // and at least so long after the fault before it
   std::size_t host = 0, other = 0;
   std::string nic;
   std::uint64_t duration_ns = 0;
@@ -124,30 +124,30 @@ struct Scenario {
   Options options;
   bool hard = false;  // see scenario_hard.cc
   Cabling cabling = Cabling::All;
-  // Channels of neighbours stay until all relayed ones are over, or only until these carry.
+  // Channels of neighbours stay only until the relayed channels carry, not until those are over.
   bool leaves_early = false;
-  std::uint64_t both_ways_bytes = 0;  // EngineOptions's, where the options wish it
+  std::uint64_t both_ways_bytes = 0;  // EngineOptions::both_ways_bytes, if the options ask for it
   soft::FabricFile fabric;
   TransferPolicy policy;
-  int ack_timeout = 10, retries = 3;  // of queue pairs: 4.096 us * 2^n a try
+  int ack_timeout = 10, retries = 3;  // of queue pairs; a try takes 4.096 us * 2^ack_timeout
   int path_timeout_s = 30;            // how long the engine waits without any path
   ControlTiming control;
-  std::uint64_t write_delay_ns = 0, reorder_ns = 0;  // every host's
-  // Plain writes of one queue pair overtake one another by up to so much; 0: none does.
+  std::uint64_t write_delay_ns = 0, reorder_ns = 0;  // of every host
+  // Plain writes of one queue pair overtake one another by up to this time; 0: none does.
   std::uint64_t out_of_order_ns = 0;
   // The data of a message above the threshold goes apart from its announcements.
   int adaptive_routing = 0, ar_threshold = 8192;
   std::string rails = "all";   // NCCL_MESH_RAILS
   bool device_memory = false;  // the receivers' memory is a GPU's: see scenario_device.cc
-  // Some of them come twice. Only then, or where a channel begins when another is over and may find
-  // that one's rows on its own, an engine may have to write credits again.
+  // Some plain writes land twice. An engine may have to write credits again only then, or where a
+  // channel begins when another one is over and may find the old channel's rows on its own.
   bool repeats = false;
   std::vector<HostPlan> hosts;
   std::vector<ContextPlan> contexts;
   std::vector<ChannelPlan> channels;
   std::vector<FaultPlan> faults;
   std::uint64_t messages() const;
-  bool healthy() const;  // everybody answers at once
+  bool healthy() const;  // every host answers at once
   bool uses_indices_again() const;
   bool cabled(std::size_t host, std::size_t other) const;
 };

@@ -14,7 +14,7 @@ constexpr std::uint64_t kLargeMax = 40'000;
 constexpr std::uint64_t kTagsMax = 4;
 // Sends and receives of different tags change places within a block of at most this length.
 constexpr std::uint64_t kBlockMax = 12;
-constexpr std::size_t kCrowd = 16;  // hosts from which on channels carry little
+constexpr std::size_t kCrowd = 16;  // from so many hosts on, channels carry little
 
 std::uint64_t draw_bytes(const TransferPolicy& policy, Random& random, std::uint64_t most) {
   const std::array<std::uint64_t, 5> edges{128, policy.express_bytes, policy.stripe_bytes,
@@ -34,7 +34,8 @@ std::uint64_t draw_bytes(const TransferPolicy& policy, Random& random, std::uint
   return std::min(bytes, most);
 }
 
-// Each block's receives are its sends in another order; those of one tag keep theirs.
+// Draws another order for each block's receives than its sends have; receives of one tag keep
+// theirs.
 void order_receives(ChannelPlan& channel, Random& random, std::uint64_t block) {
   for (std::size_t from = 0; from < channel.sends.size(); from += block) {
     const std::size_t end = std::min<std::size_t>(from + block, channel.sends.size());
@@ -112,7 +113,7 @@ ChannelPlan& add_channel(Scenario& scenario, Random& random, std::size_t from, s
 
 namespace {
 
-// Every context sends to the next few.
+// Adds channels from every context to the next few.
 void add_neighbours(Scenario& scenario, Random& random, std::uint64_t reach) {
   const std::size_t contexts = scenario.contexts.size();
   for (std::size_t from = 0; from < contexts; ++from) {

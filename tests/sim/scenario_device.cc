@@ -1,6 +1,6 @@
-// Receivers whose memory is a GPU's, in one seed in four, by the seed's number: NICs keep what they
-// write there until they read it, so each receive is flushed before its bytes are looked at. And
-// receives in groups, in one seed in three.
+// Draws receivers whose memory is a GPU's, in one seed in four, by the seed's number: NICs keep
+// what they write there until they read it, so each receive is flushed before its bytes are looked
+// at. Also draws receives in groups, in one seed in three.
 
 #include <mesh/channel.h>
 
@@ -9,7 +9,7 @@
 namespace mesh::sim {
 
 namespace {
-constexpr std::uint64_t kOneIn = 4, kRemainder = 1;  // not those of draw_disorder()
+constexpr std::uint64_t kOneIn = 4, kRemainder = 1;  // not the seeds of draw_disorder()
 constexpr std::uint64_t kGroupsOneIn = 3, kGroupsRemainder = 2;
 }  // namespace
 
@@ -22,7 +22,7 @@ void draw_device_memory(Scenario& scenario) {
   }
 }
 
-// Receives that are started together, as where several ranks of a host share a connection.
+// Draws receives that are started together, as where several ranks of a host share a connection.
 void draw_groups(Scenario& scenario) {
   if (!scenario.options.groups && scenario.seed % kGroupsOneIn != kGroupsRemainder) return;
   std::uint64_t number = scenario.seed;

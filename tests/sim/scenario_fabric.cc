@@ -29,7 +29,7 @@ Speed draw_speed(Random& random) {
   return {.gbps = kGbps[random.below(std::size(kGbps))], .delay_ns = random.between(1, 5) * 500};
 }
 
-// What is posted stays in flight for a while.
+// Draws a speed so low that posted work requests stay in flight for a while.
 Speed draw_low_speed(Random& random) {
   return {.gbps = random.between(1, 4), .delay_ns = random.between(1, 10) * 500};
 }
@@ -76,8 +76,8 @@ void cable(Scenario& scenario, Random& random, Text& text) {
   }
 }
 
-// A network that joins all hosts. Which kind it is follows from the seed alone, so that what a seed
-// draws stays what it was.
+// A network that joins all hosts. Its kind follows from the seed alone, so that all else that a
+// seed draws stays as it was.
 struct Network {
   bool routed = false;      // each host is a subnet of its own, behind a router
   bool infiniband = false;  // else Ethernet

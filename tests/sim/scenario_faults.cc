@@ -1,4 +1,4 @@
-// What goes wrong, and when.
+// Draws the faults of a scenario, and when each strikes.
 
 #include "tests/sim/scenario.h"
 
@@ -63,7 +63,7 @@ void draw_faults(Scenario& scenario, Random& random) {
   for (std::uint64_t i = 0; i < count; ++i) scenario.faults.push_back(draw_fault(scenario, random));
   std::sort(scenario.faults.begin(), scenario.faults.end(),
             [](const FaultPlan& a, const FaultPlan& b) { return a.at < b.at; });
-  // Some come together, some one into the other's aftermath.
+  // Some faults come together, and some strike in the aftermath of the fault before.
   for (std::size_t i = 1; i < scenario.faults.size(); ++i) {
     if (random.one_in(2)) continue;
     FaultPlan& fault = scenario.faults[i];

@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint64_t kHardOneIn = 5, kHardRemainder = 3;
 }  // namespace
 
-// By the seed's number: what the other seeds draw stays what it was.
+// Chooses by the seed's number, so that what the other seeds draw stays as it was.
 bool is_hard(std::uint64_t seed, const Options& options) {
   const bool free = options.hosts == 0 && !options.all_to_all && !options.relays &&
                     options.level == Level::Faults;
@@ -32,8 +32,8 @@ void harden_channel(ChannelPlan& channel, Random& random) {
 
 void draw_hard_faults(Scenario& scenario, Random& random) {
   using Kind = FaultPlan::Kind;
-  // A path that is full stays full for longer than a fence takes, so that the next one is lost
-  // while what the first has lost waits for room.
+  // A path that is full stays full for longer than a fence takes, so that a second path is lost
+  // while what the first one has lost waits for room.
   scenario.write_delay_ns = random.between(100 * kUs, 500 * kUs);
   scenario.control.delay_max_ns = 40 * kUs;
   scenario.control.pause_ns = 0;

@@ -1,6 +1,6 @@
-// Networks in which what was sent first need not be seen first: acknowledgements that take longer
-// than a frame of the control path, and writes of one queue pair that overtake one another. Which
-// seed has which follows from its number, so that what the seeds draw besides stays what it was.
+// Draws networks in which an earlier event may be seen after a later one: acknowledgements that
+// take longer than a frame of the control path, and writes of one queue pair that overtake one
+// another. The seed's number decides which it has, so that all else that it draws stays as it was.
 
 #include "tests/sim/scenario.h"
 
@@ -13,7 +13,7 @@ constexpr std::uint64_t kAdaptiveStream = 3, kFarStream = 4, kDisorderStream = 5
 constexpr std::uint32_t kShortWindow = 16, kFewSlots = 32;
 constexpr std::uint64_t kSmallMax = 60;
 
-// A world of one channel of small messages, with as many requests open as there are slots.
+// Reduces the world to one channel of small messages, with as many requests open as slots.
 ChannelPlan& keep_one_channel(Scenario& scenario, Random& random) {
   scenario.channels.resize(1);
   scenario.faults.clear();
@@ -34,15 +34,15 @@ ChannelPlan& keep_one_channel(Scenario& scenario, Random& random) {
   return scenario.channels[0] = std::move(channel);
 }
 
-// Messages come in bursts as long as the window. Between two bursts nothing is under way but what
-// the network holds back, and nobody looks at rings and windows.
+// Makes messages come in bursts as long as the window. Between two bursts nothing is under way but
+// what the network holds back, and nobody looks at rings and windows.
 void make_bursts(Scenario& scenario, Random& random) {
   ChannelPlan& channel = keep_one_channel(scenario, random);
   channel.burst = kShortWindow;
   channel.rest_ns = 2 * scenario.out_of_order_ns;
 }
 
-// Paths of the channel are lost again and again, so that its credits are written again.
+// Loses paths of the channel again and again, so that its credits are written again.
 void make_losses(Scenario& scenario, Random& random) {
   const std::uint64_t messages = keep_one_channel(scenario, random).sends.size();
   const std::size_t host = scenario.contexts[random.below(2)].host;
@@ -61,7 +61,8 @@ void make_losses(Scenario& scenario, Random& random) {
 
 }  // namespace
 
-// One seed in ten: a CLOSE overtakes the acknowledgements of what it has counted.
+// Lets a CLOSE overtake the acknowledgements of the messages that it has counted, in one seed in
+// ten.
 void draw_distance(Scenario& scenario) {
   if (scenario.seed % 10 != 9) return;
   Random random(scenario.seed, kFarStream);
@@ -71,14 +72,15 @@ void draw_distance(Scenario& scenario) {
   scenario.control.pause_ns = 0;
 }
 
-// One seed in four, or all of them. In half of these writes come twice. In the other half no engine
-// may need its credits again: no index of a channel is used a second time either.
+// Lets writes overtake one another, in one seed in four or in all of them. In half of these seeds
+// some writes land twice. In the other half no engine may have to write its credits again, so no
+// index of a channel is used a second time either.
 void draw_disorder(Scenario& scenario) {
   const Options& options = scenario.options;
   const bool chosen = options.reorder || scenario.seed % 4 == 2;
   if (options.level < Level::Slow || !chosen) return;
   Random random(scenario.seed, kDisorderStream);
-  // Rows of one place are on their way together only where rings and windows are short.
+  // Two rows of one place are on their way together only where rings and windows are short.
   scenario.out_of_order_ns = random.between(50 * kUs, 5 * kMs);
   scenario.policy.rq_depth = kShortWindow;
   scenario.policy.slots = kFewSlots;
@@ -91,7 +93,7 @@ void draw_disorder(Scenario& scenario) {
   for (ChannelPlan& channel : scenario.channels) channel.after = SIZE_MAX;
 }
 
-// One seed in seven.
+// Turns adaptive routing on, in one seed in seven.
 void draw_adaptive_routing(Scenario& scenario) {
   if (scenario.seed % 7 != 5) return;
   Random random(scenario.seed, kAdaptiveStream);

@@ -1,6 +1,6 @@
-// Which device NCCL names, and what may carry besides. One seed in three lets the cable named carry
-// alone, while the others stand by; by the seed's number, so that what it draws besides stays what
-// it was.
+// Draws which device NCCL names, and what may carry besides. One seed in three lets the cable named
+// carry alone, while the others stand by; the seed's number decides, so that all else that it draws
+// stays as it was.
 
 #include "tests/sim/scenario.h"
 
@@ -15,7 +15,7 @@ void draw_rails(Scenario& scenario) {
   if (!scenario.options.standby && scenario.seed % kOneInThree != kNamedRemainder) return;
   Random random(scenario.seed, kRailsStream);
   scenario.rails = "auto";
-  // Those of one pair of hosts share links, or some of them, or none.
+  // The channels of one pair of hosts share links, or some of them, or none.
   const std::uint64_t few = random.between(1, 3);
   for (ChannelPlan& channel : scenario.channels) {
     const auto device = [&](std::size_t context) {

@@ -1,8 +1,8 @@
-// Hosts that are not neighbours (--relays): a line of three or four, a ring of four with its
+// Draws hosts that are not neighbours (--relays): a line of three or four, a ring of four with its
 // diagonals through one another, a star. Neighbours have a channel each, as in a ring of NCCL's, so
-// that everybody knows them. The rings of middle hosts are small and often full: in one seed of
-// eight those of both ways at once, before slow hosts. Some host exits or closes its communicator
-// first, some refuses to relay or has little memory for it.
+// that every host knows its neighbours. The rings of middle hosts are small and often full: in one
+// seed of eight the rings of both directions at once, before slow hosts. Some host exits or closes
+// its communicator first, some refuses to relay or has little memory for it.
 
 #include "tests/sim/scenario.h"
 
@@ -17,7 +17,8 @@ constexpr int kLittleMib = 3;
 constexpr std::uint32_t kFewSlots = 16, kManyRequests = 64;
 constexpr std::uint64_t kSmallMax = 500;
 
-// One seed in eight, and none of those whose writes overtake one another.
+// Returns whether the seed fills the rings: one in eight, and none whose writes overtake one
+// another.
 bool is_full(const Scenario& scenario) {
   return !scenario.options.both_ways && scenario.seed % 8 == 4 &&
          scenario.options.level >= Level::Slow;
@@ -55,11 +56,11 @@ void add_relayed(Scenario& scenario, Random& random, std::size_t a, std::size_t 
   ChannelPlan& channel = add_channel(scenario, random, context_on(scenario, random, a),
                                      context_on(scenario, random, b));
   channel.relayed = true;
-  // What stays until the relayed ones are over cannot come before one of them.
+  // A channel that stays until the relayed channels are over cannot come before one of them.
   if (channel.after != SIZE_MAX && scenario.channels[channel.after].keeps) channel.after = SIZE_MAX;
 }
 
-// Channels whose messages may go both ways round.
+// Adds channels whose messages may go both ways round.
 void add_neighbours(Scenario& scenario, Random& random, std::size_t a, std::size_t b) {
   for (std::uint64_t i = random.between(1, 3); i != 0; --i) {
     const bool turned = random.one_in(2);
@@ -71,7 +72,7 @@ void add_neighbours(Scenario& scenario, Random& random, std::size_t a, std::size
   }
 }
 
-// Small messages, with as many requests open as there are slots.
+// Gives the channel small messages, with as many requests open as there are slots.
 void crowd(Scenario& scenario, Random& random, ChannelPlan& channel) {
   channel.after = SIZE_MAX;
   channel.sends.clear();
@@ -85,8 +86,8 @@ void crowd(Scenario& scenario, Random& random, ChannelPlan& channel) {
   channel.sends_open = channel.receives_open = scenario.policy.slots;
 }
 
-// Between the ends of a line messages and the rows that ask for more pile up before slow hosts, so
-// that the rings of both ways are full at once.
+// Piles up messages, and the credit rows that ask for more, before slow hosts between the ends of a
+// line, so that the rings of both directions are full at once.
 void fill_rings(Scenario& scenario, Random& random) {
   TransferPolicy& policy = scenario.policy;
   policy.slots = policy.rq_depth = kManyRequests;
@@ -107,7 +108,7 @@ void draw_both_ways(Scenario& scenario) {
   Random random(scenario.seed, kBothWaysStream);
   scenario.rails = "auto";
   scenario.both_ways_bytes = random.one_in(2) ? 0 : random.between(1, 50'000);
-  // Stripes so small that most messages have several.
+  // The stripes are so small that most messages have several.
   scenario.policy.stripe_bytes = kStripeAlign * random.between(1, 8);
   scenario.policy.express_bytes =
       std::min<std::uint64_t>(scenario.policy.express_bytes, scenario.policy.stripe_bytes);
@@ -154,7 +155,7 @@ void draw_relay_channels(Scenario& scenario, Random& random) {
       if (scenario.options.both_ways) add_neighbours(scenario, random, a, b);
     }
   }
-  // Most pairs talk both ways, those farthest apart always.
+  // Most pairs of hosts talk both ways, and the pairs farthest apart always do.
   for (std::size_t a = 0; a < hosts; ++a) {
     for (std::size_t b = 0; b < hosts; ++b) {
       if (scenario.cabled(a, b)) continue;

@@ -1,5 +1,5 @@
 #pragma once
-// One seed from its scenario to its verdict.
+// Runs one seed, from its scenario to its verdict.
 
 #include "tests/sim/scenario.h"
 #include "tests/sim/world.h"
@@ -10,8 +10,8 @@
 namespace mesh::sim {
 
 struct Verdict {
-  std::string violation;    // empty: all was right
-  std::string last_events;  // of a run that was not
+  std::string violation;    // empty if the run was right
+  std::string last_events;  // of a run with a violation
   std::uint64_t hash = 0, events = 0;
   std::uint64_t hosts = 0, channels = 0, simulated_ns = 0;
   Tally tally;

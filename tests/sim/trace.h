@@ -1,7 +1,7 @@
 #pragma once
-// What happened in one run: a hash over every event, the last of them for whoever must understand a
-// failure, and the first thing that was wrong. Two runs of one seed have the same hash on any
-// machine, so nothing that is noted may be an address or a nonce.
+// The record of one run: a hash over every event, the last events for the reader who must
+// understand a failure, and the first violation. Two runs of one seed have equal hashes on any
+// machine, so no noted value may be an address or a nonce.
 
 #include "src/base/log.h"
 
@@ -24,18 +24,17 @@ class Trace {
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
 
-  // what: a literal. The values' meaning is the reader's to look up at the place that notes it.
+  // Adds an event. `what` is a literal; the line that calls note() shows what the values mean.
   void note(const char* what, std::initializer_list<std::uint64_t> values) noexcept;
-  // The run is wrong; only the first one counts.
+  // Records that the run is wrong; only the first call counts.
   void violate(const std::string& what);
   bool violated() const noexcept { return !violation_.empty(); }
   const std::string& violation() const noexcept { return violation_; }
   std::uint64_t hash() const noexcept { return hash_; }
   std::uint64_t events() const noexcept { return events_; }
   std::uint64_t warnings() const noexcept { return warnings_; }
-  std::uint64_t cuts() const noexcept {
-    return cuts_;
-  }  // links that were fenced because a peer did not answer in time
+  // Returns how many links were fenced because a peer did not answer in time.
+  std::uint64_t cuts() const noexcept { return cuts_; }
   std::string last_events() const;
 
  private:
@@ -44,7 +43,7 @@ class Trace {
     const char* what = "";
     std::array<std::uint64_t, 5> values{};
     std::size_t count = 0;
-    std::string line;  // of the engine's log, in the place of values
+    std::string line;  // a line of the engine's log; such an event has no values
   };
   static void take_log_line(LogLevel level, const char* file, int line, const char* text);
   void keep(Event event);

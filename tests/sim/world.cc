@@ -114,7 +114,7 @@ void World::step() {
   turn(random_.below(hosts_.size()));
 }
 
-// A NIC works whatever its host does, unless that is gone.
+// Lets the host take one step. A NIC works whatever its host does, unless the host is gone.
 void World::turn(std::size_t number) {
   Host& host = hosts_[number];
   if (!host.alive) return;
@@ -153,7 +153,7 @@ void World::user_acts(Host& host) {
   if (contexts_[side.context].context != nullptr) channels_[user.channel]->act(side);
 }
 
-// Everybody has a turn of everything. True: something moved.
+// Gives every host a turn of everything. Returns whether something moved.
 bool World::sweep() {
   moved_ = false;
   for (Host& host : hosts_) {
@@ -170,12 +170,12 @@ bool World::sweep() {
   return moved_;
 }
 
-// Nobody has anything to do now: to the next thing that is known to come, or a little further each
-// time, as the engine's own deadlines are not known here.
+// Moves the clock when nobody has anything to do: to the next event that is known, or a little
+// further each time, because the engine's own deadlines are not known here.
 void World::jump() {
   const std::uint64_t now_ns = clock_ns_.load(std::memory_order_relaxed);
   std::uint64_t to_ns = now_ns + leap_ns_;
-  // What is due already waits for a host that stands still.
+  // An event that is already due waits for a host that stands still.
   if (control_.next_due_ns() > now_ns) to_ns = std::min(to_ns, control_.next_due_ns());
   for (const Host& host : hosts_) {
     if (!host.alive) continue;
@@ -204,8 +204,8 @@ void World::watch_for_stillness() {
   }
 }
 
-// A snapshot costs as much as its host has links, so in a large world not every pass is followed by
-// one.
+// A snapshot costs as much as its host has links, so in a large world only some passes are followed
+// by one.
 void World::watch_counters(Host& host) {
   constexpr std::size_t kSmallWorld = 8;
   if (hosts_.size() > kSmallWorld && ++host.passes % hosts_.size() != 0) return;
@@ -216,7 +216,7 @@ void World::watch_counters(Host& host) {
   watch_chains(shot);
 }
 
-// One whose user never had it has carried nothing.
+// Checks the count in a CLOSE. A channel that no user ever had has carried nothing.
 void World::on_close(const CloseSaid& said) {
   for (const auto& channel : channels_) {
     if (Side* const side = channel->closing_side(said); side != nullptr)
@@ -227,7 +227,7 @@ void World::on_close(const CloseSaid& said) {
         fmt::format("CLOSE of a channel that nobody has counts {} messages", said.close.messages));
 }
 
-// A call of some host waits in real time; the others go on.
+// Lets the other hosts go on while a call of some host waits in real time.
 void World::while_waiting() {
   constexpr std::uint64_t kWaitStepNs = 30'000;  // 20,000 rounds of the engine are 600 ms
   clock_ns_.fetch_add(over_ ? 1'000'000 : random_.below(2 * kWaitStepNs),

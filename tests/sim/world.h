@@ -1,7 +1,7 @@
 #pragma once
 // One seed's world on one thread: hosts with the engine as it is, the software fabric, a control
-// network, one clock moved by hand. Which host turns next, what its user does and what fails is the
-// seed's decision, so a seed is a run.
+// network, one clock moved by hand. The seed decides which host turns next, what its user does and
+// what fails, so a seed is a run.
 
 #include <mesh/engine.h>
 
@@ -34,7 +34,7 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  // All traffic, all endings, then the end of everything. What is wrong is in the trace.
+  // Runs all traffic and all endings, then closes everything. The trace says what is wrong.
   void run();
   const Tally& tally() const noexcept { return tally_; }
 
@@ -47,19 +47,18 @@ class World {
   Engine& engine_of(std::size_t context) { return *hosts_[contexts_[context].host].engine; }
   Context& context(std::size_t context) { return *contexts_[context].context; }
   ChannelRun& channel(std::size_t number) { return *channels_[number]; }
-  bool nested() const noexcept {
-    return waiting_host_ != SIZE_MAX;
-  }  // some call waits: nothing else that waits may begin
+  // Returns whether some call waits; nothing else that waits may begin then.
+  bool nested() const noexcept { return waiting_host_ != SIZE_MAX; }
   void wait_begins(std::size_t context) { waiting_host_ = contexts_[context].host; }
   void wait_ends(std::size_t) { waiting_host_ = SIZE_MAX; }
-  void progress() noexcept;  // a user has come a step further
-  bool registers(std::size_t context,
-                 std::span<const std::byte> memory) const {  // does the context's host?
+  void progress() noexcept;  // notes that a user has come a step further
+  // Returns whether the context's host has a byte of the memory registered.
+  bool registers(std::size_t context, std::span<const std::byte> memory) const {
     return hosts_[contexts_[context].host].provider->registers(memory);
   }
   void count_received() noexcept { ++tally_.received; }
   void on_fenced(const ChannelRun& cause);
-  bool keepers_stay();  // the channels of neighbours, where others are relayed
+  bool keepers_stay();  // whether channels of neighbours still serve the relayed ones
 
  private:
   struct UserSide {
@@ -146,7 +145,7 @@ class World {
   std::size_t next_fault_ = 0;
   std::uint64_t trouble_ns_ = 0;   // how long ports were down and hosts stood still, added up
   std::uint64_t fault_at_ns_ = 0;  // when the last one was applied
-  bool over_ = false;              // being taken apart
+  bool over_ = false;              // the world is being taken apart
   bool left_ = false;              // some host is no longer there for others
   bool silent_ = false;            // some host says nothing for as long as a chain waits for it
   std::uint64_t paused_ns_ = 0;    // of all hosts

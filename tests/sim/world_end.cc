@@ -48,7 +48,7 @@ bool World::quiet() const {
   return true;
 }
 
-// While the contexts still count for themselves.
+// Checks the engines' counters before the contexts that are left are closed.
 void World::check_counters() {
   std::uint64_t truncated = 0, errors = 0, late = 0;
   for (const auto& channel : channels_) {
@@ -68,9 +68,9 @@ void World::check_counters() {
     trace_.violate(fmt::format("{} errors counted, {} requests were truncated", errors, truncated));
 }
 
-// Rings that are full make their users wait, and lose nothing.
-// A write that is held while others overtake it may outlast the tries of a short time-out, which
-// loses its path by right.
+// Checks that no path failed where no fault was planned: a full ring makes its users wait and loses
+// nothing. Worlds whose writes overtake one another are left out: a write that is held back may
+// outlast the tries of a short time-out, which loses its path by right.
 void World::check_paths() {
   if (!scenario_.options.relays || !scenario_.faults.empty() || left_) return;
   if (scenario_.out_of_order_ns != 0) return;

@@ -1,4 +1,4 @@
-// The schedule of faults, carried out.
+// Carries out the schedule of faults.
 
 #include "engine/link/relayed_paths.h"
 #include "tests/sim/world.h"
@@ -62,8 +62,8 @@ void World::apply(const FaultPlan& fault) {
     case Kind::HostUnplugged: return lose_host(fault);
     case Kind::HostPauses:
       hosts_[fault.host].paused_until_ns = now_ns + fault.duration_ns;
-      // By itself that is no error of anybody's, but a lost path comes back no sooner than both
-      // ends can talk about it.
+      // A pause alone is no error of anybody's, but a lost path comes back only when both ends can
+      // talk about it.
       if (!outlived(fault.duration_ns) && (tally_.path_faults != 0 || scenario_.options.relays))
         excuse_everybody(fault.host);
       return;
@@ -89,16 +89,16 @@ void World::fail_nics(const FaultPlan& fault, const soft::Fault& what) {
     if (contexts_[plan.from].host == fault.host || contexts_[plan.to].host == fault.host)
       channel->strike();
   }
-  // The next work requests may each be the first after a pause of the path that the one before has
-  // cost.
+  // Each of the next work requests may be the first one after a pause of the path that the work
+  // request before has cost.
   constexpr std::uint64_t kPauseNs = 400'000'000;
   const std::uint64_t strikes = std::max<std::uint64_t>(what.work_requests, 1);
   if (!kPathsRecover || !outlived(what.duration_ns + (strikes - 1) * kPauseNs))
     excuse_everybody(fault.host);
 }
 
-// A link that is up outlives its connection; one that is not ends with it, and so does every
-// channel that was to be its.
+// A link that is up outlives its connection. A link that is not up ends with it, and so does every
+// channel that it was to carry.
 void World::lose_control(const FaultPlan& fault, std::uint32_t young) {
   constexpr std::uint64_t kBackNs = 200'000'000;  // the acceptor alone asks for it after 100 ms
   if (!kControlResumes) return excuse_hosts(fault.host, fault.other, kPathFailed);
@@ -110,7 +110,7 @@ void World::lose_control(const FaultPlan& fault, std::uint32_t young) {
   }
 }
 
-// Pauses between tries grow to twice the outage, and one outage may follow the other.
+// Pauses between tries grow to twice an outage, and one outage may follow another.
 bool World::outlived(std::uint64_t trouble_ns) {
   constexpr std::uint64_t kMargin = 8;
   trouble_ns_ += trouble_ns;
@@ -153,7 +153,7 @@ void World::excuse_hosts(std::size_t host, std::size_t other, Excuses excuses) {
   }
 }
 
-// Any host may be on the way of a relayed one.
+// Returns whether a channel joins two hosts; any host may be on the way of a relayed one.
 bool World::joins(const ChannelRun& channel, std::size_t host, std::size_t other) const {
   if (channel.plan().relayed) return true;
   const std::size_t from = contexts_[channel.plan().from].host,
@@ -169,7 +169,7 @@ bool World::relayed_all(bool (ChannelRun::*what)() const) const {
   });
 }
 
-// The channels of neighbours, by which hosts know of one another, stay for the relayed ones.
+// The channels of neighbours, by which hosts know of one another, stay for relayed channels.
 bool World::keepers_stay() {
   if (relayed_all(&ChannelRun::over)) return false;
   if (!scenario_.leaves_early || !relayed_all(&ChannelRun::carried)) return true;
@@ -184,7 +184,7 @@ void World::excuse_relayed(bool carried_too) {
   }
 }
 
-// Some host is no longer known to others. What carries goes on; what is lost finds no way any more.
+// Notes that some host is unknown to others now: lost paths find no way, the others go on.
 void World::leave() {
   if (left_) return excuse_relayed(false);
   left_ = true;
@@ -192,7 +192,7 @@ void World::leave() {
   excuse_relayed(tally_.faults != 0);
 }
 
-// Where some host takes no part, or has no room, there may be no way from the start.
+// Excuses relayed channels if a host refuses to relay or has little room: no way may exist.
 void World::excuse_refusals() {
   const bool refuses =
       std::any_of(scenario_.hosts.begin(), scenario_.hosts.end(),
@@ -200,20 +200,20 @@ void World::excuse_refusals() {
   if (refuses) excuse_relayed(true);
 }
 
-// A host that stands still or is gone tells nobody; nor does one that believes in a connection that
-// the other side has lost.
+// Notes hosts that tell nothing: a host that stands still or is gone, and a host that believes in a
+// connection which its peer has lost.
 void World::excuse_silence(const FaultPlan& fault) {
   using Kind = FaultPlan::Kind;
   constexpr std::uint64_t kLongNs = 1'000'000'000;  // a chain is given up after two seconds
   if (fault.kind == Kind::HostPauses) paused_ns_ += fault.duration_ns;
-  // Nor are the neighbours of a host that stands still known: a first message waits two seconds.
+  // The neighbours of a host that stands still are not known either: a first message waits 2 s.
   if (paused_ns_ >= kLongNs) excuse_relayed(false);
   silent_ |= paused_ns_ >= kLongNs || fault.kind == Kind::HostLost ||
              fault.kind == Kind::HostUnplugged || fault.kind == Kind::ControlHalfOpen;
 }
 
-// A chain that has work and tells nothing is given up, and its link goes on over another one. Where
-// everybody answers it was a ring that waited for itself.
+// A chain that has work and tells nothing is given up, and its link goes on over another chain. If
+// every host answers, the chain was a ring that waited for itself.
 void World::watch_chains(const EngineSnapshot& shot) {
   if (!scenario_.options.relays || silent_) return;
   for (const PeerSnapshot& peer : shot.peers) {
@@ -236,7 +236,7 @@ void World::exit_host(const FaultPlan& fault) {
   waiting_host_ = fault.host;
   engine.reset();  // others go on meanwhile
   waiting_host_ = SIZE_MAX;
-  // It has waited for those it carries, but not for ever; and its port refuses who dials it.
+  // The host has waited for the chains that it carries, but not for ever; its port refuses dials.
   excuse_relayed(true);
   for (const auto& channel : channels_) {
     const bool its = contexts_[channel->plan().from].host == fault.host ||

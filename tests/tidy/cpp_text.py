@@ -12,7 +12,7 @@ import subprocess
 
 CLASS_KINDS = ("class", "struct", "union")
 PROGRAMS = ("ctags-universal", "ctags")
-# Numbers are in it for the sake of their digit separators, which open no character.
+# Numbers are in it because of their digit separators, which open no character literal.
 LITERAL = re.compile(r"""
     //(?:\\\n|[^\n])* | /\*.*?(?:\*/|\Z)                            # comments
   | (?:\b(?:u8|[uUL])?R)"(?P<mark>[^()\\\s]{0,16})\(.*?(?:\)(?P=mark)"|\Z)
@@ -36,25 +36,26 @@ def _without_literal(found):
 
 
 def comments_of(text):
-    """(offset, comment) of every comment."""
+    """Yields (offset, comment) for every comment."""
     for found in LITERAL.finditer(text):
         if found.group()[0] == "/":
             yield found.start(), found.group()
 
 
 def code_of(text):
-    """text with comments and literals blanked (a string leaves its quotes, a character a 0)."""
+    """Returns text with comments and literals blanked (a string leaves its quotes, a character a
+    0)."""
     return LITERAL.sub(_without_literal, text)
 
 
 def without_directives(code):
-    """code with preprocessor lines and their continuations blanked."""
+    """Returns code with preprocessor lines and their continuations blanked."""
     return re.sub(r"(?m)^[ \t]*#(?:[^\n\\]|\\\n|\\)*", lambda found: _blank(found.group()), code)
 
 
 class Function:
-    """path, name, head; owner: its class, or ""; line: its first one; name_line: its name's;
-    length in lines, 0 where it has no body; parameters."""
+    """path, name, head; owner: its class, or ""; line: its first line; name_line: the line of its
+    name; length in lines, 0 if it has no body; parameters."""
 
     def __init__(self, tag, statements):
         self.path, self.name = tag["path"], tag["name"]
@@ -71,19 +72,19 @@ class Function:
 
 
 def _first_line(statements, line):
-    """A head may begin above its name's line, with its template or its return type."""
+    """Returns a head's first line, which may be above its name: a template's or a return type's."""
     while line > 1 and re.search(r"[^;{}:\s]\s*$", statements[line - 2]):
         line -= 1
     return line
 
 
 # functions: every Function of the files, prototypes and lambdas too.
-# bodies: class -> the paths that have it.
+# bodies: class -> the paths that have its body.
 Scan = collections.namedtuple("Scan", "functions bodies")
 
 
 def scan(root, code_by_path):
-    """code_by_path: the text of each file, as code_of() left it."""
+    """Returns the Scan of the files. code_by_path: the text of each, as code_of() left it."""
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if program is None:
         raise RuntimeError("no ctags here (Debian: universal-ctags)")
@@ -105,13 +106,13 @@ def scan(root, code_by_path):
 
 
 def function_pointers(statements):
-    """(offset, head, parameters) of every type or variable that points to a function."""
+    """Yields (offset, head, parameters) for every type or variable that points to a function."""
     for found in FUNCTION_POINTER.finditer(statements):
         yield found.start(), found.group(), comma_count(found.group(2)[1:-1])
 
 
 def comma_count(inner):
-    """Entries of a list, with nested brackets of every kind passed over."""
+    """Returns the number of a list's entries, with nested brackets of every kind passed over."""
     if inner.strip() in ("", "void"):
         return 0
     depth, count = 0, 1

@@ -110,7 +110,7 @@ def prepare(folder, tools, build):
     with open(cmake, "w", encoding="utf-8") as file:
         file.write(CMAKE % {"build": build, "here": folder, "installed": tools,
                             "cmake": shutil.which("cmake")})
-    # What is judged is the commands and not the machine's packages: a test installs nothing.
+    # The test judges the commands and not the machine's packages: it installs nothing.
     with open(os.path.join(tools, "dpkg-query"), "w", encoding="utf-8") as file:
         file.write("#!/bin/sh\necho installed\n")
     for name in ("cmake", "dpkg-query"):
@@ -121,8 +121,8 @@ def prepare(folder, tools, build):
 
 
 def run(block, folder, environment):
-    """Whether the script ended well; prints what it said if not. Stops at the first command that
-    fails, and says which."""
+    """Returns whether the script ended well; prints its output if not. Stops at the first command
+    that fails, and says which."""
     script = "set -eE -o pipefail\ntrap 'echo \"FAILED: $BASH_COMMAND\"' ERR\n" + block.script
     with subprocess.Popen(["bash", "-c", script], cwd=folder, env=environment,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -133,7 +133,7 @@ def run(block, folder, environment):
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             said = process.communicate()[0] + "\nnot done after %d s" % TIME_S_MAX[block.mark]
-    with contextlib.suppress(ProcessLookupError):  # what a script that failed has left
+    with contextlib.suppress(ProcessLookupError):  # processes that a failed script has left
         os.killpg(process.pid, signal.SIGKILL)
     if process.returncode != 0:
         print("%s: status %d\n%s" % (block, process.returncode, said[-2000:]))
@@ -141,7 +141,7 @@ def run(block, folder, environment):
 
 
 def run_page(page, build):
-    """(blocks run, blocks failed, blocks left out)"""
+    """Returns (blocks run, blocks failed, blocks left out)."""
     with open(os.path.join(ROOT, page), encoding="utf-8") as file:
         blocks = blocks_of(page, file.read())
     for block in blocks:

@@ -49,7 +49,7 @@ class Page:
 
 
 def slugs(text):
-    """The names by which headings of a page can be linked to."""
+    """Returns the names by which headings of a page can be linked to."""
     found = set()
     for heading in re.findall(r"(?m)^#+ +(.+?) *$", re.sub(r"(?ms)^ *```.*?^ *```", "", text)):
         found.add(re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-"))
@@ -66,8 +66,8 @@ def _folders(files):
 
 
 def is_there(path, files):
-    """Whether a path, which may end with a slash and have * in it, names a file or a folder; or the
-    stem of a .h or .cc."""
+    """Returns whether a path, which may end with a slash and have * in it, names a file or a
+    folder, or the stem of a .h or .cc."""
     path = path.rstrip("/")
     known = set(files) | _folders(files)
     if "*" in path:
@@ -76,7 +76,8 @@ def is_there(path, files):
 
 
 def links(page, read):
-    """read(path) is the text of another page, or None."""
+    """Every link leads to a file and to a heading. read(path) is the text of another page, or
+    None."""
     for number, line in page.prose():
         for target in LINK.findall(SPAN.sub("", line)):
             if re.match(r"https?://", target):
@@ -90,8 +91,8 @@ def links(page, read):
 
 
 def _span_paths(span):
-    """What of a code span is a path: the whole span, or what in a command begins with a room's
-    name."""
+    """Returns the paths in a code span: the whole span, or the words of a command that begin with a
+    room's name."""
     if PATH.fullmatch(span) and ("/" in span
                                  or span.endswith(SUFFIXES)) and not re.match(r"[\d.]+/", span):
         return [span]
@@ -115,7 +116,7 @@ def _exists(page, path):
 
 
 def _alternatives(path):
-    """a/{b,c}.h is a/b.h and a/c.h."""
+    """Returns the paths without braces: a/{b,c}.h is a/b.h and a/c.h."""
     braces = re.search(r"\{([^}]*)\}", path)
     if not braces:
         return [path]
@@ -160,7 +161,7 @@ def unlisted(page):
 
 
 def check(root, files, read):
-    """Every violation in the pages under root. read(path) is a tree.File, or None."""
+    """Yields every violation in the pages under root. read(path) is a tree.File, or None."""
     def text_of(path):
         file = read(path) if os.path.isfile(os.path.join(root, path)) else None
         return file.text if file else None

@@ -19,7 +19,7 @@ RULES = (lambda page: pages.links(page, lambda _: "# One page\n## What `it` is, 
 
 
 def violations(text, path="engine/README.md", rules=RULES):
-    """(line, rule) of everything wrong with a page of this text."""
+    """Returns (line, rule) for everything wrong with a page of this text."""
     page = pages.Page(tree.File(path, text), FILES)
     return [(line, name) for rule in rules for _, line, name, _ in rule(page)]
 

@@ -14,7 +14,7 @@ def line_of(text, offset):
 
 
 def room_of(path):
-    """The room a path or an include lies in; None: not one of ours."""
+    """Returns the room that a path or an include lies in; None if it lies in none of ours."""
     rooms = [room for room in tables.ARROWS if path.startswith(room + "/")]
     return max(rooms, key=len, default=None)
 
@@ -30,7 +30,7 @@ class Source:
         self.includes = self._includes()
 
     def _includes(self):
-        """(line, bracket, name) of every include that is not in a comment or literal."""
+        """Returns (line, bracket, name) of every include that is not in a comment or literal."""
         found = []
         for number, (raw, code) in enumerate(zip(self.file.lines, self.code.split("\n")), 1):
             include = INCLUDE.match(raw)
@@ -46,12 +46,12 @@ def top_level(files):
 
 
 def target_room(bracket, name):
-    """Room of an include as written; "" where a quoted one names none."""
+    """Returns the room of an include as written; "" if a quoted one names none."""
     if name.startswith("mesh/"):
         return "include/mesh" if bracket == "<" else ""
     room = room_of(name)
     if bracket == "<":
-        # <mesh/...> aside, nothing of ours is written so; a room named like this is still an arrow
+        # Only <mesh/...> is ours in angle brackets; a room named like this is still an arrow.
         return room
     return room or ""
 
@@ -197,13 +197,13 @@ def line_shape(file):
 
 
 def wide_lines(file):
-    """(number, columns) of every line over the width."""
+    """Returns (number, columns) of every line over the width."""
     return [(n, len(line)) for n, line in enumerate(file.lines, 1)
             if len(line) > tables.LINE_COLUMNS_MAX]
 
 
 def comments(file, source):
-    """(line, comment) of every line of comment; source: the file's, where it is C++."""
+    """Yields (line, comment) for every line of comment; source: the file's, if it is C++."""
     if source is not None:
         for offset, comment in cpp_text.comments_of(file.text):
             yield from enumerate(comment.split("\n"), line_of(file.text, offset))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""clang-format, looking only, over every C++ file of ours: run_clang_format.py [--clang-format
-PROGRAM] [FILE...]."""
+"""Looks at every C++ file of ours with clang-format and changes none: run_clang_format.py
+[--clang-format PROGRAM] [FILE...]."""
 
 import argparse
 import os

@@ -22,7 +22,7 @@ HEADING_ENDS = re.compile(r"\s*(?:// -{3,4} |public:|private:|protected:|};)")
 
 
 def percentile_90(values):
-    """The smallest value that nine tenths of the values do not exceed."""
+    """Returns the smallest value that nine tenths of the values do not exceed."""
     ordered = sorted(values)
     return ordered[(9 * len(ordered) + 9) // 10 - 1] if ordered else 0
 
@@ -70,7 +70,8 @@ class Shape:
         ]
 
     def _class_files(self):
-        """Per class: the files with methods of it, besides the one that has the class itself."""
+        """Returns for each class the files with methods of it, besides the one that has the class
+        itself."""
         found = collections.defaultdict(set)
         for function in self.scan.functions:
             if function.owner and function.length:
@@ -102,7 +103,8 @@ class Shape:
         return any(path == name or path.endswith("/" + name) for path in self.paths)
 
     def _wrong_places(self):
-        """A comment says in which file a method is defined, and it is not there."""
+        """Yields comments that say in which file a method is defined, if it is not defined
+        there."""
         defined = collections.defaultdict(set)
         prototypes = collections.defaultdict(dict)
         for function in self.scan.functions:
@@ -131,12 +133,13 @@ def _bar(name, value, bar):
 
 
 def _storey(room):
-    """How high a room of the engine lies; None elsewhere."""
+    """Returns how high a room of the engine lies; None for any other room."""
     return next((n for n, rooms in enumerate(tables.ENGINE_STOREYS) if room in rooms), None)
 
 
 def _pointed_at(source, by_line):
-    """Line of a prototype -> the file that a comment names as the place of its definition."""
+    """Returns for a prototype's line the file that a comment names as the place of its
+    definition."""
     found, heading = {}, None
     lines, code = source.file.lines, source.code.split("\n")
     waiting = None  # the file that the comment just above ends with
@@ -161,7 +164,7 @@ def _pointed_at(source, by_line):
 
 
 def beyond(figures):
-    """The figures that are worse than the tree may still be, as sentences."""
+    """Returns the figures that are worse than the tree may still be, as sentences."""
     for name, value, _, allowed, at_least in figures:
         if value < allowed if at_least else value > allowed:
             word = "least" if at_least else "most"

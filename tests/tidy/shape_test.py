@@ -19,7 +19,7 @@ CLASS = "#pragma once\n// A class.\n// Thread: any.\nclass A {\n%s};\n"
 
 
 def look(files):
-    """(violations, Shape) of a tree of these files."""
+    """Returns (violations, Shape) of a tree of these files."""
     with small_tree.small_tree(files) as root:
         return tidy.look(root)
 
@@ -120,7 +120,7 @@ class FilePointers(unittest.TestCase):
         self.addCleanup(patch.stop)
 
     def wrong_lines(self, body):
-        """Lines of engine/a.h with a wrong pointer; f and g are in a.cc, h in b.cc."""
+        """Returns the lines of engine/a.h with a wrong pointer; f and g are in a.cc, h in b.cc."""
         files = {"engine/a.h": CLASS % body, "engine/a.cc": "void A::f() {}\nvoid A::g() {}\n",
                  "engine/b.cc": "void A::h() {}\n"}
         found = look(files)[0]

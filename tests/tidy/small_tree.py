@@ -7,7 +7,7 @@ import tempfile
 
 @contextlib.contextmanager
 def small_tree(files):
-    """The root of a folder with these files; each .cc is named in a CMake file."""
+    """Yields the root of a folder with these files; each .cc is named in a CMake file."""
     listed = "".join("  %s\n" % path for path in files if path.endswith(".cc"))
     with tempfile.TemporaryDirectory() as root:
         for path, text in {"CMakeLists.txt": "add_library(all\n%s)\n" % listed, **files}.items():

@@ -1,4 +1,4 @@
-"""What tidy enforces, as tables. Change the house here, the code that reads them stays."""
+"""The tables that tidy enforces. Change the house here; the code that reads them stays."""
 
 TOP_LEVEL = {
     "CMakeLists.txt", "src", "include", "engine", "plugin", "perf", "tests", "tuning",
@@ -28,7 +28,7 @@ ARROWS = {
     "tests": None,
 }
 
-# (rule, pattern over #include lines, pattern of the paths that may)
+# (rule, pattern over #include lines, pattern of the paths that may have them)
 FENCED_HEADERS = [
     ("nccl-header", r'["<](plugin/nccl/|nccl)', r"(plugin|perf|tests)/"),
     ("verbs-header", r"<(infiniband|rdma)/",
@@ -36,7 +36,7 @@ FENCED_HEADERS = [
     ("hwloc-header", r"[\"<]hwloc", r"src/topo/"),
 ]
 
-# (rule, pattern over code without comments and strings, pattern of the paths that may)
+# (rule, pattern over code without comments and strings, pattern of the paths that may have it)
 FENCED_WORDS = [
     ("getenv", r"\b(secure_getenv|getenv|environ)\b",
      r"(src/base/config|perf/driver/environment)\.cc$"),
@@ -44,8 +44,8 @@ FENCED_WORDS = [
     ("dlopen", r"\bdl(m?open|sym)\b", r"(src/verbs|src/topo|perf/driver|tests)/"),
 ]
 
-# Identifiers that are out, as patterns of whole ones, and what to write. A rename that ends a
-# misleading name adds it here, so that it does not come back.
+# Identifiers that are out of use, as patterns of whole identifiers, and the words to write instead.
+# A rename that ends a misleading name adds it here, so that it does not come back.
 OUT_OF_USE = [
     (r"idx|cnt|cmpl|buf|len|ptr|ctx|conn|num",
      "a whole word: index, count, completion, buffer, bytes, pointer, context, connection"),
@@ -55,7 +55,7 @@ OUT_OF_USE = [
 ]
 OUT_OF_USE_ROOMS = ("include/", "src/", "engine/", "tuning/", "plugin/")
 
-# The files a message passes through, and what has no place in them.
+# The files that a message passes through, and the code that has no place in them.
 HOT_FILES = {
     "engine/data/channel_datapath.cc",
     "engine/data/lane_datapath.h",
@@ -94,7 +94,7 @@ ENGINE_STOREYS = (
     ("engine/message",), ("engine/control", "engine/data"), ("engine/link",), ("engine",),
 )
 
-# What the tree may still have while it is worse than the bars in shape.py. These only come down.
+# Values that the tree may still have while it is worse than the bars in shape.py. They only fall.
 FUNCTION_P90_STILL = 18
 FILE_P90_STILL = 220
 ASSERTIONS_STILL = 491

@@ -24,13 +24,13 @@ LONG_BODY = "  work();\n" * 59  # with signature and brace 61 lines
 
 
 def violations(files):
-    """(path, line, rule) of every violation in a tree of these files."""
+    """Returns (path, line, rule) of every violation in a tree of these files."""
     with small_tree.small_tree(files) as root:
         return [(path, line, rule) for path, line, rule, _ in tidy.check(root)]
 
 
 def functions(text):
-    """(name, parameters) of every function, as they stand in the text."""
+    """Returns (name, parameters) of every function, as they stand in the text."""
     with tempfile.TemporaryDirectory() as root:
         with open(os.path.join(root, "a.cc"), "w", encoding="utf-8") as stream:
             stream.write(text)
@@ -336,7 +336,7 @@ class ClangTidyRunner(unittest.TestCase):
             stream.write(text)
 
     def run_once(self):
-        """(exit status, last line of what it said)"""
+        """Returns (exit status, last line of what it said)."""
         build, program = os.path.join(self.root, "build"), os.path.join(self.root, "program")
         said = io.StringIO()
         with mock.patch.object(sys, "argv", ["x", build, "--clang-tidy",

@@ -10,7 +10,8 @@ NOT_OURS = "tests/fuzz/corpus/"  # inputs of fuzzers: bytes as a machine found t
 
 
 def _from_git(root):
-    """Tracked and not ignored; None where root is not the top of a git checkout."""
+    """Returns the tracked and the unignored files; None if root is not the top of a git
+    checkout."""
     if not os.path.exists(os.path.join(root, ".git")):
         return None
     command = ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
@@ -30,7 +31,7 @@ def _from_walk(root):
 
 
 def paths(root):
-    """Every file, relative to root, sorted; compiled Python left out, deleted ones too."""
+    """Returns every file, relative to root, sorted, without compiled Python and deleted files."""
     found = _from_git(root)
     if found is None:
         found = _from_walk(root)
@@ -73,7 +74,7 @@ class File:
 
 
 def read(root, path):
-    """The file, or None where it is not text."""
+    """Returns the file, or None if it is not text."""
     with open(os.path.join(root, path), "rb") as stream:
         data = stream.read()
     if b"\0" in data:

@@ -44,7 +44,7 @@ class Job:
         return torch.full((count,), float(value), device=self.device)
 
     def time_of(self, operation):
-        """Microseconds of one call, the mean of a few."""
+        """Returns the time of one call in microseconds, the mean of a few."""
         operation()
         torch.cuda.synchronize()
         dist.barrier()
@@ -93,7 +93,7 @@ class Job:
         self.check("send and receive", received, base + before)
 
     def communicators(self):
-        """One more communicator for every pair of ranks."""
+        """Makes one more communicator for every pair of ranks."""
         pairs = [(a, b) for a in range(self.world) for b in range(a + 1, self.world)]
         groups = [dist.new_group(list(pair)) for pair in pairs]
         for group, pair in zip(groups, pairs):
@@ -103,7 +103,7 @@ class Job:
                 self.check("a communicator of two", values, self.full(100000, sum(pair)))
 
     def graph(self):
-        """An all-reduce that was captured and is replayed."""
+        """Captures an all-reduce and replays it."""
         values = self.full(1 << 18, 1)
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
@@ -141,7 +141,7 @@ class Job:
             self.check("training", theirs, every[0])
 
     def rounds(self, count):
-        """For faults to happen in."""
+        """Runs verified all-reduces for faults to happen in."""
         for number in range(count):
             values = self.full(ROUND_ELEMENTS, self.rank + number)
             dist.all_reduce(values)

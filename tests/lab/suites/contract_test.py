@@ -7,8 +7,8 @@ sys.dont_write_bytecode = True
 import lab_case
 
 
-# No way to make soft-RoCE fail a queue pair by itself; and a port that is taken down ends its queue
-# pairs at once.
+# These tests cannot run here: soft-RoCE offers no way to make a queue pair fail by itself, and a
+# port that is taken down ends its queue pairs at once.
 NOT_HERE = {"AShortOutageIsRetriedThrough", "AQueuePairThatFailsIsNamedAndFlushed",
             "ADestroyedQueuePairIsNamedByNoEvent"}
 

@@ -1,5 +1,5 @@
-"""The control: other people's RDMA programs between the same hosts. When these fail it is the
-kernel or the lab, not us."""
+"""The control: other people's RDMA programs between the hosts of the lab. A failure here is the
+kernel's or the lab's, not ours."""
 
 import re
 import sys

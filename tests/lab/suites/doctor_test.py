@@ -1,5 +1,6 @@
 """mesh_doctor over rdma between lab hosts: healthy hosts have no finding, each planted fault has
-its own and no other. Not here: half a cable gone, as a soft-RoCE device is on no PCIe bus."""
+its own and no other. A cable of which half is gone is not here, as a soft-RoCE device is on no PCIe
+bus."""
 
 import json
 import shlex
@@ -12,8 +13,8 @@ BETWEEN = {"host-missing", "host-lost", "handshake-network", "no-map", "missing-
            "extra-cable", "crossed-cables", "wrong-subnet", "lone-rail", "cable-down",
            "half-missing", "mtu-differs", "mtu-black-hole", "silent-cable", "flapping-port",
            "slow-cable", "slow-half", "sick-direction", "rank-order"}
-# Of what one host finds about itself: the name of the finding, and how a line of shell that runs
-# the doctor plants its cause.
+# The findings of one host about itself: the name of each, and how a line of shell that runs the
+# doctor plants its cause.
 PLANTED = {
     "healthy": "%s",
     "memlock-small": "(ulimit -l 64; exec setpriv --bounding-set=-ipc_lock %s)",
@@ -34,8 +35,8 @@ export LD_LIBRARY_PATH=/tmp/new
 # An emulated cable carries a hundredth of what its port says, and a tenth of that on a busy
 # machine.
 ANY_RATE = 0.001
-# Seconds: what nothing passes over is silent for ever, and beside busy loops an emulated host needs
-# more for a connection than hardware does.
+# In seconds. A path that lets nothing pass is silent for ever, and beside busy loops an emulated
+# host needs more time for a connection than hardware does.
 PATIENCE = 60
 SLOW = "rate 4mbit"
 A_RATE = 0.01  # of the port's 2.5 Gb/s, which is six times SLOW
@@ -64,7 +65,7 @@ class Doctor(lab_case.LabCase):
         self.assertEqual(found, {name: [] if name == "healthy" else [name] for name in PLANTED})
 
     def look(self, topology, before=":", options="--patience %d" % PATIENCE, threshold=ANY_RATE):
-        """The names of rank 0's findings between hosts, and all that it reports."""
+        """Returns the names of rank 0's findings between hosts, and all that it reports."""
         doctor = "%s --json --quick --threshold %g --timeout 300 %s" % (
             shlex.quote(lab_case.built("perf/mesh_doctor/mesh_doctor")), threshold, options)
         lab = self.run_lab(topology, "%s\n%s; (($? < 3 || RANK > 0))" % (before, doctor))

@@ -1,6 +1,6 @@
-"""The end-to-end suite over rdma, the same binaries as on the software fabric: each topology is
-booted once and runs them one after the other, one parent per host. What a topology cannot show is
-skipped there by the tests themselves, with the reason."""
+"""The end-to-end suite over rdma, with the binaries that also run on the software fabric: each
+topology is booted once and runs them one after the other, one parent per host. A test that needs
+what a topology lacks skips itself there, with the reason."""
 
 import shlex
 import sys
@@ -8,7 +8,7 @@ import sys
 sys.dont_write_bytecode = True
 import lab_case
 
-# Brief: all of it on one topology, and on the others what they show differently.
+# A brief run has all suites on one topology, and on the others those that show a difference.
 SUITES = ("transfer", "connect", "collective", "threads", "memory", "death", "lifecycle")
 TIMEOUT_S = 6000  # thirty times what all suites take on a machine that has nothing else to do
 SCRIPT = """
@@ -38,7 +38,7 @@ class EndToEnd(lab_case.LabCase):
         return lab
 
     def tell(self, topology, lab):
-        """What ran, what was skipped and why."""
+        """Prints what ran, and what was skipped and why."""
         lines = lab.lines("a")
         passed = sum(int(line.split()[3]) for line in lines if line.startswith("[  PASSED  ]"))
         took = [(words[1], words[6]) for words in map(str.split, lines) if words[:1] == ["suite"]]

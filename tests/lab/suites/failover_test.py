@@ -57,7 +57,7 @@ PATHS_ARE_BACK = "says ' is back after '"
 
 
 def limit_s(times):
-    """Thirty times what so many failures take on a machine that has nothing else to do."""
+    """Returns thirty times what so many failures take on a machine that has nothing else to do."""
     return 900 + 180 * times
 
 
@@ -114,11 +114,11 @@ class Failover(FailoverCase):
                                     at_the_end=PATHS_ARE_BACK), times)
 
     def test_the_only_path_comes_back_and_then_stays_away(self):
-        # The last time nothing ends the job but its own error.
+        # The last time only the job's own error ends it.
         for_good = "echo cut for good; until [ -e /run/ended ]; do sleep 0.2; done"
         away = ("if ((time == %d)); then lab cut ab; %s; else makes_say ' is lost: ' lab cut ab; "
                 "sleep 3; makes_say ' is back after ' lab restore ab; fi" % (TIMES, for_good))
-        # Long enough that a host that stands still for a while does not end the job.
+        # The time-out is so long that a host that stands still for a while does not end the job.
         lab = self.fail_over("pair", away, times=TIMES + 1, env={"NCCL_MESH_PATH_TIMEOUT": "60"})
         self.assertEqual(lab.code, 1)
         before, cut, after = lab.text.partition("cut for good")

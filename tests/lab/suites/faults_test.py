@@ -1,7 +1,7 @@
-"""What breaks for good while traffic flows: the only cable, a process, a host. The bound follows
+"""Breaks, for good and while traffic flows, the only cable, a process, a host. The bound follows
 from our own retry defaults (0.27 s a try, six retries: two seconds) and from how long we let a path
-be away here (15 s), thirty times as much for hosts emulated on a busy machine. What nobody notices
-would go on for half an hour."""
+be away here (15 s), thirty times as much for hosts emulated on a busy machine. A fault that nobody
+notices would go on for half an hour."""
 
 import shlex
 import sys
@@ -17,7 +17,7 @@ PATIENT_S, PATIENT_BOUND_MS = 45, 1410000
 DEAD_HOST_BOUND_MS = 600000
 JOB_S_MAX = 1800
 # Host `actor` acts once half a megabyte has gone through its first cable. Clocks of the hosts
-# differ, by some seconds on a busy machine: what came first tells the order of their lines.
+# differ, by some seconds on a busy machine: the order of their lines tells what came first.
 SCRIPT = """
 traffic() {
   local sent received
@@ -40,15 +40,15 @@ exit $code
 
 
 def moment(lab, what, host):
-    """The time a host printed, in milliseconds."""
+    """Returns the time that a host printed, in milliseconds."""
     found = [line.split()[2] for line in lab.lines(host) if line.startswith(what + " at ")]
     return int(found[0]) if found else None
 
 
 class Faults(lab_case.LabCase):
     def break_it(self, topology, actor, action, run, path_timeout_s=15):
-        """Without relays: a host that is left with one cable of two would be reached the other way
-        round, and nothing would break."""
+        """Runs without relays: a host that is left with one cable of two would be reached the other
+        way round, and nothing would break."""
         perf = shlex.quote(lab_case.built("perf/mesh_perf/mesh_perf"))
         script = SCRIPT % {"actor": actor, "action": action, "run": run, "perf": perf,
                            "timeout": JOB_S_MAX}

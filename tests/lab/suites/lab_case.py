@@ -25,7 +25,7 @@ at_length = unittest.skipIf(BRIEF, "brief: tests/run --full has it")
 
 
 def built(path):
-    """Absolute path of a built file; the hosts see it at the same place."""
+    """Returns the absolute path of a built file; the hosts see it at that path too."""
     found = os.path.join(os.path.abspath(_build), path)
     if not os.path.exists(found):
         raise FileNotFoundError("%s is not built (--build DIR or MESH_BUILD names the build tree)" %
@@ -34,14 +34,15 @@ def built(path):
 
 
 class LabRun:
-    """What one boot of the lab said. code: its exit status. text: everything, stdout and stderr as
-    they came."""
+    """The output of one boot of the lab. code: its exit status. text: everything, stdout and stderr
+    as they came."""
 
     def __init__(self, what, code, text):
         self.what, self.code, self.text = what, code, text
 
     def lines(self, host):
-        """The lines of one host without its name; "lab" for the runner's own."""
+        """Returns the lines of one host without its name; "lab" stands for the runner's own
+        lines."""
         mark = host + ": "
         return [line[len(mark):] for line in self.text.splitlines() if line.startswith(mark)]
 
@@ -59,8 +60,8 @@ def _arguments(topology, command, on, timeout, env):
 
 
 def _finish(process, timeout):
-    """The output. The runner cleans up behind itself when asked to stop, so it is asked before it
-    is killed."""
+    """Returns the output. The runner cleans up behind itself when asked to stop, so it is asked
+    before it is killed."""
     try:
         return process.communicate(timeout=timeout + BOOT_S_MAX)[0]
     except BaseException:
@@ -74,8 +75,8 @@ def _finish(process, timeout):
 
 
 def run_lab(topology, command, *, on=None, timeout=1200, env=None):
-    """Boots a topology and runs a command on its hosts (a text: by bash). Skips the test where
-    there can be no lab."""
+    """Boots a topology and runs a command on its hosts (a text: by bash). Skips the test if there
+    can be no lab."""
     with subprocess.Popen(_arguments(topology, command, on, timeout, env), cwd=ROOT,
                           stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
@@ -90,8 +91,7 @@ def run_lab(topology, command, *, on=None, timeout=1200, env=None):
 
 
 class LabCase(unittest.TestCase):
-    """self.run_lab() as the function of that name; what the lab said is printed when the test
-    fails."""
+    """self.run_lab() calls run_lab(); the lab's output is printed when the test fails."""
 
     maxDiff = None
 

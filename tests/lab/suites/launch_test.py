@@ -11,8 +11,8 @@ import tempfile
 sys.dont_write_bytecode = True
 import lab_case
 
-# What an administrator has set up before: keys, a daemon for ssh, and that root may use mpirun
-# (everybody is root on a lab host).
+# The set-up that an administrator has made before: keys, a daemon for ssh, and leave for root to
+# use mpirun (everybody is root on a lab host).
 HOST = """
 keys=%(keys)s
 mkdir -p ~/.ssh /etc/dropbear && cp $keys/key ~/.ssh/id_ed25519 &&
@@ -28,7 +28,7 @@ reach() {
 }
 reach true || exit
 """
-# The same for Slurm: one controller, a daemon on each host, and the cgroup its daemon expects
+# The set-up for Slurm: one controller, a daemon on each host, and the cgroup its daemon expects
 # systemd to have made.
 SLURM = """
 unset RANK WORLD_SIZE MESH_RENDEZVOUS NCCL_SOCKET_IFNAME
@@ -67,7 +67,7 @@ GOOD = "# Out of bounds values : 0 OK"
 
 
 def blocks():
-    """The code blocks of the section, by the paragraph before each."""
+    """Returns the code blocks of the section, by the paragraph before each."""
     with open(os.path.join(lab_case.ROOT, "perf", "README.md"), encoding="utf-8") as file:
         section = file.read().split("## Between real hosts\n")[1].split("\n## ")[0]
     return dict(re.findall(r"((?:(?!```)[^\n]+\n)+)```sh hosts\n(.*?)```", section, re.S))
@@ -82,7 +82,7 @@ def block(word):
 
 
 def by_hand_on(host):
-    """Of the block for two terminals, the lines of one host."""
+    """Returns the lines of one host in the block for two terminals."""
     return "\n".join(line for line in block("By hand").splitlines()
                      if not re.search("# on [^%s]$" % host, line))
 
@@ -111,7 +111,7 @@ class Launch(lab_case.LabCase):
         for program in ("srun", "slurmctld", "slurmd", "munged"):
             if not shutil.which(program):
                 self.skipTest("no %s here (packages slurm-wlm and munge)" % program)
-        # The other host stays until the controller, which goes last, does not answer any more.
+        # Host b stays until the controller on host a, which goes last, does not answer any more.
         leave = "for try in $(seq 3000); do scontrol ping | grep -q UP || break; sleep 0.5; done"
         script = ("if [ $LAB_HOST = a ]; then\n%s\ncode=$?; pkill slurmctld; (exit $code); "
                   "else\n%s\nfi" % (block("Slurm"), leave))

@@ -9,8 +9,8 @@ sys.dont_write_bytecode = True
 import lab_case
 
 VERIFIED = "# Out of bounds values : 0 OK"
-# For a whole run of a program that is refused, on hosts that share two busy processors. A refusal
-# that nobody told the other side of would go on until --timeout.
+# The bar for a whole run of a program that is refused, on hosts that share two busy processors. A
+# refusal that one side is not told of would go on until --timeout.
 REFUSED_MS_MAX = 60000
 ROUTED = """
 [ $LAB_HOST != r ] || exit 0
@@ -33,7 +33,7 @@ echo "exit status $?"
 
 
 def moment(lab, what, host):
-    """The time a host printed, in milliseconds."""
+    """Returns the time that a host printed, in milliseconds."""
     return next(int(line.split()[2]) for line in lab.lines(host) if line.startswith(what + " at "))
 
 

@@ -31,8 +31,8 @@ VERIFIED = "# Out of bounds values : 0 OK"
 
 
 def rail(index, name, mtu, *addresses):
-    """A rail as mesh_rails shows it, its columns one blank apart. addresses: "10.0.12.1/24 at
-    1"."""
+    """Returns a rail as mesh_rails shows it, its columns one blank apart. addresses: "10.0.12.1/24
+    at 1"."""
     first, *others = [text.replace(" at ", " RoCE v2 at ") for text in addresses]
     return ["%d rxe_%s:1 %s 2.5 %d none none" % (index, name, first, mtu)] + others
 
@@ -49,7 +49,7 @@ class OddTest(LabCase):
                                  **(env or {})})
 
     def rails_are(self, run, host, *rails, note=""):
-        """Exactly these rails, and exactly this line about ports."""
+        """Checks that the host has exactly these rails, and exactly this line about ports."""
         lines = run.lines(host)
         self.assertIn("rails: exit status 0", lines)
         title = next(n for n, line in enumerate(lines) if line.startswith("Mesh (ncclNet v"))
@@ -60,8 +60,8 @@ class OddTest(LabCase):
                          [line for each in rails for line in each] + ([note] if note else []))
 
     def links_are(self, run, host, peer, *paths):
-        """Both directions to the peer go over exactly these paths: "mesh0 10.0.12.1 -> mesh0
-        10.0.12.2"."""
+        """Checks that both directions to the peer go over exactly these paths: "mesh0 10.0.12.1 ->
+        mesh0 10.0.12.2"."""
         links = [LINK.match(line) for line in run.lines(host)]
         found = {match[1]: sorted(match[3].split(", ")) for match in links if match
                  and match[2] == peer}
@@ -71,7 +71,7 @@ class OddTest(LabCase):
                          "%s to %s" % (host, peer))
 
     def paths_are(self, run, *paths):
-        """Of two hosts a and b, as a sees them."""
+        """Checks the paths between two hosts a and b, given as a sees them."""
         self.links_are(run, "a", "b", *paths)
         self.links_are(run, "b", "a",
                        *(re.sub(r"(.+) -> (.+)", r"\2 -> \1", path) for path in paths))
@@ -84,7 +84,7 @@ class OddTest(LabCase):
         self.assertEqual(run.code, 0)
 
     def fails_by_name(self, run, hosts, line):
-        """Every host says this line at its first message, and ends with an error."""
+        """Checks that every host says this line at its first message, and ends with an error."""
         said = re.compile(r"mesh_perf: rank \d: WARN NET/Mesh : peer \w+: a message to a host that "
                           r"no path leads to fails: " + line)
         for host in hosts:
@@ -235,8 +235,8 @@ class OddTest(LabCase):
                        "mesh1 10.0.12.3 -> mesh1 10.0.12.4")
 
     def test_two_cables_in_one_subnet_crossed(self):
-        """Nothing tells the crossing, so the pairing errs; the end must come soon and name the
-        path."""
+        """Nothing shows that the cables are crossed, so the pairing errs; the end must come soon
+        and name the path."""
         run = self.boot("odd_crossed", env={"NCCL_MESH_PATH_TIMEOUT": "5"})
         self.two_cables_in_one_subnet(run)
         warned = r"mesh_perf: rank \d: WARN NET/Mesh : peer [ab]: "

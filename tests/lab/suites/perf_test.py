@@ -19,7 +19,7 @@ ROW = re.compile(r"^ +(\d+) +\d+ +\w+ +\w+ +-1 +([0-9.]+) +([0-9.]+) +([0-9.]+) 
 
 
 def rows(lab):
-    """Of rank 0's tables: (bytes, time in us, GB/s, wrong)."""
+    """Returns the rows of rank 0's tables: (bytes, time in us, GB/s, wrong)."""
     found = [ROW.match(line) for line in lab.lines("a")]
     return [(int(row[1]), float(row[2]), float(row[3]), int(row[5])) for row in found if row]
 
@@ -59,7 +59,7 @@ class Perf(lab_case.LabCase):
         for (_, _, rate, _), qps in zip(found[2:], (1, 2, 4)):
             tell("1 MiB one way, NCCL_MESH_QPS=%d: %.1f MB/s" % (qps, rate * 1000))
 
-    # So many messages that what a busy machine does to a few of them does not matter.
+    # There are so many messages that a busy machine's effect on a few of them does not matter.
     def test_both_halves_of_a_cable_carry_one_connection(self):
         script = """
         figures() {
@@ -117,8 +117,8 @@ class Perf(lab_case.LabCase):
         tell("beside perftest:\n" + done.stdout)
 
     def test_triangle_cabled_in_every_order(self):
-        # The order of a host's devices is that of their names: they are made again under each
-        # other's name.
+        # A host's devices are ordered by their names: each is made again under the other one's
+        # name.
         script = """
         swap() { for i in 0 1; do rdma link del rxe_mesh$i || exit; done
                  for i in 0 1; do

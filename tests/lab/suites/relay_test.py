@@ -51,7 +51,7 @@ class Relay(lab_case.LabCase):
         return lab
 
     def routes(self, lab, host):
-        """Over whom this host reached others, as its lines say."""
+        """Returns the hosts over which this host reached others, as its lines say."""
         found = [line for line in lab.lines(host) if "relayed path" in line and OVER in line]
         return {line.split(" over ")[1].split(OVER)[0] for line in found}
 

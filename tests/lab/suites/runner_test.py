@@ -20,7 +20,7 @@ import kernel
 
 
 def processes_with(word):
-    """Numbers of the QEMU processes whose command line has the word."""
+    """Returns the numbers of the QEMU processes whose command line has the word."""
     found = []
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
@@ -36,7 +36,7 @@ def processes_with(word):
 
 
 class Started:
-    """A run of the lab that is let go on while we look."""
+    """A run of the lab that goes on while the test looks at it."""
 
     def __init__(self, *command):
         self.process = subprocess.Popen([lab_case.LAB_RUN, *command], stdout=subprocess.PIPE,
@@ -49,7 +49,7 @@ class Started:
         raise AssertionError("the lab never said %r" % text)
 
     def machines(self):
-        """Our own: their initial file system is a memory file of the runner's."""
+        """Returns our own: their initial file system is a memory file of the runner's."""
         return processes_with("/proc/%d/fd/" % self.process.pid)
 
     def end(self):
@@ -96,7 +96,7 @@ class Runner(lab_case.LabCase):
                          ["4: ACTIVE", "is DOWN", "is ACTIVE", refusal, "code 1", "code 0", "1"])
 
     def test_a_host_stands_still_and_goes_on(self):
-        """b counts; a hears it over the management network, and for three seconds does not."""
+        """b counts; a hears it over the management network, and hears nothing for three seconds."""
         script = """
         if [ $LAB_HOST = b ]; then
           for i in $(seq 3000); do echo $i >/dev/udp/10.255.0.1/7; sleep 0.1; done & sleep 6000
@@ -186,7 +186,7 @@ class Mistakes(unittest.TestCase):
 
 
 def kernel_image(packed):
-    """As the package has it: two sectors of set-up code, then what is packed."""
+    """Returns an image as the package has it: two sectors of set-up code, then the packed part."""
     head = bytearray(1024)
     head[0x1f1] = 1
     head[0x202:0x206] = b"HdrS"
@@ -195,7 +195,7 @@ def kernel_image(packed):
 
 
 class KernelImage(unittest.TestCase):
-    """The kernel is unpacked before hosts start it, where that can be done."""
+    """The kernel is unpacked before hosts start it, if that can be done."""
 
     ELF = b"\x7fELF and what follows"
 
