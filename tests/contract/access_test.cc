@@ -1,4 +1,4 @@
-// A peer writes only where a region, its domain and its queue pair let it.
+// A peer can write only where the memory region, its protection domain and the queue pair allow it.
 
 #include "tests/contract/contract_fixture.h"
 
@@ -9,7 +9,7 @@ namespace mesh::contract {
 
 namespace {
 
-// How a remote key can be wrong.
+// The ways in which a remote key can be wrong.
 enum class Wrong { Key, Range, Stale };
 
 void expect_access_error(const std::vector<ibv_wc>& sends) {
@@ -33,7 +33,7 @@ class ContractAccess : public Contract {
     connect_pair();
     ASSERT_EQ(post_receive(right_, 60), 0);
     SendRequest request = write_request(left_, right_, 1, 4096);
-    request.wr.send_flags = 0;  // an error completes even what was not signaled
+    request.wr.send_flags = 0;  // an error produces a completion even for an unsignaled request
     std::memset(left_.memory.data(), 0xee, 4096);
     spoil(request, wrong, right_);
     ASSERT_EQ(post(left_, request), 0);

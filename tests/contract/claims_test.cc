@@ -1,4 +1,4 @@
-// Who may be which host of a software fabric.
+// Tests which process may claim which host of a software fabric.
 
 #include "tests/contract/kinds.h"
 #include "tests/contract/other_process.h"

@@ -1,4 +1,4 @@
-// What a completion says, and how many work requests may be outstanding.
+// The contents of completions, and the number of work requests that may be outstanding.
 
 #include "tests/contract/contract_fixture.h"
 
@@ -47,7 +47,7 @@ TEST_P(Contract, ZeroLengthAnnouncementArrives) {
   SendRequest request = write_request(left_, right_, 1, 0);
   request.wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   request.wr.imm_data = htonl(9);
-  request.wr.wr.rdma.rkey = 0;  // names no memory, so its key is not looked at
+  request.wr.wr.rdma.rkey = 0;  // the write names no memory, so the key is not checked
   request.wr.wr.rdma.remote_addr = 0;
   ASSERT_EQ(post(left_, request), 0);
   const std::vector<ibv_wc> got = wait(right_.receive_cq, 1);
@@ -143,7 +143,7 @@ TEST_P(Contract, InlineBytesAreTakenWhenPosted) {
   const std::uint32_t bytes = left_.cap.max_inline_data;
   std::memset(left_.memory.data(), 1, bytes);
   SendRequest request = write_request(left_, right_, 1, bytes);
-  request.sge.lkey = 0;  // not looked at
+  request.sge.lkey = 0;  // the key is not checked
   request.wr.send_flags |= IBV_SEND_INLINE;
   ASSERT_EQ(post(left_, request), 0);
   std::memset(left_.memory.data(), 2, bytes);
@@ -176,7 +176,7 @@ TEST_P(Contract, UnsignaledRequestsAreFreedByALaterSignaledOne) {
       << "executed, but nobody said so";
 }
 
-// Nothing is answered while the peer is silent, so all of a chain stays outstanding.
+// The silent peer acknowledges nothing, so every posted request of the chain stays outstanding.
 TEST_P(Contract, PartOfAChainIsPostedUpToTheOneThatDoesNotFit) {
   PairOptions options = pair_options();
   options.send_depth = 8;

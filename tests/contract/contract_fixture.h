@@ -13,7 +13,7 @@
 
 namespace mesh::contract {
 
-// A work request with its one scatter-gather element; change what the test is about.
+// A work request with its one scatter-gather element. A test changes the fields that it is about.
 struct SendRequest {
   ibv_send_wr wr{};
   ibv_sge sge{};
@@ -39,12 +39,12 @@ class Contract : public ::testing::TestWithParam<ProviderKind> {
   static PairOptions pair_options() { return GetParam().pair_options(); }
   static const Traits& traits() { return GetParam().traits; }
 
-  // Polls both sides until the queue has given `count` completions or, the answer's size tells, a
-  // bound of time ran out.
+  // Polls both sides until `cq` has given `count` completions or a time bound has passed. The size
+  // of the result tells which.
   std::vector<ibv_wc> wait(ibv_cq* cq, std::size_t count);
-  // Polls both sides for a while and answers what came out of the queue.
+  // Polls both sides for a while and returns the completions that `cq` gave.
   std::vector<ibv_wc> settle(ibv_cq* cq);
-  void poll_both();  // completions go into the lists below
+  void poll_both();  // puts the completions into seen_
   std::vector<ibv_wc>& seen(ibv_cq* cq);
 
   Host left_host_, right_host_;

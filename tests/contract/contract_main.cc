@@ -1,5 +1,5 @@
-// One program for every provider: on the software fabric, or with --rdma on this host's first RDMA
-// device, which must be there.
+// The contract suite as one program for every provider. It runs on the software fabric or, with
+// --rdma, on the first RDMA device of this host, which must exist.
 
 #include "tests/contract/kinds.h"
 
@@ -17,7 +17,7 @@ bool& on_rdma() {
 }
 }  // namespace
 
-// GoogleTest asks within InitGoogleTest, when the choice has been made.
+// GoogleTest calls these within InitGoogleTest, after run() has chosen the provider.
 std::vector<ProviderKind> provider_kinds() { return on_rdma() ? rdma_kinds() : soft_kinds(); }
 std::vector<ProviderKind> process_kinds() {
   return on_rdma() ? rdma_kinds() : soft_process_kinds();
@@ -28,8 +28,7 @@ int run(int argc, char** argv) {
       argv + 1, argv + argc, [](const char* word) { return std::strcmp(word, "--rdma") == 0; });
   int count = static_cast<int>(end - argv);
   on_rdma() = count != argc;
-  if (on_rdma())
-    testing::GTEST_FLAG(filter) = "-Claims.*";  // who may be which host of a software fabric
+  if (on_rdma()) testing::GTEST_FLAG(filter) = "-Claims.*";  // tests of the software fabric only
   testing::InitGoogleTest(&count, argv);
   return RUN_ALL_TESTS();
 }

@@ -1,5 +1,5 @@
-// Memory that the process itself may not touch, as that of a GPU: registered through a descriptor,
-// or by its address where the provider has peer memory.
+// Memory that the process itself may not touch, such as a GPU's. It is registered through a
+// descriptor, or by its address where the provider has peer memory.
 
 #include "tests/device_memory/device_memory.h"
 #include "tests/contract/contract_fixture.h"
@@ -18,7 +18,7 @@ namespace {
 using testkit::DeviceMemory;
 using verbs::DmaBufferRange;
 
-constexpr std::uint32_t kBytes = 300'000;  // no multiple of a page
+constexpr std::uint32_t kBytes = 300'000;  // not a multiple of the page size
 
 enum class Way : std::uint8_t { Descriptor, Address };
 
@@ -32,7 +32,7 @@ class ContractDeviceMemory : public Contract {
   static ibv_mr* add(Endpoint& endpoint, const DeviceMemory& memory, Way way) {
     if (way == Way::Address)
       return endpoint.provider->reg_mr(endpoint.pd, memory.address(), memory.bytes(), kAllAccess);
-    const UniqueFd buffer = memory.export_buffer();  // closed right after
+    const UniqueFd buffer = memory.export_buffer();  // closed when add() returns
     return endpoint.provider->reg_dmabuf_mr(
         endpoint.pd, {.fd = buffer.get(), .bytes = memory.bytes(), .address = at(memory)},
         kAllAccess);
@@ -144,7 +144,7 @@ TEST_P(ContractDeviceMemory, WhatIsNoBufferIsRefused) {
   EXPECT_EQ(refusal(range), EINVAL) << "the offset lies elsewhere in its page than the address";
 }
 
-// The point of it all: a mistake of ours does not pass unseen.
+// Inlining reads the memory with the CPU. It must crash, so that such a mistake is noticed.
 using ContractDeviceMemoryDeathTest = ContractDeviceMemory;
 TEST_P(ContractDeviceMemoryDeathTest, InliningItCrashes) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
@@ -160,8 +160,8 @@ TEST_P(ContractDeviceMemoryDeathTest, InliningItCrashes) {
   EXPECT_EQ(right_.provider->dereg_mr(right_mr), 0);
 }
 
-// How NCCL asks (gdr.cc): a descriptor that cannot be one. Whoever takes DMA buffers looks
-// at it.
+// NCCL (gdr.cc) probes for DMA-buffer support with a descriptor that cannot be valid. A provider
+// with support examines the descriptor.
 class ContractDeviceMemoryAsked : public Contract {};
 TEST_P(ContractDeviceMemoryAsked, ADescriptorOfMinusOneTellsWhetherBuffersAreTaken) {
   connect_pair();
@@ -174,7 +174,7 @@ TEST_P(ContractDeviceMemoryAsked, ADescriptorOfMinusOneTellsWhetherBuffersAreTak
   }
 }
 
-// Those that reach more memory than the process's own.
+// Returns the provider kinds that can register device memory.
 std::vector<ProviderKind> kinds_with_device_memory() {
   std::vector<ProviderKind> kinds = provider_kinds();
   std::erase_if(kinds, [](const ProviderKind& kind) { return !kind.traits.device_memory; });

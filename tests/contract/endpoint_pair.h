@@ -1,6 +1,6 @@
 #pragma once
-// Two connected endpoints of one provider kind, as the contract suite sees them. A provider joins
-// the suite with a factory. Thread: the test's.
+// Two connected endpoints of one provider kind, as the contract suite uses them. A provider joins
+// the suite with a factory (ProviderKind::open). Thread: the test's.
 
 #include <infiniband/verbs.h>
 
@@ -23,19 +23,19 @@ struct PairOptions {
   std::uint32_t max_inline = 64;
   std::uint8_t timeout = 8, retry_count = 1;  // 4.096 us * 2^8 * 2: 2.1 ms
   std::uint8_t rnr_retry = 7, min_rnr_timer = 1;
-  unsigned access = kAllAccess;  // that the queue pairs grant
+  unsigned access = kAllAccess;  // granted by the queue pairs
 };
 
-// Two hosts that reach each other; for real devices both may be this one.
+// The two hosts of a pair, which reach each other. With real devices both may be this host.
 enum class Side : std::uint8_t { Left, Right };
 
-// What a provider under contract offers on one side. Outlives its endpoints.
+// A provider under contract and its device, on one side. Outlives its endpoints.
 struct Host {
   std::unique_ptr<verbs::Provider> provider;
   std::string device;
 };
 
-// One side: everything it owns, and what the other side needs to know to connect.
+// The verbs objects of one side, and the values that the peer needs to connect to it.
 struct Endpoint {
   verbs::Provider* provider = nullptr;
   ibv_context* context = nullptr;
@@ -56,8 +56,8 @@ struct Endpoint {
 
 inline constexpr std::size_t kEndpointBytes = 4 << 20;
 
-// Set-up steps, also used by the suite's other process. Each fails the running test with EXPECT and
-// answers false.
+// Set-up steps, also used by the suite's second process. Each one fails the running test with
+// EXPECT and returns false on an error.
 bool open_endpoint(Endpoint& endpoint, const Host& host, const PairOptions& options);
 bool open_endpoint(Endpoint& endpoint, verbs::Provider& provider,
                    const PairOptions& options);  // on its first device
@@ -65,35 +65,37 @@ bool connect_endpoint(Endpoint& endpoint, const ibv_gid& peer_gid, std::uint32_t
                       const PairOptions& options);
 void close_endpoint(Endpoint& endpoint);
 
-// Where providers may differ. The defaults are what an adapter does; a kind says what differs.
+// The points in which providers may differ. The defaults describe a hardware adapter; each kind
+// overrides the values that differ.
 struct Traits {
   bool exact_room = true;  // a queue is full at the depth that create_qp granted, not later
-  // Room comes back when a later signaled request has been polled. If false, it comes back as soon
-  // as a request was executed.
+  // Room comes back when the completion of a later signaled request has been polled. If false, room
+  // comes back as soon as a request has been executed.
   bool room_by_polling = true;
   bool flushes_late_receives = true;  // flushes a receive that is posted in the error state
   bool forgets_destroyed = true;      // destroying a queue pair removes its completions
-  bool needs_its_process = false;     // its NIC stands still while the process is stopped
-  bool checks_counts = true;          // checks the numbers of retries and of reads
-  bool resolves_addresses = true;     // looks for the peer's address in the step to RTR
+  bool needs_its_process = false;     // its NIC stops while the process is stopped
+  bool checks_counts = true;          // checks the retry counts and the outstanding reads
+  bool resolves_addresses = true;     // resolves the peer's address in the step to RTR
   bool sees_protection = true;        // refuses to register read-only memory for writing
-  bool device_memory = false;  // takes what tests/device_memory offers, by descriptor and address
-  ibv_wc_status write_not_granted = IBV_WC_REM_ACCESS_ERR;  // the queue pair grants no writes
+  bool device_memory = false;         // registers tests/device_memory, by descriptor and by address
+  ibv_wc_status write_not_granted = IBV_WC_REM_ACCESS_ERR;  // if the queue pair grants no writes
   ibv_wc_status wrong_local_key = IBV_WC_LOC_PROT_ERR;
   ibv_wc_status too_long_send = IBV_WC_REM_INV_REQ_ERR, too_long_receive = IBV_WC_LOC_LEN_ERR;
   ibv_wc_status port_down = IBV_WC_RETRY_EXC_ERR;  // status of a request on a port that is down
-  std::uint8_t timeout = 8, retry_count = 1;       // a healthy pair never needs them
-  std::uint64_t settle_ns = 0;  // the least time to look before "nothing came" is certain
+  std::uint8_t timeout = 8, retry_count = 1;       // a healthy pair never uses them
+  std::uint64_t settle_ns = 0;  // the least time to poll before a test may say that nothing came
 };
 
 enum class PortState : std::uint8_t { Down, Up };
 
 struct ProviderKind {
   std::string name;
-  // No provider: there is none here, and the reason was printed; the tests fail.
+  // Opens one side. Returns a Host without a provider if this machine has none: the reason has been
+  // printed, and the tests fail.
   Host (*open)(Side side);
   Traits traits;
-  // They break something on purpose. Null: it cannot be done here. False: it did not work.
+  // Injects a fault. Null if this provider cannot do so here. Returns false if the fault failed.
   bool (*set_port)(const Host& host, const std::string& netdev, PortState state) = nullptr;
   bool (*fail_queue_pairs)(const Host& host) = nullptr;
 
@@ -105,10 +107,10 @@ struct ProviderKind {
   }
   friend void PrintTo(const ProviderKind& kind, std::ostream* out) {
     *out << kind.name;
-  }  // how GoogleTest says it
+  }  // for the messages of GoogleTest
 };
 
-// Of this run: both sides in one process, each side in a process of its own.
+// The kinds that this run tests: with both sides in one process, and each side in its own process.
 std::vector<ProviderKind> provider_kinds();
 std::vector<ProviderKind> process_kinds();
 

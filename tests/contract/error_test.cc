@@ -1,4 +1,4 @@
-// What happens when something is wrong: flushes, receiver not ready, memory taken back.
+// Behaviour on errors: flushes, a receiver that is not ready, memory that is taken back.
 
 #include "tests/contract/contract_fixture.h"
 
@@ -11,10 +11,10 @@ namespace {
 
 TEST_P(Contract, ErrorStateFlushesSignaledOrNot) {
   PairOptions options = pair_options();
-  options.timeout = 20;  // long: nothing but the flush may end them
+  options.timeout = 20;  // long, so that only the flush can end the requests
   connect_pair(options);
   for (std::uint64_t i = 0; i < 3; ++i) ASSERT_EQ(post_receive(left_, 100 + i), 0);
-  ASSERT_EQ(to_error(right_), 0);  // so that what left_ posts is not answered
+  ASSERT_EQ(to_error(right_), 0);  // so that nobody acknowledges the posts of left_
   for (std::uint64_t i = 0; i < 4; ++i) {
     SendRequest request = write_request(left_, right_, i, 64);
     if (i % 2 == 0) request.wr.send_flags = 0;
@@ -153,8 +153,8 @@ TEST_P(Contract, DestroyedQueuePairLeavesNoCompletions) {
   for (std::uint64_t i = 0; i < 4; ++i) ASSERT_EQ(post_receive(left_, i), 0);
   ASSERT_EQ(to_error(left_), 0);
   ASSERT_EQ(left_.provider->destroy_qp(std::exchange(left_.qp, nullptr)), 0);
-  // The kernel's driver flushes in a task of its own: what it had put into the queue by then stays
-  // there.
+  // The kernel driver of soft-RoCE flushes in a separate task. Completions that the task had queued
+  // before the queue pair was destroyed stay in the queue.
   for (const ibv_wc& completion : settle(left_.receive_cq)) {
     EXPECT_FALSE(traits().forgets_destroyed);
     EXPECT_EQ(completion.status, IBV_WC_WR_FLUSH_ERR);

@@ -1,4 +1,4 @@
-// What devices say by themselves, and a port that goes down and comes back.
+// Asynchronous events of devices, and a port that goes down and comes back.
 
 #include "src/base/clock.h"
 #include "tests/contract/contract_fixture.h"
@@ -26,8 +26,8 @@ class ContractEvents : public Contract {
     pollfd waiting{endpoint.provider->event_fd(endpoint.context), POLLIN, 0};
     return ::poll(&waiting, 1, timeout_ms) == 1;
   }
-  // Waits as the engine does: for the descriptor, then takes what is there. Other kinds may come
-  // between.
+  // Waits as the engine does: for the event descriptor, then reads the pending events. Skips events
+  // of other kinds.
   std::optional<verbs::DeviceEvent> wait_event(const Endpoint& endpoint,
                                                verbs::DeviceEventKind kind) {
     const Clock clock;
@@ -57,7 +57,7 @@ TEST_P(ContractEvents, WithoutAnEventNothingIsToBeReadAndNothingBlocks) {
   if (left_.provider->event_fd(left_.context) < 0)
     GTEST_SKIP() << "this device never says anything";
   verbs::DeviceEvent event;
-  while (left_.provider->next_event(left_.context, &event)) continue;  // of the device's start
+  while (left_.provider->next_event(left_.context, &event)) continue;  // events of the start
   EXPECT_FALSE(readable(left_, 0));
   EXPECT_FALSE(left_.provider->next_event(left_.context, &event));
 }
@@ -96,7 +96,7 @@ TEST_P(ContractEvents, WhatIsPostedToAPortThatStaysDownRunsOutOfRetries) {
   ASSERT_TRUE(set_port(PortState::Down));
   ASSERT_EQ(post(left_, write_request(left_, right_, 2, 64)), 0);
   ASSERT_EQ(post(right_, write_request(right_, left_, 3, 64)),
-            0);  // from the side whose port is not ours
+            0);  // from the side whose port stays up
   const std::vector<ibv_wc> sends = wait(left_.send_cq, 1);
   ASSERT_EQ(sends.size(), 1u);
   EXPECT_EQ(sends[0].status, GetParam().traits.port_down);
@@ -111,7 +111,7 @@ TEST_P(ContractEvents, AShortOutageIsRetriedThrough) {
   if (GetParam().set_port == nullptr)
     GTEST_SKIP() << "the port of this device is not ours to take down";
   PairOptions options = pair_options();
-  options.timeout = 18;  // 1.07 s a try: a test that is held up for seconds does not use them up
+  options.timeout = 18;  // 1.07 s a try: a test that stalls for seconds does not exhaust them
   options.retry_count = 7;
   connect_pair(options);
   ASSERT_TRUE(set_port(PortState::Down));

@@ -21,7 +21,7 @@ std::byte expected_byte(std::uint8_t seed, std::size_t position) {
   return static_cast<std::byte>(seed + position * 13 + position / 257);
 }
 
-// Lives in the child. Polls between commands, as an application would.
+// The part that runs in the child. Polls between commands, as an application would.
 class OtherProcess::Server {
  public:
   Server(Host host, const PairOptions& pair) : host_(std::move(host)), pair_(pair) {
@@ -56,8 +56,8 @@ class OtherProcess::Server {
         break;
       case Verb::Nap: answer.good = napping_ = true; break;
     }
-    // The test's next step reaches us as bytes of a peer, not through our threads: a control call's
-    // lock orders it for a race detector.
+    // Another process's command orders the test's next step after ours, but a race detector sees
+    // only our threads. The lock inside a control call makes the order visible to it.
     ibv_cq* const cq = endpoint_.provider->create_cq(endpoint_.context, 1);
     if (cq == nullptr || endpoint_.provider->destroy_cq(cq) != 0) answer.good = 0;
     return answer;
@@ -104,7 +104,7 @@ class OtherProcess::Server {
     int found = 0;
     while (found == 0 && clock.now_ns() < until_ns) {
       if (napping_)
-        ::poll(nullptr, 0, 1);  // the agent's turn; only the queue itself is looked at, rarely
+        ::poll(nullptr, 0, 1);  // the agent turns the NIC; this only looks into the queue, rarely
       found = ibv_poll_cq(cq, 1, wc);
     }
     return found == 1;
@@ -133,7 +133,7 @@ OtherProcess::OtherProcess(const ProviderKind& kind, Side side, const PairOption
 }
 
 OtherProcess::~OtherProcess() {
-  ::close(fd_);  // the child leaves when it reads end of file
+  ::close(fd_);  // the child exits when it reads end of file
   if (pid_ > 0) ::waitpid(pid_, nullptr, 0);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// An endpoint in a process of its own, driven by short commands over a socket pair. Forked from the
-// test before it has any thread of ours. Thread: the test's.
+// An endpoint in a separate process, driven by short commands over a socket pair. The process is
+// forked from the test before the test has any thread of ours. Thread: the test's.
 
 #include "tests/contract/endpoint_pair.h"
 
@@ -28,12 +28,12 @@ class OtherProcess {
   bool connect(const EndpointName& peer);
   bool post_receives(std::uint32_t count);
   bool write(const EndpointName& to, std::uint32_t bytes,
-             std::uint32_t imm);  // with announcement; waits for its completion
-  bool fill(std::uint8_t seed);   // every byte of its memory, by position
-  bool holds(std::uint8_t seed, std::uint32_t bytes);  // its memory, by position
-  ibv_wc next_receive();                               // polls until there is one
+             std::uint32_t imm);                       // with immediate; waits for its completion
+  bool fill(std::uint8_t seed);                        // writes a pattern to all of its memory
+  bool holds(std::uint8_t seed, std::uint32_t bytes);  // checks the pattern in its memory
+  ibv_wc next_receive();                               // polls until a completion arrives
   bool deregister();
-  bool nap();  // from now on it only waits for commands and polls nothing: its agent must do
+  bool nap();  // from now on the process polls nothing between commands: its agent must do it
 
   void kill();
   void stop();

@@ -1,4 +1,4 @@
-// The contract between two processes, with both ways of copying.
+// The contract between two processes, with both copy modes of the software fabric.
 
 #include "src/base/clock.h"
 #include "tests/contract/contract_fixture.h"
@@ -19,7 +19,7 @@ class TwoProcesses : public ::testing::TestWithParam<ProviderKind> {
   void SetUp() override {
     pair_ = GetParam().pair_options();
     other_ = std::make_unique<OtherProcess>(GetParam(), Side::Right,
-                                            pair_);  // forks: before we have a thread
+                                            pair_);  // forks, so it comes before any thread of ours
     host_ = GetParam().open(Side::Left);
     ASSERT_NE(host_.provider, nullptr);
     ASSERT_TRUE(open_endpoint(ours_, host_, pair_));
@@ -144,7 +144,7 @@ TEST_P(TwoProcesses, AgentTurnsForAProcessThatDoesNot) {
   }
   ibv_wc wc{};
   EXPECT_FALSE(poll_one(ours_.send_cq, &wc,
-                        250'000'000));  // meanwhile it falls asleep; only a doorbell wakes it
+                        250'000'000));  // its agent falls asleep; only a doorbell wakes it
   ASSERT_EQ(post(ours_, to_other(99, 100'000)), 0);
   ASSERT_TRUE(poll_one(ours_.send_cq, &wc));
   EXPECT_EQ(wc.status, IBV_WC_SUCCESS);

@@ -1,4 +1,4 @@
-// The rdma-core provider under contract: both sides are this host, over one device that loops back.
+// The rdma-core provider under contract. Both sides are this host, on one device that loops back.
 
 #include "src/base/unique_fd.h"
 #include "src/verbs/gid_choice.h"
@@ -38,7 +38,8 @@ Host open_first(Side) {
   return {};
 }
 
-// As `ip link set NETDEV up|down`; needs the right to.
+// Sets the interface up or down, as `ip link set NETDEV up` or `down` does. Needs the privilege for
+// it.
 bool set_port(const Host&, const std::string& netdev, PortState state) {
   const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ifreq request{};
@@ -58,29 +59,29 @@ bool is_soft_roce() {
          attr.vendor_id == kSoftRoceVendor;
 }
 
-// The traits of Linux 6.1 with rdma-core 44. They are the driver's own ways, and none of them hides
-// an error of ours.
+// The traits of soft-RoCE in Linux 6.1 with rdma-core 44. They are the driver's own behaviour, and
+// none of them hides an error of ours.
 Traits soft_roce_traits() {
   Traits traits;
-  traits.exact_room = false;       // depths are rounded up to 2^n - 1, and the caller is not told
-  traits.room_by_polling = false;  // the kernel moves the queue's consumer index as it executes
+  traits.exact_room = false;       // depths are rounded up to 2^n - 1 without telling the caller
+  traits.room_by_polling = false;  // the kernel advances the queue's consumer index as it executes
   traits.flushes_late_receives = false;  // posting a receive does not enter the kernel
-  traits.checks_counts = false;          // it takes the numbers as they are
+  traits.checks_counts = false;          // any number is accepted
   traits.write_not_granted = IBV_WC_REM_INV_REQ_ERR;
   traits.wrong_local_key = IBV_WC_LOC_QP_OP_ERR;
-  traits.forgets_destroyed = false;  // flushing is a separate task; what it has done by then stays
+  traits.forgets_destroyed = false;  // a separate task flushes; completions that it has queued stay
   traits.too_long_send = IBV_WC_REM_OP_ERR;
   traits.too_long_receive = IBV_WC_LOC_QP_OP_ERR;
-  traits.port_down = IBV_WC_LOC_QP_OP_ERR;  // at once: an interface that is down takes no packet. A
-                                            // pulled cable is another thing
+  traits.port_down = IBV_WC_LOC_QP_OP_ERR;  // at once: an interface that is down takes no packet.
+                                            // A pulled cable differs
   return traits;
 }
 
 ProviderKind kind() {
   ProviderKind kind{"Rdma", open_first, {}};
-  // A real adapter's port is others' as well.
+  // The port of a real adapter serves others as well, so no test takes it down.
   if (is_soft_roce()) kind = {"SoftRoce", open_first, soft_roce_traits(), set_port};
-  // Time for a host that is shared, emulated, or both: 0.13 s a try.
+  // Long enough for a host that is shared, emulated, or both: 0.13 s a try.
   kind.traits.timeout = 15;
   kind.traits.retry_count = 3;
   kind.traits.settle_ns = 100'000'000;

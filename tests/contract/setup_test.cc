@@ -1,4 +1,4 @@
-// What set-up calls refuse: an application that gets these wrong must find out on any provider.
+// Set-up calls that every provider must refuse, so that an application notices its mistakes.
 
 #include "tests/contract/contract_fixture.h"
 
@@ -62,8 +62,8 @@ class ContractSetUp : public Contract {
     return left_.provider->modify_qp(left_.qp, &attr, mask);
   }
 
-  // Every attribute of the step is needed, and none that does not belong to it is taken; then the
-  // step is made.
+  // Checks that the step to `state` needs each attribute of `mask` and refuses each of `foreign`,
+  // then makes the step.
   void step(ibv_qp_state state, int mask, int foreign) {
     for (int bit = 1; bit < IBV_QP_RATE_LIMIT; bit <<= 1) {
       if (bit != IBV_QP_STATE && (mask & bit) != 0) {
@@ -77,7 +77,7 @@ class ContractSetUp : public Contract {
     }
     ASSERT_EQ(modify(attributes(state), mask), 0) << "state " << state;
   }
-  // Values that must be refused, each alone, in the step to `state`. Which errno it is differs.
+  // A value that the step to `state` must refuse by itself. The errno differs between providers.
   struct Spoiled {
     const char* what;
     void (*spoil)(ibv_qp_attr& attr);
@@ -237,8 +237,8 @@ TEST_P(ContractSetUp, PostingChecksWhatItIsGiven) {
   }
 }
 
-// What came of a send that was refused for the state must not be relied upon: soft-RoCE executes it
-// later all the same.
+// The test does not check whether a send that was refused for the state has an effect: soft-RoCE
+// executes it later nevertheless.
 TEST_P(ContractSetUp, SendsNeedRtsAndReceivesInit) {
   open_pair();
   EXPECT_EQ(post(left_, write_request(left_, right_, 1, 8)), EINVAL) << "in RESET";
@@ -254,7 +254,7 @@ TEST_P(ContractSetUp, SendsNeedRtsAndReceivesInit) {
 TEST_P(ContractSetUp, APeerThatConnectsLateIsWaitedFor) {
   open_pair();
   PairOptions options = pair_options();
-  options.timeout = 18;  // 1.07 s a try, eight tries: a test that is held up does not use them up
+  options.timeout = 18;  // 1.07 s a try, eight tries: a test that stalls does not exhaust them
   options.retry_count = 7;
   ASSERT_TRUE(connect_endpoint(left_, right_.gid.gid, right_.qp->qp_num, options));
   ASSERT_EQ(post(left_, write_request(left_, right_, 1, 4096)), 0);
@@ -265,8 +265,8 @@ TEST_P(ContractSetUp, APeerThatConnectsLateIsWaitedFor) {
   EXPECT_EQ(sends[0].status, IBV_WC_SUCCESS);
 }
 
-// An address that nobody has: the step to RTR fails, at once or after its resolution has timed out.
-// InfiniBand asks nobody.
+// No host has this address: the step to RTR fails at once, or when address resolution times out.
+// InfiniBand does not resolve addresses.
 TEST_P(ContractSetUp, APeerThatIsNotThereIsRefused) {
   open_pair();
   ASSERT_EQ(modify(attributes(IBV_QPS_INIT), kInitMask), 0);

@@ -1,4 +1,4 @@
-// The software fabric under contract, in the ways its bytes can travel.
+// The software fabric under contract, in each of its ways to copy bytes.
 
 #include "tests/contract/kinds.h"
 
@@ -35,7 +35,7 @@ constexpr const char* kInfiniBandPair = R"({"name": "infiniband",
   "routers": ["router"],
   "links": [{"ends": ["a/mesh0", "router"]}, {"ends": ["router", "b/mesh0"]}]})";
 
-// Parsed once: the text of another parse, or in another process, would be another fabric.
+// Parsed once: another parse of the text, or a parse in another process, makes another fabric.
 const soft::FabricFile& pair_fabric() {
   static const soft::FabricFile fabric = *soft::parse(kPair);
   return fabric;
@@ -102,8 +102,8 @@ bool fail_queue_pairs(const Host& host) {
 
 Traits soft_traits() {
   Traits traits;
-  traits.needs_its_process = true;  // the NIC is a thread of it
-  traits.sees_protection = false;   // asking would cost a look through all mappings
+  traits.needs_its_process = true;  // the NIC is a thread of the process
+  traits.sees_protection = false;   // a check would have to read all mappings of the process
   return traits;
 }
 
@@ -111,7 +111,7 @@ ProviderKind soft_kind(const char* name, Host (*open)(Side side)) {
   return {name, open, soft_traits(), set_soft_port, fail_queue_pairs};
 }
 
-// On the pair, whose NICs take device memory.
+// Makes a kind on the fabric `kPair`, whose NICs accept device memory.
 ProviderKind pair_kind(const char* name, Host (*open)(Side side)) {
   ProviderKind kind = soft_kind(name, open);
   kind.traits.device_memory = true;
@@ -136,7 +136,7 @@ std::vector<ProviderKind> soft_kinds() {
 }
 
 std::vector<ProviderKind> soft_process_kinds() {
-  static_cast<void>(pair_fabric());  // before anything forks
+  static_cast<void>(pair_fabric());  // before the test forks
   return {pair_kind("SoftCma", open_pair<soft::CopyMode::Cma, soft::Agent::Thread>),
           pair_kind("SoftCells", open_pair<soft::CopyMode::Cells, soft::Agent::Thread>)};
 }

@@ -1,6 +1,6 @@
 #pragma once
-// A part of a test in a process of its own: as another user, in a network of its own, or beside the
-// test itself. Thread: the test's. The child ends without the test's destructors.
+// Runs a part of a test in a child process: as another user, in a network of its own, or beside the
+// test. Thread: the test's. The child ends without running the test's destructors.
 
 #include <fcntl.h>
 #include <grp.h>
@@ -18,7 +18,7 @@ namespace mesh::testkit {
 
 inline constexpr uid_t kNobody = 65534;
 
-// False: we may not.
+// Returns false if the process has no right to change its user.
 inline bool become_nobody() {
   return ::setgroups(0, nullptr) == 0 && ::setresgid(kNobody, kNobody, kNobody) == 0 &&
          ::setresuid(kNobody, kNobody, kNobody) == 0;
@@ -32,7 +32,8 @@ inline bool write_text(const char* path, const std::string& text) {
   return good;
 }
 
-// A network namespace of our own, the same user in it. False: we may not.
+// Moves the process into a new network namespace and keeps its user. Returns false if the process
+// has no right to.
 inline bool leave_network() {
   const std::string user = std::to_string(::geteuid());
   if (::unshare(CLONE_NEWNET) == 0) return true;
@@ -40,8 +41,8 @@ inline bool leave_network() {
   return write_text("/proc/self/uid_map", user + " " + user + " 1");
 }
 
-// Runs body(fd) in a forked process, whose exit status is what it answers; fd is one end of a pair
-// of sockets, the other is ours. The child dies with the test.
+// Runs body(fd) in a forked process, whose exit status is the result of body. fd is one end of a
+// socket pair, and Child holds its peer. The child dies with the test.
 class Child {
  public:
   explicit Child(const std::function<int(int fd)>& body) {
@@ -61,13 +62,14 @@ class Child {
   Child& operator=(const Child&) = delete;
 
   pid_t pid() const { return pid_; }
-  // What the child says next; -1: it has ended.
+  // Returns the next value that the child sends, or -1 if the child has ended.
   int next() const {
     int value = 0;
     return ::recv(fd_, &value, sizeof value, 0) == static_cast<ssize_t>(sizeof value) ? value : -1;
   }
   bool say(int value) const { return tell(fd_, value); }
-  // Ends the conversation and waits. The exit status; below zero, the signal that killed it.
+  // Closes the socket and waits for the child. Returns its exit status or, negated, the signal that
+  // killed it.
   int join() {
     if (fd_ >= 0) ::close(fd_);
     fd_ = -1;
@@ -79,7 +81,7 @@ class Child {
     return status_;
   }
 
-  // For the child: the same conversation from its end.
+  // The child's end of the conversation.
   static bool tell(int fd, int value) {
     return ::send(fd, &value, sizeof value, MSG_NOSIGNAL) == sizeof value;
   }

@@ -1,4 +1,4 @@
-// What the settings say of themselves: in the log, to a person, and on the plugin's page.
+// The texts about the settings: in the log, for a person, and on the plugin's page.
 #include "src/base/config.h"
 
 #include "tests/unit/base/loaded_settings.h"

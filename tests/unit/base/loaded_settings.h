@@ -1,5 +1,5 @@
 #pragma once
-// The settings of an environment that has no mistake. Thread: the test's.
+// Loads settings from an environment without mistakes. Thread: the test's.
 
 #include "src/base/config.h"
 

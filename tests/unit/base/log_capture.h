@@ -1,6 +1,6 @@
 #pragma once
-// Collects log lines while it lives, for tests that say what a reader must be told.
-// Thread: lines from any; one capture at a time.
+// Collects log lines during its life, for tests of what the log must tell a reader.
+// Thread: lines may come from any; one capture at a time.
 
 #include "src/base/log.h"
 
@@ -31,7 +31,7 @@ class LogCapture {
     const std::lock_guard lock(mutex());
     return lines();
   }
-  // How many lines of that level hold the text.
+  // Returns the number of lines of `level` that contain `text`.
   int count(LogLevel level, const std::string& text) const {
     const std::vector<LoggedLine> copy = all();
     return static_cast<int>(std::count_if(copy.begin(), copy.end(), [&](const LoggedLine& line) {

@@ -58,7 +58,7 @@ TEST(NameRule, ExcludingOnePortLeavesTheOther) {
   EXPECT_FALSE(NameRule("^mlx5_0").may_match("mlx5_0"));
 }
 
-// NCCL's parseStringList: the name ends at the first colon, atoi reads the rest.
+// As in NCCL's parseStringList, the name ends at the first colon and atoi reads the rest.
 TEST(NameRule, ColonEndsTheNameAndTextAfterItIsZero) {
   const NameRule rule("=eth0:x");
   EXPECT_FALSE(rule.matches("eth0:x"));
@@ -74,7 +74,7 @@ struct Assigned {
   int plane;
 };
 
-// The examples of NCCL's user guide for NCCL_IB_HCA, and what they leave out.
+// The examples for NCCL_IB_HCA in NCCL's user guide, and cases that the guide leaves out.
 TEST(NameRule, RailAndPlaneBelongToTheEntryThatNamesThePort) {
   for (const Assigned& each :
        {Assigned{"mlx5", 1, -1, -1}, Assigned{"=mlx5_0:1,mlx5_1:1", 1, -1, -1},

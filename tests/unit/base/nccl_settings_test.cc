@@ -1,4 +1,4 @@
-// The settings that are NCCL's: its syntax, and no value of them stops us.
+// NCCL's own settings: their syntax is NCCL's, and none of their values stops the plugin.
 #include "src/base/config.h"
 
 #include "tests/unit/base/loaded_settings.h"
@@ -58,8 +58,8 @@ struct TextReading {
   int warnings;
 };
 
-// NCCL takes every text. Where it cannot use one it goes on as if there were none:
-// ncclEnvSocketFamily, envIbAddrFamily and envIbAddrRange in its sources.
+// NCCL accepts every text. If it cannot use a text, it goes on as if the variable were unset
+// (ncclEnvSocketFamily, envIbAddrFamily and envIbAddrRange in its sources).
 TEST(NcclSettings, TextsThatNcclIgnoresAreIgnoredWithAWarning) {
   const std::string long_list(100'000, 'm');
   const std::vector<TextReading> readings = {

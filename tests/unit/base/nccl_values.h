@@ -1,5 +1,6 @@
 #pragma once
-// Values that NCCL's own transport takes for its settings, with the place in NCCL that says so.
+// Values that NCCL's own transport accepts for its settings, each with the place in NCCL that says
+// so.
 // Thread: any (constant). Bound: the tables.
 
 #include <mesh/config.h>
@@ -14,11 +15,11 @@ struct NcclValue {
   const char* text;
   int Settings::*member;
   int expected;
-  const char* source;  // where NCCL 2.30.7 says that it takes this value, and how
+  const char* source;  // the place in NCCL 2.30.7 that accepts this value, and how
 };
 
-// Files of NCCL are under its src/, or docs/userguide/source/ for env.rst.
-// `member` has `expected`, and there is no warning.
+// Values that set `member` to `expected` without a warning. Paths of NCCL's files are relative to
+// its src/, or to docs/userguide/source/ for env.rst.
 inline const std::vector<NcclValue> kAcceptedByNccl = {
     {"NCCL_IB_TC", "-1", &Settings::traffic_class, kAuto, "connect.cc NCCL_PARAM(IbTc): unset"},
     {"NCCL_IB_TC", "0", &Settings::traffic_class, 0, "env.rst NCCL_IB_TC"},
@@ -64,8 +65,8 @@ inline const std::vector<NcclValue> kAcceptedByNccl = {
     {"NCCL_IB_QPS_PER_CONNECTION", "-1", &Settings::qps, kAuto, "as other settings"},
 };
 
-// NCCL takes these as well. `member` has `expected`, and one warning names variable, text and
-// range.
+// Values that NCCL accepts and we correct. `member` becomes `expected`, and one warning names the
+// variable, the text and the range.
 struct NcclCorrection {
   NcclValue value;
   const char* range;

@@ -46,8 +46,8 @@ TEST(NcclTable, HonouredAreExactlyThoseThatAreReadAndHaveAnEffect) {
   EXPECT_EQ(honoured, read);
 }
 
-// NCCL 2.30.7 has 46: each NCCL_PARAM whose name begins with IB_, and the three texts (HCA and the
-// two of addresses).
+// NCCL 2.30.7 has 46 settings: each NCCL_PARAM whose name begins with IB_, and three texts (the HCA
+// and two for addresses).
 TEST(NcclTable, NamesEachSettingOnceInOrder) {
   EXPECT_EQ(nccl_table().size(), 46u);
   std::string_view before;

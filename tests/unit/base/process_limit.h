@@ -1,6 +1,6 @@
 #pragma once
-// A process at its limits: what it may still open or map, for a while.
-// Thread: the test's; a limit is the whole process's.
+// Sets limits on the descriptors and mappings of this process for a while.
+// Thread: the test's; a limit holds for the whole process.
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -17,7 +17,7 @@ inline std::ptrdiff_t open_files() {
                        std::filesystem::directory_iterator());
 }
 
-// A limit of this process, for a while.
+// Lowers one limit of this process until it is destroyed.
 class Limit {
  public:
   Limit(__rlimit_resource what, rlim_t value) : what_(what) {
@@ -34,7 +34,7 @@ class Limit {
   rlimit before_{};
 };
 
-// Leaves room for `more` descriptors beyond those that are open without a gap.
+// Returns the RLIMIT_NOFILE that leaves room for `more` descriptors behind the first unused number.
 inline rlim_t files_and(int more) {
   const int lowest = ::fcntl(0, F_DUPFD_CLOEXEC, 0);
   ::close(lowest);

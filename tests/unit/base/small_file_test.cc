@@ -65,7 +65,7 @@ TEST(ReplaceFile, TextIsReplacedAsAWhole) {
   EXPECT_EQ(read_short_file(temporary_of(path), 100).code(), Errc::NotFound);
 }
 
-// Ranks of one host may share a file: a reader finds some page of theirs, whole, and none of them
+// Ranks of one host may write one file. A reader finds the whole page of one of them, and no writer
 // fails.
 TEST(ReplaceFile, TwoProcessesDoNotBreakEachOther) {
   const std::string path = file_with("old");
@@ -91,7 +91,7 @@ TEST(ReplaceFile, WhatIsNoRegularFileIsLeftAlone) {
   EXPECT_EQ(replace_file(file_with("") + "/x", "x"), ENOTDIR);
 }
 
-// Somebody may have put a link there to have us write elsewhere.
+// An attacker may have put a link there to make us write elsewhere.
 TEST(ReplaceFile, LinkInThePlaceOfTheTemporaryIsNotFollowed) {
   const std::string path = file_with("old"), victim = file_with("victim");
   std::filesystem::create_symlink(victim, temporary_of(path));

@@ -126,14 +126,14 @@ TEST(Socket, ConnectionIsNonBlockingPromptAndWatchful) {
   EXPECT_TRUE(::fcntl(all.listener.get(), F_GETFD) & FD_CLOEXEC);
 }
 
-// Whoever connects decides how many sockets we open.
 sockaddr_un unix_address(const std::string& path) {
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   return address;
 }
 
-// A socket of the Unix family has no TCP options.
+// A peer decides how many sockets we open, so the lines are limited. A socket of the Unix family
+// has no TCP options, so each accept complains.
 TEST(Socket, LinesAboutOptionsHaveABudget) {
   const std::string path = testing::TempDir() + "socket_test." + std::to_string(::getpid());
   const UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -186,7 +186,7 @@ TEST(Socket, PortInUseIsASystemError) {
   EXPECT_EQ(errno, EADDRINUSE);
 }
 
-// The child only looks at its own descriptors and leaves: the peer must see the parent's close
+// The child checks its own descriptors and exits later: the peer must see that the parent closed
 // although the child lives.
 TEST(Socket, ForkedChildHoldsNoConnection) {
   Connected all = connect_on_loopback();

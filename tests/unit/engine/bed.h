@@ -1,8 +1,7 @@
 #pragma once
-// Hosts of a software fabric with an engine each, in one process, on one thread and a manual clock,
-// turned in a fixed order. Any part of a host can be made to stand still, so that a test decides
-// what happens before what. Thread: one. Only the handshake leaves the process, over TCP on
-// loopback.
+// Hosts of a software fabric, each with an engine, in one process and on one thread with a manual
+// clock. They are turned in a fixed order, and a test can stop any part of a host to decide what
+// happens first. Thread: one. Only the handshake leaves the process, over TCP on loopback.
 
 #include <mesh/engine.h>
 
@@ -26,12 +25,12 @@ extern const char* const kLine;         // a - b - c: a and c share no subnet
 struct BedOptions {
   const char* fabric = kCable;
   TransferPolicy policy = {};
-  std::size_t contexts = 1;  // of each host
+  std::size_t contexts = 1;  // on each host
   int stall_seconds = Settings{}.stall_seconds;
   int path_timeout_s = Settings{}.path_timeout_s;
   std::string rails = "all";         // most tests are of links with several paths
   const char* socket_ifname = "lo";  // NCCL_SOCKET_IFNAME
-  bool rewrites_late = true;         // EngineOptions's
+  bool rewrites_late = true;         // EngineOptions::rewrites_late
   int relay = Settings{}.relay;      // NCCL_MESH_RELAY
   int both_ways = Settings{}.both_ways;
   int adaptive_routing = kAuto;  // NCCL_IB_ADAPTIVE_ROUTING
@@ -43,17 +42,17 @@ struct BedHost : EngineHost<> {
   bool nics_stand = false, loops_stand = false, control_stands = false;
 };
 
-// Which communicator of which host.
+// Names a communicator: the index of its host, and its index on that host.
 struct Seat {
   std::size_t host = 0, context = 0;
 };
 
-// That NCCL names when it connects, and when it listens.
+// The devices that NCCL names when it connects and when it listens.
 struct Devices {
   int connects = 0, listens = 0;
 };
 
-inline constexpr Seat kA{0, 0}, kB{1, 0};  // the first of either host
+inline constexpr Seat kA{0, 0}, kB{1, 0};  // the first communicator of each host
 
 class Bed {
  public:
@@ -62,8 +61,8 @@ class Bed {
   explicit Bed(const BedOptions& options);
   ~Bed();
 
-  void round();       // everything that does not stand gets one turn
-  void data_round();  // the same without the control path, which costs system calls
+  void round();       // gives one turn to every part that is not stopped
+  void data_round();  // a round without the control path, which costs system calls
   void rounds(int count) {
     for (int i = 0; i < count; ++i) round();
   }
@@ -77,9 +76,9 @@ class Bed {
   }
 
   Pair connect(const Seat& sender, const Seat& receiver, const Devices& devices = {});
-  // Turns until the request ends.
+  // Turns the bed until the request ends.
   Status finish(Request* request, std::size_t* bytes = nullptr);
-  // Every link, queue pair and registration of every host is gone, sooner or later.
+  // Returns true once no host has a link, queue pair or registration; turns the bed until then.
   bool empties();
   void close_context(const Seat& seat);
 
@@ -89,19 +88,18 @@ class Bed {
   std::uint64_t rnr_events() const;
 
   std::vector<BedHost> hosts;
-  std::uint64_t tick_ns = 1000;                   // how far a round moves the clock
-  std::function<void()> each_round;               // beside the hosts: whoever else must move
-  std::function<void(HandleBytes&)> each_handle;  // between listen and connect
-  std::function<void()>
-      meanwhile;  // once, in the next round; inside a call that waits, if one does
+  std::uint64_t tick_ns = 1000;      // time that a round adds to the clock
+  std::function<void()> each_round;  // called in each round, for parts of a test beside the hosts
+  std::function<void(HandleBytes&)> each_handle;  // called between listen and connect
+  std::function<void()> meanwhile;  // called once, in the next round, or inside a call that waits
 
  private:
   std::atomic<std::uint64_t> clock_{1'000'000};
   soft::FabricFile fabric_;
 };
 
-// A connected pair with a registered buffer on each side, the sender's filled so that no two places
-// look alike.
+// A connected pair with a registered buffer on each side. The sender's buffer is filled so that no
+// two places have equal contents.
 class Talk {
  public:
   Talk(Bed& bed_of, const Pair& pair, std::size_t size);
@@ -114,11 +112,11 @@ class Talk {
   };
   Result<Request*> send(const Part& part);
   Result<Request*> receive(const Part& part);
-  // One message of that size, tested on both sides.
+  // Sends one message of `bytes` and tests it on both sides.
   void exchange(std::size_t bytes);
   bool holds(std::size_t target_at, std::size_t source_at, std::size_t bytes) const;
-  void release();     // both registrations
-  void close_both();  // after release()
+  void release();     // deregisters both buffers
+  void close_both();  // call after release()
 
   Bed& bed;
   Pair pair;

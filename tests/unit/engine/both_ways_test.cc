@@ -1,5 +1,5 @@
-// NCCL_MESH_BOTH_WAYS: large messages to a neighbour go over its cable and, in part, the other way
-// round a ring.
+// NCCL_MESH_BOTH_WAYS: a large message to a neighbour goes in part over the cable between them, and
+// in part the other way round a ring.
 
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
@@ -21,11 +21,11 @@ using testkit::Bed, testkit::Seat, testkit::Talk, testkit::LogCapture, testkit::
 
 constexpr std::size_t kBytes = std::size_t{4} << 20;
 constexpr std::size_t kSizes[] = {0, 1, 8, 220, 8192, 65536, 300'000, std::size_t{1} << 20, kBytes};
-constexpr int kEnough = 8;  // large messages, until the other way is opened
+constexpr int kEnough = 8;  // large messages, after which the other way is open
 
 class BothWays : public testing::Test {
  protected:
-  // A ring with a message path from each host to the next one, as NCCL's rings have.
+  // Opens a ring of hosts with a channel from each host to the next one, as NCCL's rings have.
   void open(int hosts, int both_ways = 1) {
     fabric_ = row(hosts, true);
     bed_ = std::make_unique<Bed>(
@@ -167,7 +167,7 @@ TEST_F(BothWays, MoreThanTwoHostsOnTheWayCarryTheLinkWhereItsCableIsLost) {
   end();
 }
 
-// Either way may be lost: what it has not carried goes over the other one, and it comes back.
+// Either way may be lost. The remaining one carries its part, and the lost one comes back.
 TEST_F(BothWays, TheOtherWayCarriesAloneWhileOneIsLost) {
   open(4);
   ASSERT_TRUE(all_open()) << log_.joined();
@@ -196,7 +196,7 @@ TEST_F(BothWays, TheOtherWayCarriesAloneWhileOneIsLost) {
   end();
 }
 
-// Neither side misses it, and it comes back.
+// A cable of the way round is cut. Both sides go on without that way, and it comes back.
 TEST_F(BothWays, TheOtherWayRestsOnBothSidesWhileThereIsNone) {
   open(4);
   ASSERT_TRUE(all_open()) << log_.joined();

@@ -1,5 +1,5 @@
 #pragma once
-// What one progress thread does with its side of a channel: a number of messages of many sizes,
+// One side of a channel as one progress thread drives it: a number of messages of many sizes,
 // several under way at a time, each checked. Thread: its own.
 
 #include "tests/unit/engine/bed.h"
@@ -31,7 +31,7 @@ class ChannelSide {
   }
 
  private:
-  static constexpr std::size_t kOpen = 8;  // under way, as NCCL's steps
+  static constexpr std::size_t kOpen = 8;  // requests under way, as with NCCL's steps
 
   static std::size_t size_of(std::uint64_t message) {
     return message % 7 == 0 ? kLargest - message : message * 613 % 9000;

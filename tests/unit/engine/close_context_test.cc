@@ -1,5 +1,5 @@
-// A communicator that ends while its peers misbehave: bounded, and nothing is touched after it is
-// gone.
+// A communicator that ends while its peers misbehave. The end is bounded in time, and nothing
+// touches the communicator afterwards.
 
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
@@ -17,7 +17,7 @@ constexpr std::uint64_t kMillisecond = 1'000'000;
 
 class CloseContext : public testing::Test {
  protected:
-  // A send that nobody executes, so that closing has something to wait for.
+  // Posts a send that the stopped peer does not execute, so that closing has something to wait for.
   void SetUp() override {
     bed_.tick_ns = kMillisecond;
     ASSERT_TRUE(talk_.receive({.bytes = 1 << 20}).ok());
@@ -31,7 +31,7 @@ class CloseContext : public testing::Test {
   Talk talk_{bed_, kA, kB, 1 << 20};
 };
 
-// Every look at a peer would let the bed's clock tick.
+// The bed's clock would advance whenever close_context() looked at a peer.
 TEST_F(CloseContext, StoppedPeerIsNotWaitedFor) {
   const std::uint64_t began_ns = bed_.now_ns();
   bed_.hosts[1].control_stands = true;

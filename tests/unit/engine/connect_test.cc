@@ -1,4 +1,4 @@
-// How channels come to be, and what happens to those that never do.
+// How channels are opened, and what becomes of channels that never open.
 
 #include "engine/control/frames.h"
 #include "tests/unit/base/log_capture.h"
@@ -17,13 +17,13 @@ using testkit::Talk;
 
 using testkit::kA, testkit::kB;
 
-// One call.
+// Calls connect once.
 Result<Channel*> try_connect(Bed& bed, const testkit::Seat& seat, HandleBytes& handle) {
   testkit::BedHost& host = bed.hosts[seat.host];
   return host.engine->connect(*host.contexts[seat.context], 0, handle);
 }
 
-// Ends with an answer other than "again".
+// Calls connect until its result is not WouldBlock.
 Result<Channel*> connect(Bed& bed, const testkit::Seat& seat, HandleBytes& handle) {
   Result<Channel*> answer = Errc::WouldBlock;
   EXPECT_TRUE(bed.until([&] {
@@ -33,7 +33,7 @@ Result<Channel*> connect(Bed& bed, const testkit::Seat& seat, HandleBytes& handl
   return answer;
 }
 
-// Likewise. It comes within so many rounds that no time of ours has passed.
+// Calls accept until its result is not WouldBlock, within so few rounds that no time-out passes.
 Errc accept(Bed& bed, const testkit::Seat& seat, Listener& listener) {
   Errc answer = Errc::WouldBlock;
   EXPECT_TRUE(bed.until([&] {
@@ -115,8 +115,8 @@ TEST(Connect, ListenerThatWasClosedIsPeerClosed) {
   EXPECT_TRUE(bed.empties());
 }
 
-// HELLO names the first listener only, as the others' connects came later; they are no worse for
-// it.
+// HELLO names only the first listener, because the connects to the others come later. That
+// the first listener was closed must not fail them.
 TEST(Connect, ListenerThatWasClosedFailsItsOwnConnectOnly) {
   for (int rounds = 0; rounds < 8; ++rounds) {
     Bed bed({});
@@ -137,7 +137,7 @@ TEST(Connect, ListenerThatWasClosedFailsItsOwnConnectOnly) {
   }
 }
 
-// More connects wait for the link than HELLO can name, and only the last one's listener is open.
+// More connects wait for the link than HELLO can name, and only the listener of the last is open.
 TEST(Connect, EveryConnectHasItsTurnToBeNamed) {
   Bed bed({});
   std::vector<HandleBytes> handles(2 * engine::kHelloListenersMax + 1);
@@ -182,7 +182,7 @@ TEST(Connect, CommunicatorThatHasEndedIsPeerClosed) {
   EXPECT_TRUE(bed.empties());
 }
 
-// NCCL connects hosts that never send each other anything.
+// NCCL also connects hosts that never send each other anything.
 TEST(Connect, HostsThatShareNoSubnetConnectAndTheFirstMessageFailsByName) {
   const LogCapture log;
   set_log_level(LogLevel::Info);
@@ -218,7 +218,7 @@ TEST(Connect, ADormantLinkEndsWithItsPeer) {
   EXPECT_TRUE(bed.empties());
 }
 
-// a's first device leads to b, its second one to c.
+// The first device of a leads to b, and its second one to c.
 const char* const kFork = R"({"name":"fork",
   "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"},
                                {"name":"n1","address":"10.0.2.1/24"}]},
@@ -241,7 +241,7 @@ TEST(Connect, ADeviceThatReachesNobodyIsRefusedByNameWhereNoOtherIsAllowed) {
   EXPECT_TRUE(bed.empties());
 }
 
-// HELLO names sixteen at a time; the other connects dial again, so that every accept hears of it.
+// A HELLO names up to 16 listeners. The remaining connects dial again, so that every accept fails.
 TEST(Connect, ARefusalReachesEveryAccept) {
   Bed bed({.fabric = kFork, .rails = "asked"});
   const testkit::Seat c{2, 0};
@@ -313,7 +313,7 @@ TEST(Connect, TamperedStageIsRefusedAndTheTrueOneGoesOn) {
       << "used up";
 }
 
-// NCCL polls one connect to its error and then gives the communicator up; the link is gone by then.
+// NCCL polls one connect until it fails and then gives the communicator up. The link is gone then.
 TEST(Connect, ThatFailedAndIsNotPolledAgainIsForgottenWithItsContext) {
   Bed bed({});
   HandleBytes polled{}, left{};
@@ -330,8 +330,7 @@ TEST(Connect, ThatFailedAndIsNotPolledAgainIsForgottenWithItsContext) {
   EXPECT_TRUE(bed.empties());
 }
 
-// The connector goes away after any number of rounds; whatever had been built by then is given back
-// on both sides.
+// The connector goes away after `rounds` rounds. Both sides give back all that had been built.
 TEST(Connect, AbandonedByTheConnectorIsReclaimed) {
   for (int rounds = 0; rounds < 24; ++rounds) {
     Bed bed({});
@@ -360,7 +359,7 @@ TEST(Connect, AbandonedByTheAcceptorEndsAndIsReclaimed) {
       const auto sending =
           isend(**channel, {.data = nullptr, .bytes = 0, .tag = 0, .region = nullptr});
       if (sending.ok()) {
-        EXPECT_NE(bed.finish(*sending).code(), Errc::WouldBlock);  // owed zero bytes: done
+        EXPECT_NE(bed.finish(*sending).code(), Errc::WouldBlock);  // owes zero bytes, so it is done
       }
       close(*channel);
     } else {

@@ -1,5 +1,5 @@
-// A process that may have 256 descriptors, and 250 strangers at its control port: the host's own
-// files open, and an honest member connects.
+// A process may have 256 descriptors, and 250 strangers connect to its control port. The host can
+// still open its own files, and an honest member connects.
 
 #include "engine/control/handle.h"
 #include "tests/unit/engine/bed.h"
@@ -17,9 +17,8 @@
 namespace mesh {
 namespace {
 
-// In a process of its own, with nothing but system calls after fork(), as its descriptors must not
-// be ours: holds so many connections to a handle's control port that say nothing, until it is
-// destroyed.
+// Holds `count` silent connections to a handle's control port until it is destroyed. They live in a
+// child process, whose descriptors are not ours. It makes only system calls after fork().
 class Strangers {
  public:
   Strangers(const HandleBytes& handle_of, int count) {
@@ -82,7 +81,7 @@ TEST_F(DescriptorLimit, TwoHundredAndFiftyStrangersLeaveRoomForTheHostAndForAMem
   ASSERT_TRUE(bed.hosts[1].engine->listen(*bed.hosts[1].contexts[0], 0, handle).ok());
   const Strangers strangers(handle, 250);
   bed.tick_ns = 0;
-  bed.rounds(200);  // as many of them as it takes
+  bed.rounds(200);  // the host accepts as many strangers as it will
   std::vector<UniqueFd> files;
   for (int i = 0; i < kFiles; ++i) {
     files.emplace_back(::open("/proc/self/stat", O_RDONLY | O_CLOEXEC));
@@ -96,7 +95,7 @@ TEST_F(DescriptorLimit, TwoHundredAndFiftyStrangersLeaveRoomForTheHostAndForAMem
   talk.exchange(4096);
 }
 
-// The host has taken the last one itself; what it gives back in time is enough.
+// The host itself has used its last descriptor. The few that it then closes are enough.
 TEST_F(DescriptorLimit, AMemberConnectsOnceTheHostHasGivenSomeBack) {
   testkit::Bed bed({});
   std::vector<UniqueFd> files;

@@ -41,7 +41,7 @@ Pair connect(const Member& from, const Member& to,
 }
 
 namespace {
-// True: the request has been posted, or is refused for good and stays null.
+// Returns true if the request has been posted, or was refused for good and stays null.
 template <typename Post>
 bool taken(Request*& request, const Post& post) {
   if (request != nullptr) return true;

@@ -1,6 +1,6 @@
 #pragma once
-// A host with an engine of its own: provider, engine and communicators, made and ended in the one
-// order that works. Several of them in one process are a test's cluster. Thread: one, of each call.
+// A host with its own engine: provider, engine and communicators, made and ended in the one order
+// that works. Several of them in one process form a test's cluster. Thread: one, of each call.
 // Bounds: patience.h.
 
 #include <mesh/engine.h>
@@ -41,7 +41,7 @@ struct EngineHost {
     for (std::size_t i = 0; i < communicators; ++i)
       contexts.push_back(engine->open_context({}).value());
   }
-  // From here on nobody but the engine may touch the communicator.
+  // Closes the communicator. From here on only the engine may touch it.
   void close_context(std::size_t index) {
     Context* const context = std::exchange(contexts.at(index), nullptr);
     if (context != nullptr) engine->close_context(context);
@@ -57,26 +57,26 @@ struct EngineHost {
   std::vector<Context*> contexts;  // null: closed
 };
 
-// The host of this index of the fabric file, in real time. Throws std::runtime_error.
+// Opens the host with that index in the fabric file, in real time. Throws std::runtime_error.
 std::unique_ptr<soft::SoftProvider> open_host(const char* fabric, std::size_t index);
 
-// An engine in real time whose handshakes stay on loopback. Threads: its pollers.
+// Returns options for an engine in real time with handshakes on loopback. Threads: its pollers.
 EngineOptions on_loopback(int threads);
 
-// A communicator of an engine.
+// A communicator and its engine.
 struct Member {
   Engine& engine;
   Context& context;
 };
 
-// A channel, waited for; both sides of it from this thread. The handle may be changed on its way.
+// Opens a channel and waits for both sides. `on_its_way` may change the handle before connect.
 Pair connect(const Member& from, const Member& to,
              const std::function<void(HandleBytes&)>& on_its_way = {});
 
-// How an exchange leaves its receiving channel.
-enum class Leaves : std::uint8_t { Nothing, ACredit };  // a credit is revoked with its memory
+// The state in which exchange() leaves its receiving channel.
+enum class Leaves : std::uint8_t { Nothing, ACredit };  // ACredit is revoked with its memory
 
-// Messages of these sizes, one after the other, in memory of their own, and waited for.
+// Sends messages of these sizes one after the other, in memory of their own, and waits for each.
 void exchange(const Pair& pair, const std::vector<std::size_t>& sizes, Leaves leaves,
               std::byte value = std::byte{0x3c});
 

@@ -1,6 +1,6 @@
-// Ten thousand connections of a stranger to the control port: an honest peer's handshake takes at
-// most a second longer, and the process grows by no more than 8 MiB. Prints what it measured; run
-// it by itself for the figures.
+// A stranger opens ten thousand connections to the control port. The handshake of an honest peer
+// takes at most a second longer, and the process grows by at most 8 MiB. Prints the measurements;
+// run it alone for good figures.
 
 #include "engine/control/handle.h"
 #include "src/base/clock.h"
@@ -46,7 +46,7 @@ const char* name_of(Kind kind) {
   return "";
 }
 
-// What a stranger of that kind says.
+// Returns the bytes that a stranger of that kind sends.
 engine::Bytes words(Kind kind) {
   engine::Hello hello;
   hello.host = "stranger";
@@ -79,8 +79,8 @@ std::int64_t resident_kb() {
   return resident * ::sysconf(_SC_PAGESIZE) / 1024;
 }
 
-// In a process of its own, with nothing but system calls after fork(): opens them all, holds as
-// many as it may, says so with a byte, and ends when told.
+// Opens all connections from a child process, which makes only system calls after fork(). Holds as
+// many as the limit allows, reports their number, and ends when told.
 class Flood {
  public:
   Flood(const engine::Handle& handle, Kind kind) {
@@ -117,7 +117,7 @@ class Flood {
     static_cast<void>(!::read(end_[0], &byte, 1));
     ::_exit(0);
   }
-  // How many it opened; -1: it is still at it.
+  // Returns the number of connections that were opened, or -1 while the child still opens them.
   int opened() {
     int opened = -1;
     pollfd ready{.fd = done_[0], .events = POLLIN, .revents = 0};
@@ -146,7 +146,7 @@ class FloodTest : public testing::Test {
     EXPECT_TRUE(hosts_[1].engine->listen(*target_, 0, handle_).ok());
   }
 
-  // From a new communicator to another, a link and a channel of their own: the whole handshake.
+  // Measures a whole handshake: a link and a channel between two new communicators.
   double handshake_ms() {
     Context* const from = hosts_[0].engine->open_context({}).value();
     Context* const to = hosts_[1].engine->open_context({}).value();
@@ -198,7 +198,7 @@ TEST_F(FloodTest, NeitherDelaysAHandshakeNorFillsTheMemory) {
       ++handshakes;
       opened = flood.opened();
     }
-    longest = std::max(longest, longest_ms(2));  // while what is left of them is held
+    longest = std::max(longest, longest_ms(2));  // while the child still holds connections
     growth_kb = std::max(growth_kb, resident_kb() - before_kb);
     flood.finish();
     std::printf("%-28s %12d %12d %14.1f %12lld\n", name_of(kind), opened, handshakes + 2, longest,

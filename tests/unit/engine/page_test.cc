@@ -1,6 +1,6 @@
-// The layouts drawn in engine/README.md are those that the code writes: each drawing is made from a
-// list of fields here, each field is shown to lie where the list says, and the page must hold the
-// drawing.
+// The layouts drawn in engine/README.md are those that the code writes. Each drawing is made from a
+// list of fields here, each field is shown to lie where the list says, and the page must contain
+// the drawing.
 #include "engine/control/frames.h"
 #include "engine/control/handle.h"
 #include "engine/data/queue_pair.h"
@@ -24,8 +24,7 @@ namespace {
 
 constexpr std::uint32_t kOnes = UINT32_MAX;
 constexpr std::uint64_t kLongOnes = UINT64_MAX;
-using Units =
-    std::vector<std::uint8_t>;  // the bytes of something written, or its bits from the highest down
+using Units = std::vector<std::uint8_t>;  // bytes of an encoding, or its bits from the highest down
 
 std::string page() {
   std::ifstream file(MESH_ENGINE_PAGE_FILE);
@@ -46,7 +45,7 @@ struct Field {
 
 class Layout {
  public:
-  // highest: the number of the first unit; bits count down from there, bytes up from 0.
+  // Draws units: bits are numbered from the highest down to 0, bytes from 0 up.
   Layout(std::initializer_list<Field> fields, bool bits) : fields_(fields), bits_(bits) {}
 
   std::size_t size() const {
@@ -67,8 +66,8 @@ class Layout {
     return edge + "\n" + names + "\n" + places + "\n" + edge + "\n";
   }
 
-  // With all its bits set the field named first differs everywhere from what it was, and nothing
-  // but those named differs.
+  // Checks that the field named first, whose bits were all set, differs in every unit from before,
+  // and that no field outside `names` differs.
   void expect(std::initializer_list<std::string_view> names, const Units& before,
               const Units& after) const {
     ASSERT_EQ(before.size(), size());
@@ -151,8 +150,8 @@ TEST(EnginePage, CreditRow) {
   near.expect({"rkey 0", "check"}, near_row({}), near_row({.rkeys = {kOnes}}));
   expect_on_page(near);
 
-  // The far half counts its bytes from the row's beginning, so it is drawn with what lies before
-  // it.
+  // The second half counts its bytes from the beginning of the row, so the drawing begins with the
+  // first half.
   const Layout far({{"first half", 32},
                     {"rkey 1", 4},
                     {"rkey 2", 4},

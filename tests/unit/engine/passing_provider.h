@@ -1,6 +1,6 @@
 #pragma once
-// A host of the software fabric behind a provider that passes every call on: tests change the few
-// that they need. Thread: any. Bounds: those of the host.
+// A provider that passes every call on to a host of the software fabric. A test overrides the few
+// calls that it needs. Thread: any. Bounds: those of the host.
 
 #include "src/soft/soft_provider.h"
 #include "src/verbs/provider.h"

@@ -8,7 +8,7 @@
 
 namespace mesh::testkit {
 
-// False: it did not come true in time.
+// Waits until done() is true. Returns false if it is not within a minute.
 template <typename Done>
 bool wait_until(Done&& done) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);

@@ -1,4 +1,4 @@
-// What devices say by themselves reaches the control pass, named by rail.
+// Events that devices report reach the control pass, and its log lines name the rail.
 
 #include "engine/data/peer_link.h"
 #include "tests/device_memory/device_memory.h"
@@ -42,8 +42,8 @@ TEST_F(PortEvents, APulledCableCostsNoRetriesAndIsUsedAgainWhenItIsBack) {
   const LogCapture log;
   std::fill(talk.target.begin(), talk.target.end(), std::byte{0xa5});
   const auto receiving = talk.receive({.bytes = kBytes});
-  bed_.rounds(2);                                     // its credit is there
-  const auto sending = talk.send({.bytes = kBytes});  // posted, and not a byte taken
+  bed_.rounds(2);                                     // its credit has arrived
+  const auto sending = talk.send({.bytes = kBytes});  // posted, but the NIC has taken no byte
   const std::uint64_t began_ns = bed_.now_ns();
   for (testkit::BedHost& host : bed_.hosts)
     ASSERT_TRUE(host.provider->faults().arm(kSecondPortDown).ok());
@@ -55,7 +55,7 @@ TEST_F(PortEvents, APulledCableCostsNoRetriesAndIsUsedAgainWhenItIsBack) {
       << log.joined();
   EXPECT_EQ(log.count(LogLevel::Warn, "1 of 2 paths carry on"), 2) << log.joined();
   bed_.tick_ns = 100'000;
-  bed_.rounds(20'000);  // two seconds, and many tries in vain
+  bed_.rounds(20'000);  // two seconds with many failed tries
   for (testkit::BedHost& host : bed_.hosts) host.provider->faults().lift(kSecondPortDown);
   const std::uint64_t lifted_ns = bed_.now_ns();
   ASSERT_TRUE(bed_.until([&] { return log.count(LogLevel::Info, "is back after") == 2; }))
@@ -169,7 +169,7 @@ TEST_F(PortEventsInfiniBand, ANewLidCostsNoRetriesAndThePeerIsToldIt) {
   EXPECT_GE(bed_.hosts[0].provider->counters("n1").bytes - before, kBytes / 4);
 }
 
-// The queue pair that flushes the memory of a GPU is connected to its own port.
+// The queue pair that flushes GPU memory is connected to its own port, so it uses the LID.
 TEST_F(PortEventsInfiniBand, ANewLidDoesNotEndALinkWithDeviceMemory) {
   Talk talk(bed_, kA, kB, 4096);
   testkit::DeviceMemory device(4096);

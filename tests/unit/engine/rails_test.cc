@@ -1,5 +1,5 @@
-// Which rails carry what NCCL connects: the device that it names at connect, and the one that its
-// peer named when it listened.
+// The rails that carry a connection of NCCL's, by the device that it names at connect and the one
+// that its peer named at listen.
 
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
@@ -18,8 +18,8 @@ using testkit::bytes_by_cable, testkit::cables;
 using testkit::kA, testkit::kB;
 using testkit::Talk;
 
-// Begins a connect for every device and listener of four, waits for all, and answers how many links
-// there are.
+// Connects each of four devices to a listener on each of four, waits for all channels, and returns
+// the number of links.
 std::uint64_t links_of_sixteen(Bed& bed) {
   struct Under {
     HandleBytes handle{};

@@ -1,5 +1,5 @@
-// What operators see of relays: the route of a relayed path, what a middle host has carried, and
-// the hosts on the way in the line about a request that waits.
+// Figures of relays for operators: the route of a relayed path, the bytes that a middle host has
+// carried, and the middle hosts in the line about a request that waits.
 #include <mesh/snapshot.h>
 
 #include "engine/data/peer_link.h"
@@ -20,7 +20,7 @@ constexpr std::size_t kBytes = 1 << 20;
 constexpr std::uint64_t kSecondNs = 1'000'000'000;
 constexpr int kStallSeconds = 30;
 
-// a - b - c, with links between neighbours and one from a to c.
+// Hosts a - b - c, with links between neighbours and one from a to c.
 class RelayFigures : public testing::Test {
  protected:
   RelayFigures()

@@ -1,5 +1,4 @@
-// Messages to hosts that no rail joins to ours: opened by the first message, over the hosts
-// between.
+// Messages to hosts whose rails do not meet ours. The first message opens a path over middle hosts.
 
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
@@ -32,7 +31,7 @@ class Relay : public testing::Test {
     bed_->tick_ns = 10'000;
     set_log_level(LogLevel::Info);
   }
-  // A link from each host to the next one, as a ring or a line of NCCL has.
+  // Makes a link from each host to the next one, as a ring or a line of NCCL has.
   void link_neighbours(std::size_t count, bool ring) {
     for (std::size_t i = 0; i + 1 < count + (ring ? 1 : 0); ++i)
       neighbours_.push_back(talk(i, (i + 1) % count));
@@ -40,7 +39,7 @@ class Relay : public testing::Test {
   std::unique_ptr<Talk> talk(std::size_t from, std::size_t to) {
     return std::make_unique<Talk>(*bed_, Seat{from, 0}, Seat{to, 0}, kBytes);
   }
-  // The first message asks for the path; NCCL calls again until it is taken.
+  // Sends until the path is open: the first message asks for it, and NCCL would call again.
   bool wakes(Talk& talk) {
     return bed_->until([&] {
       if (!talk.pair.send->link.asleep() && !talk.pair.receive->link.asleep()) return true;
@@ -104,20 +103,20 @@ TEST_F(Relay, AHostBehindAnotherIsReachedByTheFirstMessage) {
   end_all();
 }
 
-// Without a poller only NCCL's calls look at what a host on the way has told.
+// Without a poller only NCCL's calls read the counts that a middle host has written.
 TEST_F(Relay, APathThatIsQuietWhileNobodyTurnsTheLoopIsNotLost) {
   open(testkit::kLine);
   link_neighbours(3, false);
   const auto far = talk(0, 2);
   ASSERT_TRUE(wakes(*far)) << log_.joined();
   const engine::PeerLink& receiver = far->pair.receive->link;
-  const std::uint32_t quarter = receiver.policy().rq_depth / 4;  // then a window word goes back
+  const std::uint32_t quarter = receiver.policy().rq_depth / 4;  // receives per window word
   bool owed = false;
   for (std::uint32_t i = 0; i < 2 * quarter && !owed; ++i) {
     far->exchange(8);
     for (testkit::BedHost& host : bed_->hosts) host.loops_stand = true;
     bed_->tick_ns = 10'000'000;
-    bed_->rounds(400);  // four seconds, in which NICs, hosts on the way and control go on
+    bed_->rounds(400);  // four seconds, in which NICs, middle hosts and control go on
     for (testkit::BedHost& host : bed_->hosts) host.loops_stand = false;
     bed_->tick_ns = 10'000;
     owed = log_.count(LogLevel::Warn, "") != 0;
@@ -184,7 +183,7 @@ TEST_F(Relay, ARouteThatIsCutIsReplacedByTheOtherWayRound) {
   end_all();
 }
 
-// A middle host that loses a port drops its chains, and those that no path uses yet, too.
+// A middle host that loses a port drops its chains, including those that no path uses yet.
 TEST_F(Relay, ARouteThatIsCutWhileItIsProbedIsMadeAgainSoon) {
   constexpr int kProbing = 300, kSoon = 1500;  // in milliseconds
   open(row(4, true));
@@ -235,7 +234,7 @@ TEST_F(Relay, AMiddleHostMayCloseItsCommunicatorFirst) {
   EXPECT_TRUE(nobody_carries());
 }
 
-// Its channels stay until NCCL closes them, which may take long.
+// NCCL may close the channels of a failed link much later; its chains must not wait for that.
 TEST_F(Relay, ALinkThatHasFailedLeavesNothingWithTheHostsOnTheWay) {
   open(testkit::kLine);
   link_neighbours(3, false);
@@ -253,8 +252,8 @@ TEST_F(Relay, ALinkThatHasFailedLeavesNothingWithTheHostsOnTheWay) {
   end_all();
 }
 
-// The middle host's queue pair towards the connector fails with the answer to the probe. To the
-// connector its own looks sound; only the middle host's word can tell.
+// The queue pair of the middle host towards the connector fails with the answer to the probe. The
+// connector's own queue pair looks sound, so only the middle host can report it.
 TEST_F(Relay, AChainThatBreaksWhileItIsProbedIsMadeAnewAtOnce) {
   open(testkit::kLine);
   link_neighbours(3, false);
@@ -270,7 +269,7 @@ TEST_F(Relay, AChainThatBreaksWhileItIsProbedIsMadeAnewAtOnce) {
   end_all();
 }
 
-// All has landed, and the count that says so is lost with the host on the way.
+// The message has landed, but the middle host stops before it passes on the count that says so.
 TEST_F(Relay, WhatHasLandedIsDoneThoughTheReceiverCloses) {
   open(testkit::kLine);
   link_neighbours(3, false);
@@ -293,7 +292,7 @@ TEST_F(Relay, WhatHasLandedIsDoneThoughTheReceiverCloses) {
   end_all();
 }
 
-// NCCL receives long before its peer sends.
+// NCCL starts a receive long before its peer sends.
 TEST_F(Relay, AReceiverThatWaitsForItsSenderIsNotLost) {
   open(testkit::kLine);
   link_neighbours(3, false);
@@ -310,7 +309,7 @@ TEST_F(Relay, AReceiverThatWaitsForItsSenderIsNotLost) {
   end_all();
 }
 
-// c's port is down when a hears of it.
+// The port of c is down when the handshake tells a about it.
 TEST_F(Relay, APortThatCameUpAfterTheLinkIsReached) {
   open(testkit::kLine);
   link_neighbours(3, false);
@@ -341,7 +340,7 @@ TEST_F(Relay, AMiddleHostThatDoesNotAnswerIsNamed) {
   end_all();
 }
 
-// Nothing of the path has failed yet when the time is up.
+// The time-out passes while the path is still being opened and nothing of it has failed.
 TEST_F(Relay, APathThatIsStillAwaitedHasAReason) {
   open(testkit::kLine, 3);
   link_neighbours(3, false);
@@ -359,7 +358,7 @@ TEST_F(Relay, APathThatIsStillAwaitedHasAReason) {
 
 TEST_F(Relay, WithoutAHostBetweenTheFirstMessageFailsByName) {
   open(testkit::kLine);
-  const auto far = talk(0, 2);  // nobody has a link with b
+  const auto far = talk(0, 2);  // nobody has a link with b, which could join them
   bed_->tick_ns = 100'000;
   EXPECT_EQ(far->send({.bytes = 8}).code(), Errc::WouldBlock);
   EXPECT_TRUE(bed_->until([&] { return far->send({.bytes = 8}).code() != Errc::WouldBlock; }));

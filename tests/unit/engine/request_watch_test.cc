@@ -1,4 +1,4 @@
-// What the line about a request says that stays open: every reason, on a manual clock.
+// The log line about a request that stays open, for every reason, on a manual clock.
 #include "engine/request_watch.h"
 
 #include "tests/unit/engine/watched.h"
@@ -69,7 +69,7 @@ TEST(RequestWatch, SendWhoseTagIsNotNextSaysSo) {
   watched.expect_said(LogLevel::Info, "waits for the peer: its next receive has another tag", 1);
 }
 
-// Those of the first tag come and go, so its oldest one is never old.
+// Requests of the first tag come and go, so the oldest request of that tag is never old.
 TEST(RequestWatch, SendOfAnotherTagIsNamedWhileTheFirstTagsMove) {
   Watched watched;
   const auto exchange = [&](Request* sending) {
@@ -89,7 +89,7 @@ TEST(RequestWatch, SendOfAnotherTagIsNamedWhileTheFirstTagsMove) {
                       1);
 }
 
-// The first tag's first send was refused, so another tag was the first that sent anything.
+// The first send of the first tag was refused, so another tag sent the first message.
 TEST(RequestWatch, SendOfTheFirstTagIsNamedThoughAnotherTagWasFirstToSend) {
   Watched watched;
   std::array<char, 8> outside{};

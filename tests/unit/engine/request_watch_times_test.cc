@@ -1,4 +1,4 @@
-// When the line about an open request is said, and how often: on a manual clock.
+// The times and the number of the log lines about an open request, on a manual clock.
 #include "engine/request_watch.h"
 
 #include "tests/unit/engine/watched.h"

@@ -1,6 +1,7 @@
 #pragma once
-// A device that takes long to take memory back, or to make or destroy a queue pair, and how long a
-// failover takes beside it. Thread: a test's; the device's calls come from any. Bounds: patience.h.
+// A device that takes long to deregister memory, or to make or destroy a queue pair, and the time
+// that a failover takes beside it. Thread: the test's; the device's calls may come from any.
+// Bounds: patience.h.
 
 #include "src/base/log.h"
 #include "tests/unit/base/log_capture.h"
@@ -24,10 +25,10 @@
 
 namespace mesh::testkit {
 
-// Some calls end only when the test sets `done`: the deregistration of the memory at `slow`, that
-// of every region registered while `marks` was set (if `marked_is_slow`), the making of the next
-// queue pair (if `next_queue_pair_is_slow`), and the end of the next one (if `next_end_is_slow`).
-// While `ignores_stops`, a queue pair does not go to ERR, and its receives do not come back.
+// Makes some calls wait until the test sets `done`: the deregistration of the memory at `slow`, the
+// deregistration of each region registered while `marks` was set (if `marked_is_slow`), the next
+// create_qp (if `next_queue_pair_is_slow`), and the next destroy_qp (if `next_end_is_slow`). While
+// `ignores_stops`, a queue pair does not go to ERR, and its receives do not come back.
 class SlowDevice final : public PassingProvider {
  public:
   using PassingProvider::PassingProvider;
@@ -65,8 +66,8 @@ class SlowDevice final : public PassingProvider {
   std::atomic<const void*> slow{nullptr};
   std::atomic<bool> marks{false}, marked_is_slow{false}, next_queue_pair_is_slow{false},
       next_end_is_slow{false}, ignores_stops{false}, at_it{false}, done{false};
-  std::atomic<const ibv_pd*> destroys_in{nullptr};  // of the queue pair whose end is slow
-  std::atomic<int> made{0}, made_beside{0};         // queue pairs; of that domain, meanwhile
+  std::atomic<const ibv_pd*> destroys_in{nullptr};  // domain of the destroy_qp that waits
+  std::atomic<int> made{0}, made_beside{0};         // queue pairs: all; in that domain, meanwhile
 
  private:
   bool is_marked(const ibv_mr* mr) {
@@ -82,7 +83,7 @@ class SlowDevice final : public PassingProvider {
   std::set<const ibv_mr*> marked_;
 };
 
-// a and b, two paths and two communicators.
+// Hosts a and b with two paths and two communicators.
 class SlowDeviceTest : public testing::Test {
  protected:
   static constexpr std::size_t kBytes = 4 << 20;
@@ -96,14 +97,14 @@ class SlowDeviceTest : public testing::Test {
   }
   void TearDown() override {
     device().done.store(true);
-    for (std::size_t i = hosts_.size(); i-- > 0;) hosts_[i].close();  // a carries for the others
+    for (std::size_t i = hosts_.size(); i-- > 0;) hosts_[i].close();  // a may relay: it is last
   }
 
   SlowDevice& device() { return *hosts_[0].provider; }
   int lost() const { return log_.count(LogLevel::Warn, "is lost"); }
   int back() const { return log_.count(LogLevel::Info, "is back after"); }
 
-  // In that communicator. Its pair connects with the slow device, or is connected to.
+  // Connects a pair of that communicator. The slow device is the connector, or the acceptor.
   enum class Slow : std::uint8_t { Connects, Accepts };
   Pair connect(std::size_t communicator, Slow slow) {
     const std::size_t from = slow == Slow::Connects ? 0 : 1, to = 1 - from;
@@ -119,8 +120,8 @@ class SlowDeviceTest : public testing::Test {
     fail_next(slow == Slow::Connects ? 0 : 1, "n1");
     testkit::exchange(pair, {kBytes}, Leaves::Nothing);
   }
-  // A path is lost under traffic and comes back. How long until both sides have fenced it and
-  // messages arrive.
+  // Loses a path under traffic. Returns the time until both sides have fenced it and messages
+  // arrive; then waits until the path is back.
   std::chrono::steady_clock::duration fail_over(const Pair& pair) {
     const int lost_before = lost(), back_before = back();
     const auto began = std::chrono::steady_clock::now();
@@ -131,7 +132,7 @@ class SlowDeviceTest : public testing::Test {
     return took;
   }
 
-  // The same while the device does not come to an end with what the call asks of it.
+  // Measures fail_over() alone, and again while the device is held up in `slow_call`.
   void fail_over_beside(
       const char* what, const std::function<void()>& slow_call,
       const std::function<void()>& meanwhile = [] {}) {
@@ -169,8 +170,8 @@ class SlowDeviceTest : public testing::Test {
     EXPECT_TRUE(wait_until([this] { return back() == 3 * 2; })) << log_.joined();
   }
 
-  // A path of the first communicator is lost, and its device does not come to an end with one of
-  // its queue pairs: the other path carries on, this one waits.
+  // Loses a path of the first communicator while the device is held up in destroying one of its
+  // queue pairs. The other path carries on, and the lost one waits.
   void fail_over_beside_destroying(Slow slow) {
     const Pair pair = connect(0, slow);
     std::atomic<bool> arrived{false};

@@ -1,5 +1,5 @@
-// A device that takes long to take memory back, or to make or destroy a queue pair: nobody else
-// waits for it.
+// A device takes long to deregister memory, or to make or destroy a queue pair. Nobody else waits
+// for it.
 
 #include "tests/unit/engine/slow_device.h"
 
@@ -54,7 +54,7 @@ TEST_F(SlowDeviceTest, AQueuePairThatAnAcceptorDestroysDelaysNoMessageAndNoFailo
   fail_over_beside_destroying(Slow::Accepts);
 }
 
-// What the queue pairs still take could land on what is sent again, so FENCE waits for their end.
+// Late data of the old queue pairs could overwrite the replayed data, so FENCE waits for their end.
 TEST_F(SlowDeviceTest, AnAcceptorWithoutItsReceivesSendsNoFenceBeforeItsQueuePairsAreDestroyed) {
   const testkit::Pair pair = connect(0, Slow::Accepts);
   const testkit::Pair other = connect(1, Slow::Connects);
@@ -74,7 +74,7 @@ TEST_F(SlowDeviceTest, AnAcceptorWithoutItsReceivesSendsNoFenceBeforeItsQueuePai
   EXPECT_TRUE(testkit::wait_until([this] { return back() == 2 * 2; })) << log_.joined();
 }
 
-// The queue pairs of a failed try to open the path are destroyed before others are made.
+// The queue pairs of a failed try to open the path must be destroyed before others are made.
 TEST_F(SlowDeviceTest, AnAcceptorMakesNoQueuePairBesideOneOfThePathThatIsBeingDestroyed) {
   const testkit::Pair pair = connect(0, Slow::Accepts);
   const soft::Fault nothing_gets_through{
@@ -124,7 +124,7 @@ TEST_F(OnePortTest, AQueuePairThatIsNotDestroyedDelaysNoPathToAnotherPeer) {
   waits.join();
 }
 
-// Nothing of it is left when it goes; until then nobody waits for it.
+// A communicator goes when all its queue pairs are destroyed, and nobody waits for that.
 TEST_F(SlowDeviceTest, ACommunicatorGoesWhenItsQueuePairsAreDestroyed) {
   const testkit::Pair pair = connect(0, Slow::Connects);
   testkit::exchange(pair, {kBytes}, testkit::Leaves::Nothing);
@@ -145,7 +145,7 @@ TEST_F(SlowDeviceTest, ACommunicatorGoesWhenItsQueuePairsAreDestroyed) {
 
 class ImpatientSlowDeviceTest : public SlowDeviceTest {
  protected:
-  // The results of the requests. These calls of test() are all that turns the loops.
+  // Returns the results of the requests. Only these calls of test() turn the loops.
   static std::vector<Status> outcomes(const std::vector<Request*>& requests) {
     std::vector<Status> ended(requests.size(), Errc::WouldBlock);
     EXPECT_TRUE(testkit::wait_until([&] {
@@ -182,7 +182,7 @@ TEST_F(ImpatientSlowDeviceTest, ALinkThatFailsSaysWhichPathWaitsForTheEndOfItsQu
   deregister_memory(*pair.receive, region);
 }
 
-// The other path carries on, so without a bound the lost stripes would wait for ever.
+// Without a bound the lost stripes would wait for ever, because the other path keeps the link up.
 TEST_F(ImpatientSlowDeviceTest, AFenceThatWaitsForTheEndOfQueuePairsHasABound) {
   const testkit::Pair pair = connect(0, Slow::Accepts);
   std::vector<std::byte> source(kBytes);

@@ -1,5 +1,5 @@
-// A middle host whose device takes long to deregister rings: its own links do not wait for that,
-// and the next order waits until the memory is free.
+// A middle host whose device takes long to deregister the rings of chains. Its own links do not
+// wait for that, but the next order waits until the memory is free.
 
 #include "tests/unit/engine/slow_device.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 using testkit::wait_until;
 
-// a between b and c, with two paths to b.
+// Host a between b and c, with two paths to b.
 class SlowMiddleHost : public testkit::SlowDeviceTest {
  protected:
   static constexpr const char* kFabric = R"({"name":"middle","hosts":[
@@ -36,12 +36,12 @@ class SlowMiddleHost : public testkit::SlowDeviceTest {
   testkit::Member member(std::size_t host, std::size_t communicator) {
     return {*hosts_[host].engine, *hosts_[host].contexts[communicator]};
   }
-  // A message of b's to c, which a carries.
+  // Sends a message from b to c, which a relays.
   void reach(std::size_t communicator) {
     testkit::exchange(testkit::connect(member(1, communicator), member(2, communicator)), {kBytes},
                       testkit::Leaves::Nothing);
   }
-  // The same in the first communicator, over rings whose deregistration does not end.
+  // Sends a message in the first communicator, over rings whose deregistration does not end.
   void reach_over_slow_rings() {
     for (const std::size_t neighbour : {std::size_t{1}, std::size_t{2}})
       testkit::connect(member(0, 0), member(neighbour, 0));

@@ -1,4 +1,4 @@
-// What operators see of an engine, and that counters never go back.
+// Figures of an engine for operators. Counters never go back.
 #include <mesh/snapshot.h>
 
 #include "engine/data/peer_link.h"

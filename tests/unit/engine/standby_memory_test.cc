@@ -1,4 +1,4 @@
-// A rail that does not register what a standby path needs.
+// A rail fails to register the memory that a standby path needs.
 
 #include "src/base/log.h"
 #include "tests/unit/base/log_capture.h"
@@ -20,7 +20,7 @@
 namespace mesh {
 namespace {
 
-// Refuses to register memory on n1 when the test says so.
+// Refuses to register memory on n1 while `refuses` is set.
 class RefusingDevice final : public testkit::PassingProvider {
  public:
   using PassingProvider::PassingProvider;
@@ -45,7 +45,7 @@ class RefusingDevice final : public testkit::PassingProvider {
   ibv_context* n1_ = nullptr;
 };
 
-// Two hosts with three cables, of which n0 carries.
+// Two hosts with three cables, of which the one at n0 carries.
 class StandbyMemory : public testing::Test {
  protected:
   StandbyMemory() {
@@ -91,7 +91,7 @@ TEST_F(StandbyMemory, CarriesOnSoonAfterTheCut) {
 }
 
 TEST_F(StandbyMemory, ARailThatRefusesIsNamedAndTheNextOneCarries) {
-  // Registered before the cut, on both sides: what comes later is for rails that are in use.
+  // Memory registered before the cut, on both sides. Later registrations go to rails in use only.
   constexpr std::size_t kHeldBytes = 100'000;
   std::vector<std::byte> sent(kHeldBytes), received(kHeldBytes);
   Registration* const from =

@@ -1,4 +1,4 @@
-// Paths that stand by: opened when no primary one is up, left when one is back.
+// Standby paths: opened when no primary path is up, left when a primary path is back.
 
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
@@ -38,7 +38,7 @@ class Standby : public testing::Test {
   Talk talk(int device) {
     return {*bed_, bed_->connect(kA, kB, {.connects = device, .listens = device}), kMessageBytes};
   }
-  // The cables over which most of so many messages went; those whose bytes are noise are left out.
+  // Returns the cables that carried more than noise (1% of a message) when `messages` were sent.
   std::vector<int> used(Talk& talk, int messages = 4) {
     const std::vector<std::uint64_t> before = bytes_by_cable(*bed_, count_);
     for (int i = 0; i < messages; ++i) talk.exchange(kMessageBytes);
@@ -48,7 +48,7 @@ class Standby : public testing::Test {
       if (after[i] - before[i] > kMessageBytes / 100) cables.push_back(static_cast<int>(i));
     return cables;
   }
-  // Until the primary path is back on both sides.
+  // Turns until the primary path is back on both sides.
   bool settles(Talk& talk) {
     return bed_->until([&] {
       return talk.pair.send->link.every_path_is_up() && talk.pair.receive->link.every_path_is_up();
@@ -127,11 +127,11 @@ TEST_F(Standby, TheNextOneCarriesWhenAStandbyCableIsCutToo) {
   end(talk);
 }
 
-// The sender has looked at the next credit, and has nothing for it yet. Its keys are those of the
+// The sender has read the next credit but has no send for it yet. The credit's keys belong to the
 // cable that is cut then.
 TEST_F(Standby, ACreditThatWasReadBeforeTheCutIsReadAgain) {
   open(2);
-  Talk beside = this->talk(1);  // so that the two NICs do not happen to give the same keys
+  Talk beside = this->talk(1);  // so that the keys of the two NICs differ
   Talk talk = this->talk(0);
   Request* const received = talk.receive({.at = 0, .bytes = kMessageBytes / 2, .tag = 1}).value();
   const Talk::Part of_another_tag{.at = kMessageBytes / 2, .bytes = kMessageBytes / 2, .tag = 2};
@@ -152,7 +152,7 @@ TEST_F(Standby, ACreditThatWasReadBeforeTheCutIsReadAgain) {
   end(talk);
 }
 
-// Its probes get through, and whatever is put on it is lost.
+// The probes of the path get through, but every message on it is lost.
 TEST_F(Standby, APrimaryPathThatFailsAgainAndAgainIsLeftAloneForLongerAndLonger) {
   open(2);
   Talk talk = this->talk(0);
@@ -167,7 +167,7 @@ TEST_F(Standby, APrimaryPathThatFailsAgainAndAgainIsLeftAloneForLongerAndLonger)
     talk.exchange(kMessageBytes);
     ++failures;
   }
-  // Pauses of 50 ms, 100 ms and so on up to 10 s.
+  // Pauses grow from 50 ms, 100 ms and so on up to 10 s.
   EXPECT_GE(failures, 5) << log_.joined();
   EXPECT_LE(failures, 15) << log_.joined();
   end(talk);
@@ -185,8 +185,8 @@ TEST_F(Standby, ALinkComesUpWhoseOwnCableIsDownAtTheStart) {
   end(talk);
 }
 
-// What is registered while a standby path carries is on the primary one too, and the other way
-// round.
+// Memory registered while a standby path carries is also registered on the primary path, and the
+// other way round.
 TEST_F(Standby, MemoryComesAndGoesMeanwhile) {
   open(2);
   Talk first = talk(0);
@@ -211,7 +211,7 @@ TEST_F(Standby, MemoryComesAndGoesMeanwhile) {
   end(third);
 }
 
-// Both halves of a cable carry, and so do both of the one that stands by.
+// Both halves of one cable carry, and both halves of another one stand by.
 TEST_F(Standby, HalvesStandInForHalves) {
   constexpr const char* kTwoCablesOfTwoHalves = R"({"name": "halves",
     "hosts": [{"name": "a", "nics": [
@@ -253,7 +253,7 @@ TEST_F(Standby, HalvesStandInForHalves) {
   end(talk);
 }
 
-// Each link has the queue pairs and the bytes in flight of its own cable.
+// Each link has the queue pairs and the bytes in flight that its own cable calls for.
 TEST_F(Standby, ACableBesideOneOfTwoHalvesKeepsItsQueuePairs) {
   constexpr const char* kHalvesAndACable = R"({"name": "mixed",
     "hosts": [{"name": "a", "nics": [

@@ -1,6 +1,6 @@
-// As NCCL drives us: one progress thread a channel side, while a service thread of each
-// communicator registers, connects, closes and opens communicators. Two hosts in one process, real
-// time, every number of pollers. Its judge is the thread sanitizer.
+// The engine as NCCL drives it: one progress thread per channel side, while a service thread of
+// each communicator registers, connects, closes and opens communicators. Two hosts in one process,
+// real time, every number of pollers. The thread sanitizer is the judge.
 
 #include "src/base/log.h"
 #include "tests/unit/engine/bed.h"
@@ -50,12 +50,12 @@ class EngineThreads : public testing::TestWithParam<int> {
                    hosts_[1 - from].contexts[communicator]);
   }
 
-  // A few messages on a channel of its own, both sides from this thread.
+  // Sends a few messages on a new channel, both sides from this thread.
   static void exchange(const testkit::Pair& pair) {
     testkit::exchange(pair, {0, 100, kLargest}, testkit::Leaves::ACredit);
   }
 
-  // The communicator's service thread.
+  // Runs the service thread of a communicator.
   void serve(std::size_t communicator, Channel& busy) {
     std::vector<std::byte> memory(3 * 4096);
     for (int round = 0; round < kServiceRounds && !HasFailure(); ++round) {
@@ -78,7 +78,7 @@ class EngineThreads : public testing::TestWithParam<int> {
     Context* const far = hosts_[1].engine->open_context({}).value();
     const testkit::Pair pair = connect(0, near, far);
     exchange(pair);
-    hosts_[0].engine->close_context(near);  // with its channel open, as an abort does
+    hosts_[0].engine->close_context(near);  // with its channel open, as in an abort
     close(pair.receive);
     hosts_[1].engine->close_context(far);
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Two hosts with a channel on a manual clock, and what the request watch says of its requests.
-// Thread: the test's.
+// Two hosts with a channel on a manual clock, and the log lines of the request watch about their
+// requests. Thread: the test's.
 
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
@@ -18,28 +18,28 @@ class Watched {
  public:
   explicit Watched(const TransferPolicy& policy = {}, int stall_seconds = kBar)
       : bed({.policy = policy, .stall_seconds = stall_seconds, .rewrites_late = false}),
-        talk(bed, kA, kB, 16 << 20) {  // a post of the peer's would turn its NIC, though it stands
-    bed.rounds(100);                   // whatever the set-up left behind
+        talk(bed, kA, kB, 16 << 20) {  // a post of the peer's would turn its stopped NIC
+    bed.rounds(100);                   // clears what the set-up left behind
   }
-  // Before the memory goes that open requests name.
+  // Closes the contexts before the memory that open requests name goes.
   ~Watched() {
     for (BedHost& host : bed.hosts) host.nics_stand = host.loops_stand = false;
     bed.close_context(kA);
     bed.close_context(kB);
   }
-  // Requests that nobody asks about again.
+  // Starts requests that the test does not ask about again.
   void post_send(const Talk::Part& part) { EXPECT_TRUE(talk.send(part).ok()); }
   void post_receive(const Talk::Part& part) { EXPECT_TRUE(talk.receive(part).ok()); }
-  // A loop that polls turns its NIC, so both.
+  // Stops NIC and loop, because a loop that polls turns its NIC.
   void stop_nic_of_peer() { bed.hosts[1].nics_stand = bed.hosts[1].loops_stand = true; }
-  // One look of the watch a second.
+  // Lets `count` seconds pass, with one look of the watch in each.
   void seconds(int count) {
     for (int i = 0; i < count; ++i) {
       bed.advance_ns(kS);
       bed.round();
     }
   }
-  // How often the line was said at this level with these words.
+  // Checks how often a line of this level with these words was logged.
   void expect_said(LogLevel level, const std::string& words, int times) {
     EXPECT_EQ(log.count(level, words), times) << words << "\n" << log.joined();
   }

@@ -51,7 +51,7 @@ TEST(Bootstrap, ALostRankIsAnErrorNotAHang) {
   EXPECT_EQ(bootstrap->barrier().code(), Errc::PeerGone);
 }
 
-// Rank 2 hangs up while rank 1 takes its time: both others are told at once, and told who it was.
+// Rank 2 hangs up while rank 1 is busy. Both remaining ranks learn at once which rank is lost.
 TEST(Bootstrap, ALostRankIsNamedToEverybodyAtOnce) {
   auto rendezvous = open_loopback_rendezvous();
   ASSERT_TRUE(rendezvous.ok());
@@ -100,11 +100,11 @@ TEST(Bootstrap, StrangersAndAnotherWorldsRanksAreSentAway) {
   leaf.join();
 }
 
-// Ranks start in any order: whoever is early tries until rank 0 listens.
+// Ranks start in any order: an early rank tries until rank 0 listens.
 TEST(Bootstrap, AnEarlyRankWaitsForRankZero) {
   auto rendezvous = open_loopback_rendezvous();
   ASSERT_TRUE(rendezvous.ok());
-  rendezvous->socket.reset();  // the port is free, nobody listens
+  rendezvous->socket.reset();  // the port is free, but nobody listens
   std::atomic<bool> begun{false};
   std::thread early([&] {
     begun = true;
@@ -121,7 +121,7 @@ TEST(Bootstrap, AnEarlyRankWaitsForRankZero) {
 
 TEST(Bootstrap, AHostOutOfReachIsGivenUpInTime) {
   const auto begin = std::chrono::steady_clock::now();  // the kernel alone would try for minutes
-  // A network set aside for documentation: no route, a refusal by the router, or no answer at all.
+  // A network for documentation: it has no route, or a router refuses it, or nobody answers.
   EXPECT_FALSE(Bootstrap::join({1, 2, "192.0.2.1:9", -1, std::chrono::milliseconds(300)}).ok());
   EXPECT_LT(std::chrono::steady_clock::now() - begin, kPatience);
 }

@@ -12,8 +12,8 @@ namespace {
 
 constexpr double kPayloadShare = 4096.0 / 4178.0;
 
-// Three hosts: a-b by two cables of 100 and 50 Gb/s, b-c by one of 10 with small packets, a-c by
-// nothing; all on a switch of 40.
+// Three hosts for the links of a test: a and b have two cables of 100 and 50 Gb/s, b and c one of
+// 10 Gb/s with a small MTU, a and c none. Or all ports are on a switch of 40 Gb/s.
 class Ceiling : public testing::Test {
  protected:
   Ceiling() : file_(testing::TempDir() + "mesh-ceiling-" + std::to_string(::getpid()) + ".json") {}

@@ -1,5 +1,5 @@
-// mesh_doctor between hosts, the parts that only compute: the map, what is expected of it, the
-// order of the ranks, and what the measured rates mean.
+// The computations of mesh_doctor between hosts: the map, the checks against it, the order of the
+// ranks, and the verdict on measured rates.
 #include "perf/mesh_doctor/cabling.h"
 #include "perf/mesh_doctor/echoes.h"
 #include "perf/mesh_doctor/expected_map.h"
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint8_t kMtu4096 = 5;
 
-// 10.0.net.host/24
+// Makes a rail with the address 10.0.net.host/24.
 engine::WireRail rail_at(const std::string& name, std::uint8_t net, std::uint8_t host,
                          std::uint64_t guid) {
   engine::WireRail rail;
@@ -59,7 +59,7 @@ std::vector<HostRails> triangle() {
           host("c", {rail_at("p0", 13, 3, 5), rail_at("p1", 23, 3, 6)})};
 }
 
-// One cable over two PCIe functions.
+// Two hosts with one cable, which each host shows as two PCIe functions.
 std::vector<HostRails> halves() {
   return {host("a", {rail_at("h0", 12, 1, 1), rail_at("h1", 13, 1, 1)}),
           host("b", {rail_at("h0", 12, 2, 2), rail_at("h1", 13, 2, 2)})};
@@ -204,7 +204,7 @@ TEST(ExpectedMap, AWrongLineIsNamed) {
 }
 
 TEST(RankOrder, ARingOfCablesIsFoundWhereThereIsOne) {
-  // 0 - 2 - 1 - 3 - 0
+  // The ring is 0 - 2 - 1 - 3 - 0.
   const std::set<std::pair<std::size_t, std::size_t>> cables{{0, 2}, {1, 2}, {1, 3}, {0, 3}};
   const Joined joined = [&](std::size_t a, std::size_t b) {
     return cables.contains({std::min(a, b), std::max(a, b)});
@@ -224,7 +224,7 @@ TEST(RankOrder, ARingOfCablesIsFoundWhereThereIsOne) {
 }
 
 TEST(RankOrder, TheSearchIsBounded) {
-  // Two groups of hosts, each fully joined, with one cable between them: no ring.
+  // Two groups of hosts, each fully joined, with only one cable between them, form no ring.
   const RingSearch search = find_ring(
       40, [](std::size_t a, std::size_t b) { return (a < 20) == (b < 20) || a + b == 39; });
   const RingSearch cut = find_ring(40, [](std::size_t a, std::size_t b) {
@@ -354,7 +354,7 @@ TEST(Schedule, HalvesComeBeforeTheWholeAndHostsHaveOneCableAtATime) {
   four.push_back(host("d", {rail_at("p0", 14, 4, 9)}));
   four[0].rails[1] = rail_at("p1", 50, 1, 2);
   four[2].rails[0] = rail_at("p0", 14, 3, 5);
-  // a-b, b-c, c-d: the first and the last share no host.
+  // In the chain a-b, b-c, c-d the first and the last pair share no host.
   const Schedule chain = schedule(found(four), false);
   EXPECT_EQ(chain.rounds.size(), 2u);
   EXPECT_EQ(schedule(found(four), true).rounds.size(), 3u);

@@ -1,5 +1,5 @@
-// mesh_doctor on hosts of the software fabric, with one fault each: the fault has its finding, and
-// nothing else has one. A healthy set-up has none.
+// mesh_doctor on hosts of the software fabric with one fault each. Exactly that fault has a
+// finding. A healthy set-up has none.
 #include "perf/driver/bootstrap.h"
 #include "perf/driver/launcher.h"
 #include "perf/driver/soft_fabric.h"
@@ -27,13 +27,13 @@ using Names = std::multiset<std::string>;
 
 constexpr std::chrono::seconds kRunTime{300};
 constexpr int kDoorMs = 60'000;
-// Ports of such a speed are no race against this machine's memory, and what Flood::kDepth messages
-// take on them outlasts a process that has to wait for a processor. A sick cable carries a tenth.
+// Slow ports, so that this machine's memory bandwidth does not matter and Flood::kDepth messages
+// take longer than a process waits for a processor. A sick cable carries a tenth.
 constexpr double kGbps = 0.1, kSickGbps = 0.01;
 constexpr const char* kThreshold = "0.3";
 
-// A folder that goes with the test. It has no files of a host, so that this machine's own state is
-// nothing to find.
+// A temporary folder. Its root has no files of a host, so that the state of this machine causes no
+// findings.
 class Folder {
  public:
   Folder()
@@ -66,7 +66,7 @@ Seen seen_from(const driver::Launcher& launcher, std::size_t index) {
   Seen seen;
   seen.text = launcher.output(index);
   if (launcher.end(index).exited && !launcher.running(index)) seen.code = launcher.end(index).code;
-  // Progress goes to stderr, and both are in one file.
+  // Progress goes to stderr, and the file holds both streams.
   const std::size_t begin = seen.text.find("\n{");
   const Json root =
       Json::parse(begin == std::string::npos ? seen.text : seen.text.substr(begin), nullptr, false);
@@ -107,14 +107,14 @@ Json fabric(const std::string& file) {
 }
 Json triangle() { return fabric("triangle.json"); }
 
-// With ports that show a rate.
+// Returns the triangle with ports that report a rate.
 Json paced_triangle() {
   Json root = triangle();
   for (Json& link : root["links"]) link.update({{"gbps", kGbps}, {"bond", true}});
   return root;
 }
 
-// One cable over two PCIe functions at both ends.
+// Returns a fabric with one cable that both ends show as two PCIe functions.
 Json halves() {
   Json root{{"name", "halves"}, {"hosts", Json::array()}, {"links", Json::array()}};
   for (const std::string host : {"a", "b"}) {
@@ -145,7 +145,7 @@ TEST_F(DoctorOnAFabric, HealthyHostsHaveNoFinding) {
     expect(run(fabric(file)), {}, 0);
 }
 
-// So slow that the time of a measure ends before two messages have come.
+// The ports are so slow that the time of a measurement ends before two messages have come.
 TEST_F(DoctorOnAFabric, APortThatIsSlowAndSaysSoHasNoFinding) {
   Json root = fabric("pair.json");
   for (Json& link : root["links"]) link.update({{"gbps", 0.002}, {"bond", true}});
@@ -230,7 +230,7 @@ TEST_F(DoctorOnAFabric, ASilentCable) {
   expect(run(root), {"silent-cable"}, 2);
 }
 
-// 200 round trips of 10 ms.
+// The measurement takes 200 round trips of 10 ms.
 TEST_F(DoctorOnAFabric, WhatIsSlowIsSilentWithoutPatience) {
   Json root = fabric("pair.json");
   for (Json& link : root["links"]) link["delay_us"] = 5000;
@@ -255,11 +255,11 @@ TEST_F(DoctorOnAFabric, AnOrderThatBreaksTheRing) {
   expect(run(root), {"rank-order"}, 1);
 }
 
-// One process for each host, as somebody starts them by hand.
+// Runs one process for each host, as a person starts them by hand.
 class DoctorByHand : public DoctorOnAFabric {
  protected:
-  // more: by rank. The ranks beyond it do not come. Rank 0 starts last, when another one is already
-  // at its door: its wait is for those that do not come.
+  // Runs a rank for each element of `more`; further ranks do not come. Rank 0 starts last, once
+  // another rank waits at its door, so it only waits for ranks that do not come.
   Seen run_ranks(const std::vector<std::vector<std::string>>& more) {
     auto soft = driver::SoftFabric::make(triangle().dump(), {});
     auto rendezvous = driver::open_loopback_rendezvous();

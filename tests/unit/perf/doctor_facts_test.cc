@@ -1,4 +1,4 @@
-// What mesh_doctor reads and says, beside the faults of doctor_local_test.cc.
+// Facts that mesh_doctor reads and prints, beside the faults of doctor_local_test.cc.
 #include "perf/mesh_doctor/check_host.h"
 #include "perf/mesh_doctor/loader.h"
 #include "perf/mesh_doctor/python_path.h"
@@ -132,7 +132,7 @@ TEST(DoctorLoader, TheCacheIsReadAsTheLoaderDoes) {
   const std::string gone = loader_cache("libnccl.so.2", "/gone/libnccl.so.2");
   EXPECT_EQ(find_in_cache(tree, gone, "libnccl.so.2"), "");
   for (std::size_t bytes = 0; bytes < cache.size(); ++bytes)
-    (void)find_in_cache(tree, cache.substr(0, bytes), "libnccl.so.2");  // ends within itself
+    (void)find_in_cache(tree, cache.substr(0, bytes), "libnccl.so.2");  // reads no further
 }
 
 TEST(DoctorLoader, AnEnvironmentOfPythonHidesThatOfTheHost) {

@@ -1,5 +1,5 @@
-// mesh_doctor on one host: each fault is planted into a healthy host's files, and exactly its
-// finding is named.
+// mesh_doctor on one host. Each fault is planted into the files of a healthy host, and exactly its
+// finding is reported.
 #include "perf/mesh_doctor/check_host.h"
 #include "tests/unit/perf/planted_host.h"
 
@@ -15,7 +15,7 @@ using Names = std::vector<std::string>;
 struct Plant {
   const char* finding;
   void (*spoil)(PlantedHost& host);
-  const char* evidence;  // words of it
+  const char* evidence;  // a part of the evidence
 };
 
 constexpr const char* kWheel = "usr/local/lib/python3.12/dist-packages/nvidia/nccl/lib/";
@@ -24,7 +24,7 @@ constexpr const char* kLimits = "proc/self/limits";
 const std::vector<Plant> kPlants{
     {"port-not-used",
      [](PlantedHost& host) {
-       // One socket, and neither half is taken.
+       // The card has only one socket, and the plugin takes neither of its halves.
        host.no_rails = {"rocep1s0f1:1", "roceP2p1s0f1:1"};
        host.remove("sys/class/infiniband/roceP2p1s0f1");
        host.remove("sys/bus/pci/devices/0002:01:00.1");
@@ -133,7 +133,7 @@ const std::vector<Plant> kPlants{
      "names a GID of type IB/RoCE v1"},
 };
 
-// Of the machine beside its cards.
+// Faults of the machine, not of its cards.
 const std::vector<Plant> kMachinePlants{
     {"mtu-small",
      [](PlantedHost& host) {
@@ -182,7 +182,7 @@ const std::vector<Plant> kMachinePlants{
        host.plant_gpu();
        host.pointers = 7;
        std::string config(4096, '\0');
-       config[256] = 0x01;  // error reporting, and behind it at 0x140
+       config[256] = 0x01;  // error reporting; the next capability is at 0x140
        config[259] = 0x14;
        config[0x140] = 0x0d;
        config[0x146] = 0x1d;
@@ -273,7 +273,7 @@ TEST(DoctorLocal, EachPlantedFaultIsNamedAndNoOther) {
   }
 }
 
-// Those with a test of their own are in doctor_facts_test.cc.
+// Findings with a test of their own are in doctor_facts_test.cc.
 TEST(DoctorLocal, EachKindOfOneHostIsPlanted) {
   std::set<std::string> planted{"no-plugin", "no-rail", "errors-move", "plugin-other-version"};
   for (const Plant& plant : all_plants()) planted.insert(plant.finding);

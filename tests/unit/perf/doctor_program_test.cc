@@ -1,5 +1,5 @@
-// The program mesh_doctor on two hosts of the software fabric, whose files are planted: a fault of
-// one host is named on that host, and nowhere else.
+// The program mesh_doctor on two hosts of the software fabric, with faults planted into their
+// files. A fault of one host is reported on that host and nowhere else.
 #include "perf/mesh_doctor/report.h"
 #include "src/base/random.h"
 #include "tests/unit/perf/planted_host.h"
@@ -43,12 +43,12 @@ class DoctorProgram : public testing::Test {
       : root_(fs::path(testing::TempDir()) / ("mesh_hosts_" + std::to_string(random_u64()))),
         a_(root_ / "a"),
         b_(root_ / "b") {
-    a_.remove_cards();  // the fabric has them
+    a_.remove_cards();  // the fabric has the cards
     b_.remove_cards();
   }
   ~DoctorProgram() override { fs::remove_all(root_); }
 
-  // Each finding as "name on host".
+  // Returns each finding as "name on host".
   Names look(const std::string& settings = "NCCL_NET_PLUGIN=/opt/mesh/libnccl-net-mesh.so") {
     const Ran ran = run(
         "--fabric " MESH_FABRIC_DIR "/pair.json --quick --json --root " + root_.string(), settings);
@@ -110,7 +110,7 @@ TEST_F(DoctorProgram, AFileOfSettingsReachesThePluginAsInAJob) {
       << ran.text;
 }
 
-// Neither the job's page is replaced nor another one left.
+// mesh_doctor must neither replace the job's page nor leave another one.
 TEST_F(DoctorProgram, LeavesNoPageOfMetrics) {
   const fs::path page = root_ / "job.prom";
   EXPECT_EQ(look("NCCL_NET_PLUGIN=/opt/mesh/libnccl-net-mesh.so NCCL_MESH_STATS=" + page.string()),

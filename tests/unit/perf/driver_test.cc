@@ -1,5 +1,4 @@
-// The driver against a loop-back plugin that does right, and that does each wrong the driver must
-// notice.
+// The driver with a loop-back plugin that works, and with each fault that the driver must notice.
 #include "perf/driver/buffer.h"
 #include "perf/driver/communicator.h"
 #include "perf/driver/pattern.h"
@@ -63,8 +62,8 @@ class DriverTest : public testing::Test {
     ::dlclose(library);
   }
 
-  // Moves messages of kBytes, each of which may take so long; answers the wrong bytes found, or
-  // minus the driver's error.
+  // Moves messages of kBytes, each within `patience`. Returns the number of wrong bytes, or minus
+  // the driver's error.
   long move(int messages, milliseconds patience = kPatience) {
     Pipe sender(*api_, {.side = Side::Send, .comm = send_comm_});
     Pipe receiver(*api_, {.side = Side::Recv, .comm = recv_comm_});
@@ -138,7 +137,7 @@ TEST_F(DriverTest, KeepsTheDepthAndStaleSlots) {
 TEST_F(DriverTest, ThirtyTwoOpenThenNullAndLaterAll) {
   Pipe sender(*api_, {.side = Side::Send, .comm = send_comm_, .depth = 48});
   for (int i = 0; i < 48; ++i) ASSERT_TRUE(sender.push({from_.data(), 8}));
-  for (int i = 0; i < 100; ++i) sender.turn();  // the fake holds 32 and answers NULL to the rest
+  for (int i = 0; i < 100; ++i) sender.turn();  // the fake holds 32 and returns NULL for the rest
   Pipe receiver(*api_, {.side = Side::Recv, .comm = recv_comm_, .depth = 48});
   for (int i = 0; i < 48; ++i) ASSERT_TRUE(receiver.push({to_.data(), 8}));
   communicator_->progress().attach(sender);

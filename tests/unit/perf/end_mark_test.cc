@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kWorld = 3;
 
-// Three ranks in one process; a name of its own for each stands for the disks of three hosts.
+// Three ranks in one process. Each has its own file name, as if on the disk of its own host.
 class EndMarkTest : public testing::Test {
  protected:
   void SetUp() override { std::filesystem::create_directories(folder_); }
@@ -25,8 +25,8 @@ class EndMarkTest : public testing::Test {
 
   std::string file_of(int rank) const { return folder_ / ("mark" + std::to_string(rank)); }
 
-  // Runs rounds on every rank until its mark is seen. The rank that `maker` names makes its own
-  // file after `rounds` rounds.
+  // Runs rounds on every rank until it sees the mark. Rank `maker` makes its file after `rounds`
+  // rounds. Returns the rounds of each rank.
   std::array<int, kWorld> rounds_until(int maker, int rounds) {
     auto rendezvous = driver::open_loopback_rendezvous();
     EXPECT_TRUE(rendezvous.ok());
@@ -82,7 +82,7 @@ TEST_F(EndMarkTest, ALostRankIsAnError) {
   EXPECT_EQ(EndMark(file_of(0), *bootstrap).seen().code(), Errc::PeerGone);
 }
 
-// The other rank never asks, so an exchange would wait for it.
+// Rank 1 never exchanges anything, so an exchange would wait for it.
 TEST_F(EndMarkTest, WithoutAFileNobodyIsAsked) {
   auto rendezvous = driver::open_loopback_rendezvous();
   ASSERT_TRUE(rendezvous.ok());

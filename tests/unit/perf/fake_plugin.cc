@@ -1,5 +1,5 @@
-// A loop-back ncclNet v12 in one process, only to prove the driver: memcpy when a send meets its
-// receive, and mistakes on demand that the driver's checks must find.
+// A loop-back ncclNet v12 in one process, only to test the driver. It copies with memcpy when a
+// send meets its receive, and makes mistakes on demand that the driver must find.
 #include "tests/unit/perf/fake_plugin.h"
 #include "plugin/nccl/net_v12.h"
 
@@ -45,7 +45,7 @@ struct World {
   std::mutex mutex;
   std::map<std::uint64_t, Listener*> listeners;
   std::uint64_t next_id = 1;
-  std::deque<Request> requests;  // kept until the library goes: addresses stay good
+  std::deque<Request> requests;  // kept until unload, so that addresses stay valid
   Fault fault = Fault::None;
 };
 
@@ -113,8 +113,8 @@ ncclResult_t listen(void*, int, void* handle, void** listen_comm) {
   return ncclSuccess;
 }
 
-// The second word of the handle is the stage: the first call only marks it, as a plugin that needs
-// several calls does.
+// The second word of the handle is the stage. The first three calls only advance it, as in a plugin
+// that needs several calls.
 ncclResult_t connect(void*, int, void* handle, void** send_comm, ncclNetDeviceHandle_t**) {
   const std::lock_guard<std::mutex> lock(world().mutex);
   std::uint64_t words[2];

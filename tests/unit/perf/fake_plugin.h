@@ -1,6 +1,6 @@
 #pragma once
-// How a test plants mistakes in the fake plugin: an exported function, found with dlsym in the
-// loaded library. Thread: any.
+// Plants mistakes in the fake plugin, through an exported function that a test finds with dlsym in
+// the loaded library. Thread: any.
 
 namespace mesh::fake {
 

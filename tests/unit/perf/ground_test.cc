@@ -28,7 +28,7 @@ TEST(Ground, SaysWhatTheFiguresAreWorth) {
             "software fabric on this host, not RDMA (pair.json)");
 }
 
-// A tree like /sys/class/infiniband.
+// Makes a tree like /sys/class/infiniband.
 class SoftRoce : public testing::Test {
  protected:
   SoftRoce() : root_(testing::TempDir() + "mesh-ground-" + std::to_string(::getpid())) {}
@@ -53,7 +53,7 @@ TEST_F(SoftRoce, IsKnownByItsNetDeviceWhateverItIsCalled) {
   EXPECT_TRUE(found("rocep1s0"));
 }
 
-// A rank of two rails of one kind and a rank of two kinds, as all ranks see them.
+// Each rank tells the kinds of its rails, and every rank sees the kinds of all.
 TEST_F(SoftRoce, OnSomeRailsOnlyIsSaidSo) {
   add("mlx5_0/device/vendor");
   add("rocep1s0/parent");

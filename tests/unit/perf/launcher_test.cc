@@ -34,7 +34,7 @@ TEST(Launcher, OneFailureEndsTheWait) {
   EXPECT_EQ(launcher.end(1).code, SIGKILL);
 }
 
-// Killed and waiting for init to reap it, or gone.
+// Expects that the process is gone, or is a zombie that init has yet to reap.
 void expect_dead(pid_t process) {
   const std::string state = "/proc/" + std::to_string(process) + "/stat";
   const auto is_dead = [&state] {

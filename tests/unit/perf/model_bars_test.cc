@@ -1,5 +1,5 @@
-// What the engine must reach in the model: the wire's goodput over capped queue pairs, halves and
-// unequal paths; no slower for signaling less; small messages beside a large one.
+// Bars that the engine must reach in the model: the wire's goodput over capped queue pairs, halves
+// and unequal paths; no loss by fewer signaled requests; small messages beside a large one.
 
 #include "tests/unit/perf/model_bed.h"
 
@@ -37,8 +37,8 @@ TEST(ModelBars, UnequalPathsCarryTheirSum) {
   EXPECT_LE(rate, 1.002 * sum);
 }
 
-// Ports that all say 100 Gb/s: only what is done tells them apart. Believed, they would give 0.43
-// and 0.23 of it one at a time.
+// All ports claim 100 Gb/s, so only completed bytes tell the paths apart. If the claims were
+// believed, one message at a time would reach 0.43 and 0.23 of the sum.
 TEST(ModelBars, PathsSlowerThanTheirPortsCarryTheirSum) {
   const double unequal =
       throughput(experiment_of({.paths = {100, 50, 25}, .port = 100}), kMiB, 8).gbytes_per_s /
@@ -58,7 +58,7 @@ TEST(ModelBars, AFastWireIsFilled) {
   EXPECT_GE(rate, 0.97 * goodput(400));
 }
 
-// 5 ms one way: 125 MB are on their way for a round trip, and a path within a site has 8 MiB.
+// At 5 ms one way a round trip holds 125 MB, and a path within a site may have 8 MiB in flight.
 TEST(ModelBars, ALongPathBetweenSitesIsFilled) {
   Experiment experiment = experiment_of({.delay_ns = 5'000'000});
   const auto share = [&experiment] {
@@ -77,13 +77,13 @@ TEST(ModelBars, ALongPathBetweenSitesIsFilled) {
   EXPECT_LE(without, 0.1);
 }
 
-// A doorbell for each message, where the policy can let several wait for one.
+// Rings a doorbell for each message if the policy can otherwise let several share one.
 template <typename Policy>
 void ring_for_each(Policy& policy) {
   if constexpr (requires { policy.batch; }) policy.batch = 1;
 }
 
-// Every work request signaled and a doorbell for each message, against the defaults.
+// Signals every work request and rings a doorbell for each message, to compare with the defaults.
 Experiment without_savings() {
   Settings settings;
   settings.signal_interval = 1;
@@ -108,7 +108,7 @@ TEST(ModelBars, SavingsCostNoThroughput) {
 }
 
 // With many channels a request that waits for the next call on its own channel waits for a round of
-// all the others.
+// all other channels.
 TEST(ModelBars, SavingsCostNoThroughputOfManyChannels) {
   Experiment with = experiment_of({}), without = without_savings();
   for (const std::uint32_t channels : {4u, 16u}) {
@@ -141,7 +141,7 @@ TEST(ModelBars, SmallMessagesPassALargeOne) {
   const double alone_us = latency(experiment, 2048).median_us;
   const double small_us = latency(experiment, 2048, kBig).p99_us;
   const double medium_us = latency(experiment, 65536, kBig).p99_us;
-  // What the default policy lets one path have in flight, over the wire's rate.
+  // The bytes that the default policy lets one path have in flight, over the wire's rate.
   const double cap_us = 8.0 * kMiB / (goodput(100) * 1000);
   show("e: 2 KiB beside 1 GiB, p99 of unloaded", small_us / alone_us, 3);
   show("e: 64 KiB beside 1 GiB, p99 of in-flight cap over rate", medium_us / cap_us, 4);

@@ -1,7 +1,6 @@
 #pragma once
-// For the tests of the model: setups in one line, and the arithmetic of a wire written down a
-// second time, from RoCE's headers and not from the model, so that the two can disagree. Thread:
-// the test's.
+// Set-ups for tests of the model in one line, and the arithmetic of a wire for a second time: from
+// RoCE's headers and not from the model, so that the two can disagree. Thread: the test's.
 
 #include "perf/model/fabric_spec.h"
 #include "perf/model/measure.h"
@@ -26,8 +25,7 @@ inline Experiment experiment_of(const FabricSpec& spec, const Settings& settings
   return experiment;
 }
 
-// Enough messages for the queue pairs to drift apart as far as they will before the rate is looked
-// at.
+// Measures the rate after enough messages for the queue pairs to drift apart as far as they will.
 inline Throughput throughput(const Experiment& experiment, std::size_t bytes,
                              std::uint32_t outstanding) {
   Load load{.bytes = bytes, .outstanding = outstanding};
@@ -54,7 +52,7 @@ inline LatencyFigures latency(const Experiment& experiment, std::size_t bytes,
 constexpr double kPacketBytes = 14 + 20 + 8 + 12 + 4 + 4 + 8 + 12;
 constexpr double kReth = 16, kImm = 4, kRecord = 16;
 
-// On the wire for one message in so many stripes of one work request each.
+// Returns the bytes on the wire for one message in `stripes` stripes of one work request each.
 inline double wire_bytes(double bytes, double stripes, double mtu, double records = 0) {
   const double stripe = bytes / stripes;
   const double packets = static_cast<double>(static_cast<std::uint64_t>((stripe + mtu - 1) / mtu));
@@ -62,7 +60,7 @@ inline double wire_bytes(double bytes, double stripes, double mtu, double record
          records * (kRecord + kPacketBytes + kReth);
 }
 
-// 10^9 bytes of payload a second.
+// Returns the goodput in 10^9 bytes of payload a second.
 inline double goodput(double gbps, double mtu = 4096) {
   return gbps / 8 * mtu / (mtu + kPacketBytes);
 }

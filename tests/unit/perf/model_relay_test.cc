@@ -1,5 +1,5 @@
-// What hosts on the way cost in the model, beside what hand arithmetic expects: rate, latency, and
-// what a middle host's own messages keep.
+// The cost of middle hosts in the model, compared with arithmetic by hand: rate, latency, and the
+// rate that a middle host's own messages keep.
 
 #include "perf/model/relays.h"
 #include "tests/unit/perf/model_bed.h"
@@ -71,7 +71,7 @@ TEST(ModelRelay, BothWaysRoundGainLessThanTheirRateWhereASliceIsAlone) {
   EXPECT_LT(gain_both_ways(three, 5000, 1000), gain_both_ways(three, 50'000, 1000));
 }
 
-// How much faster a ring in which every host sends to the next one is with both ways.
+// Returns the gain by both ways round in a ring in which every host sends to the next one.
 double gain(std::uint32_t hosts, std::size_t bytes, std::uint32_t outstanding) {
   Experiment experiment = experiment_of({.via = hosts - 2, .ring = true});
   double rates[2] = {};

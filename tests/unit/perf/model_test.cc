@@ -1,5 +1,5 @@
-// The model against times computed by hand: what a message takes, what a queue pair's cap, small
-// stripes and an even split cost.
+// The model compared with times computed by hand: the time of a message, and the costs of a queue
+// pair's cap, small stripes and an even split.
 
 #include "perf/model/in_order.h"
 #include "tests/unit/perf/model_bed.h"
@@ -25,8 +25,8 @@ TEST(Model, ASmallMessageTakesTheSumOfItsParts) {
   EXPECT_EQ(figures.samples, 900u);
 }
 
-// The NIC reads a work request of a message that is not inline, and its payload takes time on the
-// wire.
+// The NIC must first read a work request of a message that is not inline, and the payload takes
+// time on the wire.
 TEST(Model, AMessageThatIsNotInlineWaitsForTheFetch) {
   const LatencyFigures small = latency(experiment_of({}), 8),
                        page = latency(experiment_of({}), 2048);
@@ -49,7 +49,7 @@ TEST(Model, SameInputSameFigures) {
   EXPECT_EQ(one.samples, two.samples);
 }
 
-// A sweep runs its sizes beside each other: the figures are those of one after the other, in order.
+// A sweep runs its sizes in parallel. Its figures equal those of one after the other, in order.
 TEST(InOrder, FindsWhatOneAfterTheOtherFinds) {
   const Experiment experiment = experiment_of({.paths = {100, 25}});
   const auto sweep = [&](int threads) {
@@ -94,7 +94,7 @@ TEST(Model, PacketsCostTheirHeaders) {
 TEST(Model, OneQueuePairGivesItsCap) {
   Settings settings;
   settings.qps = 1;
-  // 1 MiB is two work requests.
+  // A message of 1 MiB is two work requests.
   const double expected = 64.0 / 8 * 1048576 / wire_bytes(1048576, 2, 4096, 1);
   const double rate = throughput(experiment_of({.qp_cap = 64}, settings), 1 << 20, 8).gbytes_per_s;
   show("control: 100 Gb/s, 1 QP at 64 Gb/s, 1 MiB, GB/s", rate, expected);
@@ -107,8 +107,8 @@ TEST(Model, OneHalfGivesItsRate) {
   EXPECT_NEAR(rate / goodput(109), 1, 0.01);
 }
 
-// Ports that all claim one speed, and one message at a time, so that nothing in flight tells them
-// apart: an even split, which goes at the slowest path's pace, three times 25 Gb/s of 175.
+// All ports claim one speed, and with one message at a time nothing in flight tells the paths
+// apart. The split is even, at the pace of the slowest path: three times 25 Gb/s of 175.
 TEST(Model, AnEvenSplitWaitsForTheSlowestPath) {
   const double rate =
       throughput(experiment_of({.paths = {100, 50, 25}, .port = 100}), 4 << 20, 1).gbytes_per_s;
@@ -117,7 +117,7 @@ TEST(Model, AnEvenSplitWaitsForTheSlowestPath) {
   EXPECT_NEAR(rate / goodput(175), 3 * 25.0 / 175, 0.01);
 }
 
-// Four stripes of 16 KiB carry four announcements where one of 64 KiB carries one.
+// Four stripes of 16 KiB carry four announcements, one stripe of 64 KiB carries one.
 TEST(Model, SmallStripesLoseWhatTheyAddToTheWire) {
   Settings settings;
   settings.stripe_bytes = 16384;
@@ -129,7 +129,7 @@ TEST(Model, SmallStripesLoseWhatTheyAddToTheWire) {
   EXPECT_LT(expected, 0.9994);
 }
 
-// More work requests and doorbells before the last byte can leave: a message alone is late by them.
+// More work requests and doorbells precede the last byte, and delay a single message.
 TEST(Model, SmallStripesMakeASingleMessageLate) {
   Settings settings;
   settings.stripe_bytes = 16384;

@@ -1,6 +1,6 @@
 #pragma once
-// The bound of a wait in tests of the driver: long enough for a busy machine, since only what hangs
-// reaches it. Thread: any.
+// The time-out of a wait in tests of the driver. It is long enough for a busy machine, because only
+// a hang reaches it. Thread: any.
 
 #include <chrono>
 

@@ -54,7 +54,7 @@ TEST(Pattern, FindsAShiftByOneByte) {
   EXPECT_GT(verdict_of(data).wrong_bytes, data.size() / 2);
 }
 
-// More than 8 MiB is filled and checked in shares of 4 MiB.
+// A buffer of more than 8 MiB is filled and checked in shares of 4 MiB.
 TEST(Pattern, LargeMessagesAreWholeAndSaidFromTheFirstMistake) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the thread sanitizer cannot see how threads of oneTBB wait for one another";

@@ -18,7 +18,7 @@ namespace {
 
 const std::string kPlugin = "/opt/mesh/libnccl-net-mesh.so";
 
-// The text of a library that says its version, among bytes that are none.
+// Returns the content of a library with its version text among other bytes.
 std::string nccl(const std::string& version) {
   return std::string("\x7f\0ELF", 5) + "NCCL version " + version + "+cuda13.0" +
          std::string("\0more", 5);

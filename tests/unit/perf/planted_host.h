@@ -1,7 +1,7 @@
 #pragma once
-// A host's files in a folder of its own, healthy until a test spoils one: a card whose two sockets
-// each show two PCIe halves, NCCL for the loader and for torch, and nccl-mesh named by the
-// environment. Thread: one owner; the folder goes with it.
+// The files of a host in a folder of its own, healthy until a test spoils one: a card whose two
+// sockets each show two PCIe halves, NCCL for the loader and for torch, and nccl-mesh named by the
+// environment. Thread: one owner; the folder is removed with it.
 
 #include "perf/mesh_doctor/finding.h"
 #include "perf/mesh_doctor/host_facts.h"
@@ -25,12 +25,12 @@ class PlantedHost {
   void remove(const std::string& file) const;
   void link(const std::string& file, const std::string& target) const;
 
-  std::string port(const std::string& device) const;  // its folder
+  std::string port(const std::string& device) const;  // the folder of the port
   static std::string function(const std::string& pci);
   void remove_cards() const;
   void plant_gpu() const;
 
-  // What the doctor reads, with every active port as a rail of the plugin.
+  // Returns the facts that the doctor reads, with every active port as a rail of the plugin.
   HostFacts facts() const;
   std::string root() const { return root_.string(); }
 
@@ -46,7 +46,7 @@ class PlantedHost {
 };
 
 std::vector<std::string> names_of(const std::vector<Finding>& findings);
-// What the loader's cache looks like with one library in it.
+// Returns the content of the loader's cache with one library in it.
 std::string loader_cache(const std::string& name, const std::string& path);
 
 }  // namespace mesh::doctor

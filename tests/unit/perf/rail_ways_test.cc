@@ -1,4 +1,4 @@
-// mesh_rails: what it tells of the ways within a host, and the program on a host that does not
+// mesh_rails: its lines about the ways within a host, and the program on a host that does not
 // exist.
 #include "perf/mesh_rails/rail_ways.h"
 

@@ -1,5 +1,4 @@
-// mesh_rails: how it reads the plugin's lines, and the program itself on hosts of the software
-// fabric.
+// mesh_rails: the parser of the plugin's lines, and the program on hosts of the software fabric.
 #include "perf/driver/net_api.h"
 #include "perf/mesh_rails/rail_lines.h"
 #include "perf/mesh_rails/report.h"
@@ -91,7 +90,7 @@ struct Ran {
   std::string text;
 };
 
-// As a shell line, standard error included.
+// Runs mesh_rails by a shell line and captures standard output and standard error.
 Ran run(const std::string& settings, const std::string& arguments = "") {
   Ran ran;
   std::FILE* const pipe =
@@ -104,7 +103,7 @@ Ran run(const std::string& settings, const std::string& arguments = "") {
   return ran;
 }
 
-// The last column's 16 digits are a hash.
+// Replaces the 16 digits of the last column, which are a hash.
 std::string without_guids(std::string text) {
   for (std::size_t end = text.find('\n'); end != std::string::npos;
        end = text.find('\n', end + 1)) {

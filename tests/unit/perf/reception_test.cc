@@ -16,7 +16,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// A stranger's five seconds each would be longer than this for a few of them.
+// Text of an HTTP client, whose first bytes announce a hello longer than any.
 constexpr std::string_view kLong = "GET / HTTP/1.1\r\n\r\n";
 
 class ReceptionTest : public testing::Test {
@@ -63,7 +63,7 @@ TEST_F(ReceptionTest, AHelloMayComeInPieces) {
   const UniqueFd slow = knock(std::string_view("\x10\0\0\0mesh rank", 13));
   const UniqueFd first = knock_as(1, 3);
   std::thread rest([&] {
-    // When one who came later was heard, so was the first piece.
+    // The newcomer was heard and hung up on, so the first piece has been read as well.
     EXPECT_TRUE(hung_up_on(knock(kLong)));
     EXPECT_EQ(::send(slow.get(), " 2 of 3", 7, MSG_NOSIGNAL), 7);
   });
@@ -74,7 +74,7 @@ TEST_F(ReceptionTest, AHelloMayComeInPieces) {
   EXPECT_TRUE(peers.value()[1].valid() && peers.value()[2].valid());
 }
 
-// What a rank sends behind its hello is for whoever gets its socket.
+// The bytes that a rank sends behind its hello are for the reader of its socket.
 TEST_F(ReceptionTest, ReadsTheHelloAndNothingElse) {
   const UniqueFd rank = knock_as(1, 2);
   ASSERT_TRUE(send_message(rank.get(), "first", deadline_).ok());
@@ -91,7 +91,7 @@ TEST_F(ReceptionTest, OneTooManyPushesTheOldestOut) {
   std::thread late([&] {
     EXPECT_TRUE(hung_up_on(strangers[0]));
     char byte = 0;
-    EXPECT_EQ(::recv(strangers[1].get(), &byte, 1, MSG_DONTWAIT), -1);  // not 0: the line is open
+    EXPECT_EQ(::recv(strangers[1].get(), &byte, 1, MSG_DONTWAIT), -1);  // not 0: still open
     rank = knock_as(1, 2);
   });
   EXPECT_TRUE(gather(2).ok());

@@ -41,7 +41,7 @@ File good_file() {
   return file;
 }
 
-// The reader's tests take the same case (tests/unit/perf/suite/results_test.py).
+// The reader's tests use this case too (tests/unit/perf/suite/results_test.py).
 TEST(ResultFile, IsWrittenAsItsReaderExpects) {
   std::ifstream stream(MESH_RESULT_CASES);
   const nlohmann::json cases = nlohmann::json::parse(stream);

@@ -13,7 +13,7 @@ TEST(SoftFabric, KnowsTheHostsOfAFile) {
   EXPECT_EQ(fabric->hosts(), (std::vector<std::string>{"a", "b"}));
 }
 
-// Its figures would look like the software fabric's.
+// Figures on a null fabric would look like figures of the software fabric.
 TEST(SoftFabric, RefusesANullFabric) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(SoftFabric::open(kFabrics + "/null.json", {}).code(), Errc::InvalidArgument);

@@ -15,13 +15,13 @@ namespace {
 
 constexpr std::string_view kLateHost = "late.invalid";
 constexpr std::string_view kNeverHost = "never.invalid";
-constexpr int kLookupsBefore = 3;  // one of each answer that may change
+constexpr int kLookupsBefore = 3;  // one for each answer that may change
 
-std::atomic<int> g_lookups{0};  // of our two names; a test reads what its own calls left
+std::atomic<int> g_lookups{0};  // lookups of our two names; each test resets it
 
 }  // namespace
 
-// In front of the C library's: our names are not known, and one of them appears.
+// Replaces the C library's function. It does not know our two names at first; one appears later.
 int getaddrinfo(const char* name, const char* service, const addrinfo* hints, addrinfo** found) {
   using Function = int (*)(const char*, const char*, const addrinfo*, addrinfo**);
   static const auto next = reinterpret_cast<Function>(::dlsym(RTLD_NEXT, "getaddrinfo"));

@@ -13,7 +13,7 @@ const Stage kStage{.knob = tuning::Knob::Qps,
                    .values = {1, 2, 4},
                    .points = {{65536, Figure::Stream}, {1 << 20, Figure::Stream}}};
 
-// Two points; `wobble` is how far rounds are from their middle, alternating.
+// Makes a trial of two points. The rounds alternate by `wobble` around their middle.
 Trial trial(std::optional<std::int64_t> value, double small, double large, double wobble = 0) {
   Trial made{.value = value, .times = {}};
   for (const double middle : {small, large}) {

@@ -1,4 +1,4 @@
-// mesh_top against pages that the plugin's own writer made.
+// mesh_top with pages that the plugin's own writer made.
 #include "perf/mesh_top/view.h"
 #include "plugin/metrics_text.h"
 

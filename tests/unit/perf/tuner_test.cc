@@ -10,7 +10,7 @@ namespace {
 using tuning::Knob;
 using tuning::KnobValues;
 
-// A pair of hosts whose times are a formula.
+// A pair of hosts whose times come from a formula.
 class FakeBench final : public Bench {
  public:
   std::function<double(const KnobValues&, const Point&)> time = [](const KnobValues&,
@@ -59,7 +59,7 @@ TEST(Tuner, EachStageStandsOnTheWinnersBefore) {
   bench.time = [](const KnobValues& settings, const Point& point) {
     if (point == kSmall) return 1.0;
     const double by_qps = settings[Knob::Qps] == 2 ? 8 : 10;
-    // Short requests pay only with two queue pairs.
+    // Short work requests pay off only with two queue pairs.
     return settings[Knob::Qps] == 2 && settings[Knob::WrBytes] == 131072 ? by_qps / 2 : by_qps;
   };
   const Report report = tuned(bench, options());

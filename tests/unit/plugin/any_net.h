@@ -1,6 +1,6 @@
 #pragma once
-// One face for the tables of all versions, so that one test drives each. Fills what a version lacks
-// with what NCCL would. Thread: any.
+// One interface to the tables of all versions, so that one test can drive each. Arguments that a
+// version does not have are filled in as NCCL would. Thread: any.
 
 #include "plugin/nccl/versions.h"
 
@@ -23,7 +23,7 @@ struct RegCall {
   void* data = nullptr;
   std::size_t bytes = 0;
   int type = NCCL_PTR_HOST;
-  std::uint64_t offset = 0;  // of DMA buffers, with the descriptor
+  std::uint64_t offset = 0;  // in a DMA buffer, with its descriptor
   int fd = -1;
 };
 
@@ -33,7 +33,7 @@ struct SendCall {
   std::size_t bytes = 0;
   int tag = 0;
   void* mhandle = nullptr;
-  int n = 1;  // receives only
+  int n = 1;  // used by receives only
 };
 
 struct FlushCall {
@@ -56,11 +56,11 @@ struct AnyNet {
   std::function<ncclResult_t(void*, void*)> dereg_mr;
   std::function<ncclResult_t(const SendCall&, void**)> isend;
   std::function<ncclResult_t(const SendCall&, void**)> irecv;
-  std::function<ncclResult_t(void*, void**)> iflush;  // of nothing
+  std::function<ncclResult_t(void*, void**)> iflush;  // flushes nothing
   std::function<ncclResult_t(void*, const FlushCall&, void**)> iflush_of;
   std::function<ncclResult_t(void*, int*, int*)> test;
   std::function<ncclResult_t(void*)> close_send, close_recv, close_listen;
-  std::function<ncclResult_t(void*)> finalize;  // success where there is none
+  std::function<ncclResult_t(void*)> finalize;  // returns success where the version has none
 };
 
 namespace detail {

@@ -1,4 +1,4 @@
-// The built library loads where there is nothing but libc.
+// The built library loads in a root directory with nothing but libc.
 
 #include "tests/unit/plugin/program.h"
 
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using testkit::joined;
 using testkit::Outcome;
 
-// The files this process itself was loaded with, by their names.
+// Returns the path of the library with that name in this process.
 fs::path loaded_file(const std::string& name) {
   struct Search {
     std::string name;
@@ -48,7 +48,7 @@ std::string program_interpreter() {
                 reinterpret_cast<const char*>(info->dlpi_addr + header.p_vaddr);
           }
         }
-        return 1;  // the program is the first
+        return 1;  // the program comes first
       },
       &path);
   return path;

@@ -1,4 +1,4 @@
-// What init hands out, what NCCL does with it, and what is left when NCCL forgets to close
+// The context that init returns, its use by NCCL, and the remains when NCCL forgets to close
 // something.
 #include "plugin/communicator.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 class CommunicatorTest : public VersionsTest {};
 
-// As NCCL's RMA backend does with what init returned (net_ib's ncclIbGetTrafficClass and
+// Reads and writes the context as NCCL's RMA backend does (net_ib's ncclIbGetTrafficClass and
 // ncclIbSetTrafficClass).
 TEST_F(CommunicatorTest, NcclReadsAndWritesTheTrafficClassAtTheBeginningOfWhatInitReturned) {
   for (const int version : {11, 12}) {
@@ -42,7 +42,7 @@ TEST_F(CommunicatorTest, TheLastFinalizeDoesNotWaitForTheEnginesGoodbyes) {
   void* const context = init(net(12));
   std::promise<void> opened;
   state().saying_goodbye = [gate = opened.get_future().share()] { gate.wait(); };
-  EXPECT_EQ(net(12).finalize(context), ncclSuccess);  // it would never return
+  EXPECT_EQ(net(12).finalize(context), ncclSuccess);  // a wait would never end
   EXPECT_EQ(state().contexts_alive, 0);
   EXPECT_EQ(state().engines_alive, 1) << "it still says goodbye";
   EXPECT_EQ(net(12).finalize(context), ncclSuccess);

@@ -1,5 +1,5 @@
-// NCCL's profiler sees every request of a job that it watches: a start and a stop, in this order,
-// with the queue pairs and bytes that the engine tells. Without a profiler the tables are as ever.
+// NCCL's profiler sees every request of a job that it watches: a start and then a stop, with the
+// queue pairs and bytes that the engine reports. Without a profiler the tables do not change.
 #include "plugin/calls.h"
 #include "plugin/channel_events.h"
 #include "tests/unit/plugin/plugin_test.h"
@@ -56,7 +56,7 @@ class Events : public PluginTest {
     EXPECT_EQ(net().isend(job.send, data, bytes, 7, nullptr, phandle, &request), ncclSuccess);
     return request;
   }
-  // The engine says so with the next look.
+  // Makes the engine report a post at its next look.
   static void engine_posts(std::uint32_t queue_pair, std::uint64_t offset, std::uint64_t bytes) {
     state().posted.push_back({.request = state().last_send,
                               .rail = 1,
@@ -149,7 +149,7 @@ TEST_F(Events, ASendThatNobodySawPostedNamesNoQueuePair) {
   end(job);
 }
 
-// NCCL's example of a profiler keeps eight of a request, and writes behind them if there are more.
+// NCCL's example profiler has room for eight events of a request, and writes behind it for more.
 TEST_F(Events, AreAtMostEightOfARequest) {
   const Job job = begin("recorder", &ProfilerRecorder::callback);
   int phandle = 0;
@@ -228,7 +228,7 @@ TEST_F(Events, StopWithACommunicatorThatTakesItsCommsAlong) {
   state().test_answer = Errc::Ok;
 }
 
-// The profiler wants no network events: then the handle stays null and must not come back.
+// The profiler wants no network events, so the handle stays null and must not come back.
 TEST_F(Events, ThatNobodyTakesAreNeverStopped) {
   const Job job = begin("recorder", &ProfilerRecorder::deaf_callback);
   int phandle = 0;

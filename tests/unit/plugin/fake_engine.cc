@@ -31,7 +31,7 @@ RailInfo rail(const std::string& name) {
   return info;
 }
 
-// The engine of the process may still be there (v5..v10 keep it), so what it counts stays.
+// The engine of the process may still exist (v5..v10 keep it), so its counts stay.
 void reset() {
   State& s = state();
   const std::lock_guard lock(s.mutex);
@@ -84,7 +84,7 @@ class FakeEngine : public Engine {
     context->traffic_class = options.traffic_class;
     return context;
   }
-  // With all that is open in it, as the engine does.
+  // Closes everything that is open in the context, as the engine does.
   void close_context(Context* context) noexcept override {
     State& s = state();
     std::unique_lock lock(s.mutex);
@@ -126,7 +126,7 @@ class FakeEngine : public Engine {
   void close_listener(Listener* listener) noexcept override {
     const std::lock_guard lock(state().mutex);
     if (std::erase(state().listeners, listener) != 1)
-      std::abort();  // as the engine would, sooner or later
+      std::abort();  // the engine would crash too, sooner or later
     --state().listeners_alive;
     state().calls.emplace_back("listener closed");
     delete listener;
@@ -138,7 +138,7 @@ class FakeEngine : public Engine {
     s.rail = rail;
     s.context_seen = &context;
     s.handle_seen = handle;
-    // The stage moves on.
+    // Advances the stage.
     handle.back() = static_cast<std::byte>(static_cast<int>(handle.back()) + 1);
     if (s.connect_answer != Errc::Ok) return s.connect_answer;
     return make_channel(&context, rail);
@@ -192,7 +192,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions&) {
 }
 
 namespace {
-// Those that NCCL leaves open go with their comm; here they go at the end.
+// Requests that NCCL leaves open end with their comm in the engine, and at exit here.
 std::vector<std::unique_ptr<Request>>& open_requests() {
   static std::vector<std::unique_ptr<Request>> open;
   return open;
@@ -240,7 +240,7 @@ Result<Request*> irecv_group(Channel& channel, const RecvGroup& members) noexcep
   return make_request({.bytes = 0, .members = members.count});
 }
 
-// Of a member the size is its tag.
+// The size of a member is its tag.
 Result<std::size_t> test_group(Request& request, std::span<int> bytes) noexcept {
   fake::State& s = fake::state();
   const std::lock_guard lock(s.mutex);
@@ -263,7 +263,7 @@ Result<Request*> flush(Channel&, const RecvArgs& args) noexcept {
   return make_request({});
 }
 
-// Everything is answered by test(), whose answer a test sets.
+// Leaves every answer to test(), whose answer a test sets.
 bool test_done(Request&, std::size_t*) noexcept { return false; }
 
 Status test(Request& request, std::size_t* bytes) noexcept {

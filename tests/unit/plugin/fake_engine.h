@@ -1,6 +1,6 @@
 #pragma once
-// An engine of pointers: it moves no data, but remembers every argument and answers as the test has
-// scripted it. Thread: any; locks.
+// An engine made of pointers. It moves no data, but remembers every argument and returns the
+// results that the test has scripted. Thread: any; locks.
 
 #include <mesh/engine.h>
 #include <mesh/posted.h>
@@ -36,7 +36,7 @@ class Channel {
 class Request {
  public:
   std::size_t bytes = 0;
-  std::size_t members = 0;  // of a group
+  std::size_t members = 0;  // 0: not a group
 };
 
 class Registration {
@@ -47,8 +47,7 @@ class Registration {
 
 namespace fake {
 
-// The script (what calls answer) and the protocol (what they were called with), reset between
-// tests.
+// The script (the results of calls) and the record (the arguments of calls), reset between tests.
 struct State {
   std::mutex mutex;
 
@@ -63,11 +62,11 @@ struct State {
   Errc test_answer = Errc::Ok;
   Errc register_answer = Errc::Ok;
   bool throws = false;          // listen throws
-  bool context_throws = false;  // open_context does
+  bool context_throws = false;  // open_context throws
   bool host_name_throws = false;
   std::function<void()> closing_context;  // called by close_context, without the mutex
   std::function<void()> saying_goodbye;   // called by the engine's destructor, which waits for it
-  std::size_t bytes_tested = 0;           // what test() reports
+  std::size_t bytes_tested = 0;           // the bytes that test() reports
 
   int engines_opened = 0, engines_alive = 0;
   int contexts_alive = 0, listeners_alive = 0, channels_alive = 0, registrations_alive = 0;
@@ -75,17 +74,17 @@ struct State {
   std::vector<std::thread::id> context_threads;
   std::vector<Channel*> channels;
   std::vector<Listener*> listeners;
-  std::vector<std::string> calls;  // order of closes
+  std::vector<std::string> calls;  // in the order of calls
   int rail = -1;
   HandleBytes handle_seen{};
   Context* context_seen = nullptr;
   SendArgs sent{};
   RecvArgs received{};
-  std::vector<RecvArgs> group;  // received together
+  std::vector<RecvArgs> group;  // the members of the last group
   RecvArgs flushed{};
   Channel* channel_seen = nullptr;
   MemoryRange registered;
-  std::vector<Posted> posted;  // what the next read of a PostedReader answers
+  std::vector<Posted> posted;  // result of the next read of a PostedReader
   const Request* last_send = nullptr;
 };
 

@@ -1,4 +1,4 @@
-// The library's own _dl_find_object, linked into this program, against the answers of glibc.
+// The library's own _dl_find_object, linked into this program, compared with glibc's.
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

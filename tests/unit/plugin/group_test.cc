@@ -1,5 +1,5 @@
-// Receives that are started together, in the forms of every version: the sizes that NCCL passes are
-// int before v9 and unsigned since, those that it gets are int in all.
+// Groups of receives in every version. The sizes that NCCL passes are int before v9 and size_t
+// since then; the sizes that it gets back are int in all versions.
 #include "tests/unit/plugin/plugin_test.h"
 
 #include <array>
@@ -10,7 +10,7 @@ namespace {
 
 class Groups : public PluginTest {
  protected:
-  // A comm to oneself in each version.
+  // Runs the body with a comm to itself in each version.
   static void in_every_version(
       const std::function<void(const AnyNet& net, const Connected& made)>& body) {
     for (const AnyNet& net : every_net()) {

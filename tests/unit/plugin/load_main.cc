@@ -1,5 +1,5 @@
-// Loads the library as NCCL does and calls init once: load FILE. Prints "loaded RESULT RAILS",
-// each log line above it. Linked like the plugin itself, so that it runs where there is only libc.
+// Loads the library as NCCL does and calls init once: load FILE. Prints each log line, and then
+// "loaded RESULT RAILS". Linked like the plugin itself, so that it runs where there is only libc.
 
 #include "plugin/nccl/versions.h"
 

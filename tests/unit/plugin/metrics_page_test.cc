@@ -1,4 +1,5 @@
-// The plugin's page beside the metrics: its table is theirs, and its alert rules name them rightly.
+// The plugin's page and the metrics agree: the table is the generated one, and the alert rules use
+// existing names.
 #include "plugin/metrics_text.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +35,7 @@ std::string word_at(const std::string& text, std::size_t at) {
   return text.substr(at, end - at);
 }
 
-// A metric that the alert rules name, and the label by which they select; empty where they do not.
+// A metric in the alert rules and the label that selects its samples, empty if none does.
 struct Mention {
   std::string metric, label;
 };
@@ -51,14 +52,14 @@ std::vector<Mention> mentions_in(const std::string& alerts) {
   return found;
 }
 
-// The row of the metrics table; empty where there is no such metric.
+// Returns the metric's row of the table, or an empty text if there is no such metric.
 std::string row_of(const std::string& metric) {
   const std::string table = metrics_markdown();
   const std::size_t at = table.find("| `" + metric + "` |");
   return at == std::string::npos ? std::string() : table.substr(at, table.find('\n', at) - at);
 }
 
-// Empty: the page has none.
+// Returns the alert rules, or an empty text if the page has none.
 std::string alert_rules() {
   const std::string page = plugin_page();
   const std::size_t begin = page.find("groups:\n- name: nccl-mesh\n");
@@ -66,7 +67,7 @@ std::string alert_rules() {
   return page.substr(begin, page.find("```", begin) - begin);
 }
 
-// The words of the only expression in the rules that begins so.
+// Returns the words of the only expression in the rules that begins with `mark`.
 std::set<std::string> selected_by(const std::string& alerts, const std::string& mark) {
   const std::size_t at = alerts.find(mark);
   EXPECT_NE(at, std::string::npos) << mark;
@@ -104,7 +105,7 @@ TEST(PluginPage, AlertRulesNameMetricsLabelsAndReasonsThatThereAre) {
     EXPECT_TRUE(reasons.contains(reason)) << reason;
 }
 
-// A path that stands by, or that rests beside others, is as it should be.
+// A path that stands by, or that rests beside others, is healthy and raises no alert.
 TEST(PluginPage, AlertOfPathsMeansEveryStateButThoseOfHealthyPaths) {
   EngineSnapshot snapshot;
   snapshot.peers.resize(1);

@@ -1,5 +1,6 @@
 #pragma once
-// What the plugin's tests share: a clean fake engine before, and nothing left open behind them.
+// The base of the plugin's tests: a new fake engine before each test, and nothing left open after
+// it.
 // Thread: the test's.
 
 #include "plugin/registry.h"
@@ -18,7 +19,7 @@
 
 namespace mesh::plugin {
 
-// NCCL's logger as a test sees it.
+// NCCL's logger, which a test reads.
 class LogCatcher {
  public:
   using Line = std::pair<ncclDebugLogLevel, std::string>;
@@ -39,7 +40,7 @@ class LogCatcher {
     caught().lines.clear();
     caught().subsystems.clear();
   }
-  static unsigned long subsystems_of(const std::string& text) {  // 0: there is no such line
+  static unsigned long subsystems_of(const std::string& text) {  // 0: no such line
     const std::lock_guard lock(caught().mutex);
     const auto found = caught().subsystems.find(text);
     return found == caught().subsystems.end() ? 0 : found->second;
@@ -57,7 +58,7 @@ class LogCatcher {
   struct Caught {
     std::mutex mutex;
     std::vector<Line> lines;
-    std::map<std::string, unsigned long> subsystems;  // by text
+    std::map<std::string, unsigned long> subsystems;  // keyed by text
   };
   static Caught& caught() {
     static Caught* const only = new Caught;
@@ -71,7 +72,7 @@ class PluginTest : public ::testing::Test {
     fake::reset();
     LogCatcher::clear();
   }
-  // As at exit: what v5..v10 keep for the process goes too, unless a test left a comm open.
+  // Ends the process's objects as at exit, also what v5..v10 keep, unless a test left a comm open.
   void TearDown() override {
     Registry::instance().process_exits();
     EXPECT_EQ(fake::state().channels_alive, 0);
@@ -83,7 +84,7 @@ class PluginTest : public ::testing::Test {
   static fake::State& state() { return fake::state(); }
 };
 
-// One face for each version.
+// Has an AnyNet for each version.
 class VersionsTest : public PluginTest {
  protected:
   void* init(const AnyNet& net, int traffic_class = NCCL_NET_TRAFFIC_CLASS_UNDEF) {

@@ -1,6 +1,6 @@
 #pragma once
-// A profiler of ours: what NCCL's callback would pass on to a profiler library, kept for a test,
-// with what NCCL would crash at. Thread: any; locks.
+// A profiler of ours. It records the events that NCCL's callback would pass on to a profiler
+// library, and the mistakes at which NCCL would crash. Thread: any; locks.
 
 #include "plugin/nccl/profiler.h"
 
@@ -42,7 +42,7 @@ class ProfilerRecorder {
     if (type != ncclProfilerNetEventUpdate) event.stopped = true;
     return ncclSuccess;
   }
-  // As NCCL's where the profiler's mask leaves network events out.
+  // Acts as NCCL's callback when the profiler's mask leaves out network events.
   static ncclResult_t deaf_callback(void**, int type, void* phandle, std::int64_t, void*) {
     const std::lock_guard lock(state().mutex);
     if (type != ncclProfilerNetEventStart || phandle == nullptr)
@@ -64,7 +64,7 @@ class ProfilerRecorder {
     for (const Event& event : events()) count += event.stopped ? 0 : 1;
     return count;
   }
-  // Every event of this handle, of which there is at least one.
+  // Returns true if the handle has events and all of them have ended.
   static bool ended(const void* phandle) {
     const std::lock_guard lock(state().mutex);
     std::size_t found = 0, open = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Runs a program to its end and keeps what it printed. Thread: the test's.
+// Runs a program to its end and keeps its output. Thread: the test's.
 
 #include <filesystem>
 #include <string>
@@ -12,7 +12,7 @@ struct Outcome {
   std::vector<std::string> lines;
 };
 
-// An empty root leaves the program where we are.
+// Runs the command in `root`. An empty root leaves it in the current root directory.
 Outcome run(std::vector<std::string> command, const std::filesystem::path& root,
             std::vector<std::string> environment);
 

@@ -1,7 +1,7 @@
 #pragma once
-// Reads Prometheus' text format as strictly as a page of ours must keep it: families in one piece,
-// HELP and TYPE before their samples, no sample twice, counters that end in _total, escapes and
-// numbers whole.
+// Reads Prometheus' text format as strictly as our pages must keep it: each family in one piece,
+// HELP and TYPE before their samples, no sample twice, counters that end in _total, valid escapes
+// and numbers.
 
 #include <map>
 #include <string>
@@ -23,11 +23,11 @@ struct MetricFamily {
 
 using MetricsPage = std::map<std::string, MetricFamily>;
 
-// Throws std::runtime_error with the line's number and what is wrong with it.
+// Throws std::runtime_error with the number of the bad line and the reason.
 MetricsPage parse_metrics(const std::string& text);
 
-// Sum of the samples whose labels hold all of these; throws std::runtime_error where there is no
-// such sample.
+// Returns the sum of the samples that have all these labels. Throws std::runtime_error if there is
+// none.
 double metric(const MetricsPage& page, const std::string& name, const MetricLabels& with = {});
 
 }  // namespace mesh::testkit

@@ -18,7 +18,7 @@ Properties poisoned() {
   return properties;
 }
 
-// What every version says.
+// Checks the values that are equal in every version.
 template <typename Properties>
 void expect_common(const Properties& p, const char* name) {
   EXPECT_STREQ(p.name, name);

@@ -191,7 +191,7 @@ TEST_F(RegistryTest, SeveralVersionsShareOneEngine) {
     made.push_back(connect_to_self(each, contexts.back()));
   }
   EXPECT_EQ(state().engines_alive, 1);
-  // v5..v10 share this thread's, every later version has its own.
+  // v5..v10 share this thread's context, and each later version has its own.
   EXPECT_EQ(state().contexts_alive, nccl::kNewestVersion - 10 + 1);
   for (std::size_t i = 0; i < nets_.size(); ++i) {
     close_all(nets_[i], made[i]);
@@ -264,7 +264,7 @@ TEST_F(RegistryTest, ExitWithACommOpenLeavesTheEngineToTheKernel) {
   EXPECT_EQ(net(6).close_listen(made.listen), ncclSuccess);
 }
 
-// The last comm of a thread that has ended takes its context with it, which may take a second.
+// The last comm of an ended thread closes its context too, which may take a second.
 TEST_F(RegistryTest, ExitWhileAContextClosesLeavesTheEngineToTheKernel) {
   init(net(7));
   Connected made;
@@ -302,8 +302,8 @@ TEST_F(RegistryTest, ManyThreadsMayInitAndFinalizeAtOnce) {
   EXPECT_EQ(state().engines_alive, 0);
 }
 
-// What a child sees: every call refused, nothing of the parent's touched. Returns how many answers
-// were wrong.
+// Makes every call in a forked child: each must be refused, and must touch nothing of the parent's.
+// Returns the number of wrong answers.
 int wrong_answers_in_child(const AnyNet& net, const Connected& made, void* context) {
   int wrong = 0;
   const auto refused = [&](ncclResult_t result) { wrong += result == ncclSystemError ? 0 : 1; };

@@ -40,7 +40,7 @@ TEST(ToResult, EveryCodeHasItsAnswer) {
   }
 }
 
-// NCCL drops a line of which no subsystem is wanted; INIT is wanted by default, and NET is not.
+// NCCL drops a line if none of its subsystems is wanted. By default INIT is wanted, and NET is not.
 TEST(Logger, WarningsPassEveryFilterAndStartUpLinesTheDefaultOne) {
   LogCatcher::clear();
   use_logger(LogCatcher::log);
@@ -61,7 +61,7 @@ TEST(Logger, LevelsAreNcclsAndTextIsNoFormat) {
   LOG_WARN("100 % of {}s", "%s");
   LOG_INFO("a");
   LOG_TRACE("b");
-  use_logger(nullptr);  // a caller without a logger takes nobody else's away
+  use_logger(nullptr);  // a caller without a logger must not remove another one
   LOG_INFO("c");
   EXPECT_EQ(LogCatcher::lines(NCCL_LOG_WARN),
             (std::vector<LogCatcher::Line>{{NCCL_LOG_WARN, "NET/Mesh : 100 % of %ss"}}));

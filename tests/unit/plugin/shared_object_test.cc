@@ -1,4 +1,4 @@
-// The built library as a file: what it needs, and what it shows.
+// The built library as a file: the libraries it needs and the symbols it exports.
 
 #include "tests/unit/plugin/program.h"
 
@@ -39,8 +39,7 @@ TEST(SharedObject, NeedsNothingButLibc) {
   for (const std::string& name : needed) EXPECT_TRUE(allowed.contains(name)) << name;
 }
 
-// NCCL unloads the library with its last communicator, while a thread of ours may be about to
-// return.
+// NCCL unloads the library with its last communicator while a thread of ours may still run in it.
 TEST(SharedObject, StaysLoadedAndResolvesAtOnce) {
   const std::string text = joined(run({"readelf", "-d", MESH_PLUGIN_FILE}, {}, kPath).lines);
   EXPECT_NE(text.find("NODELETE"), std::string::npos) << text;
@@ -58,7 +57,7 @@ TEST(SharedObject, ShowsOnlyTheTables) {
   EXPECT_EQ(shown, expected);
 }
 
-// What a tracer finds: the name of each probe, and how many arguments it has.
+// Checks the name and the number of arguments of each probe, as a tracer finds them.
 TEST(SharedObject, HasProbesForATracer) {
 #if !__has_include(<sys/sdt.h>)
   GTEST_SKIP() << "built without sys/sdt.h (systemtap-sdt-dev)";
@@ -82,7 +81,7 @@ TEST(SharedObject, HasProbesForATracer) {
   EXPECT_EQ(arguments, expected) << joined(readelf.lines);
 }
 
-// glibc 2.34 and later, which includes Ubuntu 22.04 with 2.35, on which many containers stand.
+// The library must load with glibc 2.34 and later: many containers have Ubuntu 22.04 with 2.35.
 TEST(SharedObject, NeedsNoSymbolOfAGlibcAbove2_34) {
   const Outcome readelf = run({"readelf", "--version-info", "--wide", MESH_PLUGIN_FILE}, {}, kPath);
   ASSERT_EQ(readelf.exit_status, 0) << joined(readelf.lines);
@@ -97,7 +96,7 @@ TEST(SharedObject, NeedsNoSymbolOfAGlibcAbove2_34) {
   EXPECT_GT(found, 0) << text;
 }
 
-// A malformed file is an exception inside the library, which must be caught there.
+// A malformed file throws an exception inside the library, which must be caught there.
 TEST(SharedObject, ThrowsAndCatchesWithItsOwnUnwinder) {
   const fs::path file = fs::path(testing::TempDir()) / "mesh_malformed_fabric.json";
   std::ofstream(file) << "{\"hosts\": [ {\"name\": 7} ]}";
@@ -131,7 +130,7 @@ std::set<std::string> installed_with(const std::vector<std::string>& options) {
   return names;
 }
 
-// NCCL loads libnccl-net.so unasked.
+// NCCL loads libnccl-net.so without being asked.
 TEST(Install, NcclsDefaultNameIsThereOnlyForThoseWhoAsk) {
   EXPECT_EQ(installed_with({}), (std::set<std::string>{"libnccl-net-mesh.so", "nccl-net-mesh.pc"}));
   EXPECT_EQ(installed_with({"-DMESH_INSTALL_AS_DEFAULT=ON"}),

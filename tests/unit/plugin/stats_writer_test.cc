@@ -102,7 +102,7 @@ TEST_F(StatsWriterTest, PageThatThrowsIsOneWarningAndTheNextOneIsWritten) {
   EXPECT_EQ(text(), std::to_string(pages.load()));
 }
 
-// A write that waits for a gate, as in a file system that hangs.
+// A write that waits for a gate, as on a file system that hangs.
 class Gate {
  public:
   int hang() {
@@ -169,7 +169,7 @@ TEST_F(StatsWriterTest, FileSystemThatHangsIsLeftBehindAndNoFurtherPageIsMade) {
   EXPECT_FALSE(writer->finish());
   EXPECT_EQ(log.count(LogLevel::Warn, "its last page may be missing"), 1) << log.joined();
   gate.open();
-  writer.reset();  // waits for the thread, as nobody does who has left it behind
+  writer.reset();  // waits for the thread, unlike an owner that leaves it behind
   EXPECT_EQ(pages, 2) << "what the page asks may be gone by now";
 }
 

@@ -249,7 +249,7 @@ TEST_P(Tables, DmaBuffersArriveUnchanged) {
   close_all(net_, made);
 }
 
-// NCCL leaves members without bytes out of the addresses, and not out of the sizes.
+// NCCL omits members without bytes from the addresses, but not from the sizes.
 TEST_P(Tables, AFlushIsThatOfTheLastMember) {
   Connected made = connect_to_self(net_, context_);
   char memory[8];
@@ -352,7 +352,7 @@ TEST(OptionalMembers, AreNullWhereNcclAsksFirst) {
   EXPECT_EQ(ncclNetPlugin_v11.makeVDevice, nullptr);
 }
 
-// Called without asking: iflush always, finalize from v11 on. A hint is taken and changes nothing.
+// NCCL calls iflush always, and finalize from v11 on, without a check. setNetAttr has no effect.
 TEST(OptionalMembers, AreThereWhereNcclDoesNotAsk) {
   EXPECT_NE(ncclNetPlugin_v11.finalize, nullptr);
   EXPECT_NE(ncclNetPlugin_v12.finalize, nullptr);

@@ -1,5 +1,5 @@
 #pragma once
-// Brings a queue pair of a test up, whoever made it. Thread: the test's.
+// Brings up a test's queue pair of any provider. Thread: the test's.
 
 #include "src/verbs/provider.h"
 

@@ -1,4 +1,5 @@
-// How a chain ends: errors of the far end, of the middle host, of the near one, and forged slots.
+// The ends of a chain: errors of the far end, of a middle host and of the near end, and forged
+// slots.
 
 #include "src/relay/chain.h"
 #include "tests/unit/relay/line.h"
@@ -111,7 +112,7 @@ TEST_P(ChainEnd, AQueuePairOfTheMiddleHostThatFailsIsRetryExceeded) {
   }
 }
 
-// Nobody answers, and nothing errs: the shim has handed everything over.
+// Nobody answers, but nothing fails either: the end device has handed over all its writes.
 TEST_P(ChainEnd, AMiddleHostThatOnlyStopsIsSeenByItsSilence) {
   Line line(options());
   LineEnd& end = line.end(0);

@@ -1,4 +1,4 @@
-// What a relayed queue pair does for whoever posts to it, over one and two middle hosts.
+// The behaviour of a relayed queue pair for its user, over one and two middle hosts.
 
 #include "src/relay/end_device.h"
 
@@ -18,7 +18,7 @@ using testkit::LineEnd;
 using testkit::LineOptions;
 using testkit::LineWrite;
 
-// By the number of middle hosts.
+// The parameter is the number of middle hosts.
 class EndDeviceOverLine : public ::testing::TestWithParam<std::size_t> {
  protected:
   static LineOptions options() {
@@ -131,7 +131,7 @@ TEST_P(EndDeviceOverLine, PostingChecksWhatItIsGiven) {
   EXPECT_EQ(ibv_post_send(line.end(0).qp.get(), &wr, &bad), EINVAL) << "one was granted";
 }
 
-// Fewer slots than work requests, and a payload ring that holds two of the longest.
+// The ring has fewer slots than work requests, and room for two of the longest payloads.
 TEST_P(EndDeviceOverLine, AFullRingDelaysAndLosesNothing) {
   LineOptions narrow = options();
   narrow.send_depth = 64;
@@ -154,10 +154,10 @@ TEST_P(EndDeviceOverLine, AFullRingDelaysAndLosesNothing) {
 
 TEST_P(EndDeviceOverLine, ErrorStateFlushesSignaledOrNot) {
   LineOptions patient = options();
-  patient.timeout = 20;  // long: nothing but the flush may end them
+  patient.timeout = 20;  // long, so that only the flush can end the requests
   Line line(patient);
   ASSERT_EQ(line.post_receives(0, 3), 0);
-  ASSERT_EQ(line.to_error(1), 0);  // so that what is posted is not answered
+  ASSERT_EQ(line.to_error(1), 0);  // so that nobody acknowledges the posts
   for (std::uint64_t i = 0; i < 4; ++i) {
     const unsigned flags = i % 2 == 0 ? 0u : static_cast<unsigned>(IBV_SEND_SIGNALED);
     ASSERT_EQ(line.post(0, {.wr_id = i, .bytes = 64, .flags = flags}), 0);

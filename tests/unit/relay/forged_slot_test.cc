@@ -1,4 +1,4 @@
-// A neighbour that fills slots as it likes: the chain is cut, and nothing else happens.
+// A neighbour fills slots with forged headers. The chain is cut, and nothing else happens.
 
 #include "src/relay/chain.h"
 #include "tests/unit/relay/line.h"
@@ -16,9 +16,9 @@ using testkit::Line;
 using testkit::LineEnd;
 using testkit::LineOptions;
 
-constexpr std::size_t kHeaderAt = 4096;  // in the raw end's memory; its counts lie at its begin
+constexpr std::size_t kHeaderAt = 4096;  // in the raw end's memory, behind its counts
 
-// The left end plays the shim by hand.
+// The test writes the slots in place of the left end's device.
 class ForgedSlot : public ::testing::Test {
  protected:
   static LineOptions options() {
@@ -141,7 +141,7 @@ TEST_F(ForgedSlot, AnAnnouncementThatIsNoWrite) {
   expect_cut();
 }
 
-// More than the ring has slots: there are no receives for them, and the device lets them wait.
+// Slots beyond the ring's number find no posted receive, so the device lets them wait.
 TEST_F(ForgedSlot, MoreSlotsThanThereAreWaitForTheirTurn) {
   for (std::uint32_t i = 0; i < 4; ++i) fill(good(i), {.slot = i, .imm = i});
   line_.settle();

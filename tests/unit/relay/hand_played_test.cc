@@ -1,4 +1,4 @@
-// What must wait for a device's word, on a device that speaks only when the test says so.
+// Steps that must wait for a completion, on a device that completes only when the test says so.
 
 #include "src/relay/count_words.h"
 #include "src/relay/end_device.h"
@@ -42,7 +42,7 @@ class HandPlayed : public ::testing::Test {
   ibv_pd* pd_ = nullptr;
 };
 
-// A word that is written again before it has landed could be overtaken by its older write.
+// If a count word were written again before it has landed, the older write could overtake it.
 TEST_F(HandPlayed, AWordOfCountsIsWrittenAgainOnlyWhenItHasLanded) {
   const verbs::CqHandle cq(device_, device_.create_cq(context_, 16));
   ibv_qp_init_attr attr = attributes(cq.get());
@@ -68,8 +68,8 @@ TEST_F(HandPlayed, AWordOfCountsIsWrittenAgainOnlyWhenItHasLanded) {
   EXPECT_FALSE(writer.last_is_written());
 }
 
-// The far end has it, but our own device could still read it: a lost acknowledgement makes it send
-// again.
+// The far end has the data, but our own device may still read it: after a lost acknowledgement it
+// sends again.
 TEST_F(HandPlayed, NothingCompletesBeforeOurOwnDeviceIsThroughWithIt) {
   EndDevice ends(device_, context_);
   std::vector<std::byte> memory(4096);

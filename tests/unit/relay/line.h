@@ -1,7 +1,7 @@
 #pragma once
 // Two ends and one or two middle hosts on a software fabric, all in this process, with a chain
-// between the ends. Nothing moves but by turn() and polls, unless the fabric has agents. Thread:
-// the test's.
+// between the ends. Only turn() and polls move anything, unless the fabric has agents. Thread: the
+// test's.
 
 #include "src/relay/chain.h"
 #include "src/relay/end_device.h"
@@ -21,21 +21,21 @@ namespace mesh::relay::testkit {
 struct LineOptions {
   std::size_t middles = 1;
   std::uint32_t send_depth = 16, receive_depth = 256, inline_bytes = 64;
-  std::uint32_t slots = 0;  // 0: as deep as the send queue
+  std::uint32_t slots = 0;  // 0: as many as the send queue is deep
   std::uint32_t payload_bytes = 1 << 20, wr_bytes = 1 << 18;
   std::uint8_t timeout = 8, retry_count = 1;
   soft::Agent agent = soft::Agent::None;
-  std::string link_fields;  // of every link: ", \"gbps\": 100"
-  // The left end has a queue pair of the fabric's own, and a test plays its shim: what it posts
-  // goes to the ring. The counts are written to the begin of its memory.
+  std::string link_fields;  // added to every link, such as ", \"gbps\": 100"
+  // Gives the left end a queue pair of the fabric, on which the test acts as the end device: its
+  // posts go to the ring, and the counts are written to the beginning of its memory.
   bool raw_left = false;
 };
 
-// An end: everything it owns, and the completions that were polled.
+// An end of the chain: its verbs objects and the completions that it has polled.
 struct LineEnd {
   LineNic nic;
   std::unique_ptr<EndDevice> device;
-  verbs::Provider* maker = nullptr;  // the device, or the fabric
+  verbs::Provider* maker = nullptr;  // an EndDevice or the fabric
   verbs::CqHandle cq;
   std::vector<std::byte> memory;
   verbs::MrHandle mr;
@@ -47,10 +47,10 @@ struct LineEnd {
   }
 };
 
-// A work request from one end to the other.
+// A work request from one end to its peer.
 struct LineWrite {
   std::uint64_t wr_id = 0;
-  std::size_t from = 0, to = 0;  // offsets in the memories
+  std::size_t from = 0, to = 0;  // offsets in the memory of each end
   std::uint32_t bytes = 0;
   bool announced = false;
   std::uint32_t imm = 0;
@@ -68,15 +68,16 @@ class Line {
   Line(const Line&) = delete;
   Line& operator=(const Line&) = delete;
 
-  // ---- Posts of an end: 0 is the left one.
+  // ---- Posts at an end; end 0 is the left one.
   int post(std::size_t end, const LineWrite& write);
   int post_receives(std::size_t end, std::uint32_t count);
 
-  // ---- Time. One turn of everything; what the ends polled is in sent and received.
+  // ---- Time. Turns everything once; polled completions go into sent and received.
   void turn();
   void turn_middles();
   void poll(std::size_t end);
-  // Turns until so many sends have completed at that end, or receives; false: patience is over.
+  // Turns until `count` sends, or receives, have completed at that end. Returns false if patience
+  // ran out.
   bool until_sent(std::size_t end, std::size_t count);
   bool until_received(std::size_t end, std::size_t count);
   void settle();  // turns for a while
@@ -84,9 +85,9 @@ class Line {
   LineEnd& end(std::size_t index) { return ends_[index]; }
   Chain& chain(std::size_t middle = 0) { return *chains_[middle]; }
   std::size_t middles() const { return chains_.size(); }
-  void drop_chain(std::size_t middle) { chains_[middle].reset(); }  // a middle host is killed
+  void drop_chain(std::size_t middle) { chains_[middle].reset(); }  // kills a middle host
   int to_error(std::size_t end);
-  int to_error(std::size_t middle, Side side);  // a queue pair of the middle host
+  int to_error(std::size_t middle, Side side);  // a middle host's queue pair
   bool arm(const soft::Fault& fault);           // on every host
   void destroy(std::size_t end) { ends_[end].qp.reset(); }
 

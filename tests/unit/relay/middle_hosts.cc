@@ -20,7 +20,7 @@ constexpr std::size_t index_of(Side side) { return static_cast<std::size_t>(side
 }  // namespace
 
 soft::FabricFile line_fabric(std::size_t middles, const std::string& link_fields) {
-  static std::atomic<int> made{0};  // so that each is a fabric of its own
+  static std::atomic<int> made{0};  // gives each fabric its own name
   const std::size_t hosts = middles + 2;
   std::string text = fmt::format(R"({{"name": "line{}", "hosts": [)", made.fetch_add(1));
   std::string links = R"("links": [)";
@@ -88,7 +88,7 @@ Result<Chains> MiddleHosts::make(const RingShape& shape) {
   return chains;
 }
 
-// The neighbour is the end, or the middle host before or behind.
+// The neighbour is the end, or the middle host before or after this one.
 bool MiddleHosts::prepare_side(const Chains& chains, std::size_t at, Side side,
                                const Neighbour& end) {
   Chain& chain = *chains[at];

@@ -1,7 +1,7 @@
 #pragma once
 // The hosts between two ends on a software fabric, all in this process: h1 to h<n> of a line whose
-// ends are h0 and h<n + 1>. It makes chains through all of them and connects them. Thread: the
-// test's. Bound: the fabric's.
+// ends are h0 and h<n + 1>. Makes chains through all of them and connects them. Thread: the test's.
+// Bound: the fabric's.
 
 #include "src/relay/chain.h"
 #include "src/soft/soft_provider.h"
@@ -18,14 +18,14 @@
 
 namespace mesh::relay::testkit {
 
-// A fabric of so many hosts between the ends; each has a NIC "right" to the next one and one "left"
-// to the one before. link_fields: of every link, such as ", \"gbps\": 100".
+// Makes a fabric of `middles` hosts between two ends. A NIC "right" leads to the next host, a NIC
+// "left" to the one before. Each link has `link_fields`, such as ", \"gbps\": 100".
 soft::FabricFile line_fabric(std::size_t middles, const std::string& link_fields = "");
 
 std::unique_ptr<soft::SoftProvider> open_host(const soft::FabricFile& fabric, std::size_t index,
                                               soft::Agent agent);
 
-// A NIC of a host of the line.
+// An opened NIC of a host of the line.
 struct LineNic {
   verbs::Provider* provider = nullptr;
   verbs::ContextHandle context;
@@ -34,26 +34,26 @@ struct LineNic {
 };
 LineNic open_nic(verbs::Provider& provider, const std::string& name);
 
-// An end of a chain, as the first or last middle host knows it.
+// An end of a chain, as its first or last middle host knows it.
 struct Neighbour {
   ibv_gid gid{};
   std::uint32_t qp_num = 0;
   CountsTarget counts;
 };
 
-using Chains = std::vector<std::unique_ptr<Chain>>;  // from the left
+using Chains = std::vector<std::unique_ptr<Chain>>;  // from left to right
 
 class MiddleHosts {
  public:
   MiddleHosts(const soft::FabricFile& fabric, std::size_t count, soft::Agent agent);
 
-  // Not ok: refused.
+  // Makes a chain on each middle host. Returns the error if one is refused.
   Result<Chains> make(const RingShape& shape);
-  // Everything but the step to RTS; then that.
+  // prepare() does everything but the step to RTS; start() does that step.
   bool prepare(const Chains& chains, const std::array<Neighbour, 2>& ends);
   bool start(const Chains& chains, const Meeting& timing);
 
-  const ibv_gid& gid_towards(std::size_t end) const;  // of the first or last host's NIC there
+  const ibv_gid& gid_towards(std::size_t end) const;  // the outermost middle host's NIC
   soft::SoftProvider& host(std::size_t index) { return *hosts_[index]; }
   std::size_t size() const { return hosts_.size(); }
   void turn();

@@ -1,5 +1,5 @@
-// The thread of a middle host: chains come and go while it turns, it carries what an agent's fabric
-// brings, and it rests when there is nothing.
+// The thread of a middle host. Chains come and go while it turns, it carries the traffic of a
+// fabric with agents, and it rests when there is nothing to do.
 
 #include "src/relay/middle.h"
 
@@ -38,13 +38,13 @@ TEST(Middle, WithoutAThreadItsOwnerTurnsTheChains) {
     line.poll(1);
   }
   middle.remove(line.chain());
-  middle.remove(line.chain());  // which is no longer there
+  middle.remove(line.chain());  // already removed
   EXPECT_EQ(middle.size(), 0u);
   EXPECT_EQ(middle.turn(), 0u);
 }
 
-// The ends' send queues are as deep as the device allows for one work request each, and the host
-// between needs two: what is to go on waits for room.
+// The ends' send queues have the greatest depth that the device allows. The middle host needs two
+// work requests for each of theirs, so some wait for room.
 TEST(Middle, WhatADeviceDoesNotTakeAtOnceWaits) {
   LineOptions options;
   options.send_depth = 8192;
@@ -116,7 +116,7 @@ std::uint64_t thread_cpu_ns(clockid_t clock) {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-// The bar is far from the figure, which is printed: a busy machine must not decide a test.
+// The bar is far above the printed figure, so that a busy machine does not decide the test.
 TEST(Middle, AnIdleOneRests) {
   std::vector<std::unique_ptr<Line>> lines;
   Middle middle;

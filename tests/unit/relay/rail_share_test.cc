@@ -1,4 +1,4 @@
-// Who may post over a rail that several chains leave over.
+// The order in which several chains may post over one rail.
 #include "src/relay/rail_share.h"
 
 #include <gtest/gtest.h>
@@ -13,12 +13,12 @@ namespace {
 
 constexpr std::uint64_t kPart = 256u << 10;
 
-// So many ways of chains that always have work, each with what it has under way.
+// Several users of one rail that always have work, with the bytes that each has under way.
 struct Ways {
   RailShare share;
   std::array<std::uint64_t, 3> under_way{}, posted{};
 
-  // A turn of one of them: what can go goes. How many bytes went.
+  // Lets user `i` post as much as it may. Returns the bytes posted.
   std::uint64_t turn(std::size_t i) {
     std::uint64_t went = 0;
     share.look(&under_way[i], under_way[i]);
@@ -37,7 +37,7 @@ TEST(RailShare, OneAtATimeHasPayloadsUnderWayAndAllGetAsMuch) {
   Ways ways;
   for (int round = 0; round < 3000; ++round) {
     for (std::size_t i = 0; i < 3; ++i) {
-      if (ways.under_way[i] != 0) ways.under_way[i] -= kPart;  // the NIC has done one
+      if (ways.under_way[i] != 0) ways.under_way[i] -= kPart;  // the NIC has completed one
       ways.turn(i);
       ASSERT_LE(ways.busy(), 1u) << "round " << round;
     }
@@ -80,7 +80,7 @@ TEST(RailShare, WhoLeavesHoldsUpNobody) {
   EXPECT_TRUE(share.look(&second, kPart));
 }
 
-// Those who wait may end as well.
+// A user that waits may leave as well.
 TEST(RailShare, WhoGaveItUpForSomebodyGoneGetsItBack) {
   RailShare share;
   int first = 0, second = 0;
@@ -109,7 +109,7 @@ TEST(RailShare, AHolderWhoseNicIsSilentLosesIt) {
   EXPECT_FALSE(share.look(&first, 0));
 }
 
-// It has lost the rail once, and all of its payloads are still under way.
+// The user has lost the rail once, and all of its payloads are still under way.
 TEST(RailShare, WhoCanPostNothingDoesNotTakeIt) {
   RailShare share;
   int silent = 0, other = 0;

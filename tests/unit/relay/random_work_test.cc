@@ -1,4 +1,5 @@
-// A hundred thousand random work requests, both ways at once: each arrives once, whole, in order.
+// A hundred thousand random work requests in both directions at once. Each arrives once, whole and
+// in order.
 
 #include "tests/unit/relay/line.h"
 
@@ -19,10 +20,10 @@ using testkit::LineOptions;
 constexpr std::uint32_t kRequests = 100'000;
 constexpr std::uint32_t kRequestsInDisorder = 4'000;
 constexpr std::uint32_t kLongest = 8192;
-constexpr std::uint32_t kPlaces = 64;  // of kLongest bytes in each half of a memory
+constexpr std::uint32_t kPlaces = 64;  // places of kLongest bytes in each half of a memory
 constexpr std::size_t kTargets = std::size_t{kPlaces} * kLongest;
 
-// What one end posts, and what it expects to hear of it and see at the other.
+// The posts of one end, and the completions and arrivals that they must cause.
 class Stream {
  public:
   struct Plan {
@@ -36,7 +37,7 @@ class Stream {
   void post_some() {
     const std::uint32_t burst = draw(12);
     for (std::uint32_t i = 0; i < burst && posted_ < requests_; ++i) {
-      // A place is filled again only when what it held has completed.
+      // A place is filled again only after the request that used it has completed.
       if (posted_ - completed_ >= kPlaces || open_receives_ == 0 || !post_one()) return;
     }
   }
@@ -66,7 +67,7 @@ class Stream {
   bool post_one() {
     const std::uint32_t kind = draw(8);
     const std::uint32_t bytes = kind == 0 ? 0 : kind < 5 ? draw(300) : draw(kLongest + 1);
-    // Without one now and then nothing would free the queue.
+    // Signals a request now and then, because nothing else frees the queue.
     const bool due = posted_ % 16 == 15 || posted_ + 1 == requests_, announced = draw(3) != 0;
     const std::size_t place = std::size_t{posted_ % kPlaces} * kLongest;
     const auto value = static_cast<unsigned char>(draw(256));
@@ -100,7 +101,7 @@ class Stream {
     ASSERT_EQ(completion.status, IBV_WC_SUCCESS);
     ASSERT_EQ(completion.imm_data, next.imm);
     ASSERT_EQ(completion.byte_len, next.bytes);
-    // Nobody writes there again before the sender has heard of this one.
+    // The place is not written again before the sender knows of this arrival.
     for (std::size_t i = 0; i < next.bytes; ++i)
       ASSERT_EQ(there.memory[next.to + i], std::byte{next.value}) << next.imm / 3;
   }
@@ -163,8 +164,8 @@ TEST_P(RandomWork, ArrivesOnceWholeAndInOrderBothWays) {
   run(line, kRequests);
 }
 
-// A network that holds writes back, lets others overtake them and repeats those: what is told by
-// plain writes must not depend on their order.
+// The network delays writes, lets others overtake them and repeats them. Nothing that plain writes
+// tell may depend on their order.
 TEST_P(RandomWork, ArrivesOverANetworkThatKeepsNoOrder) {
   LineOptions shaped = options();
   shaped.link_fields = R"(, "gbps": 400)";

@@ -1,5 +1,5 @@
-// What a chain carries on this machine, beside what the machine copies. A middle host moves every
-// byte twice, so half of memcpy is the most that one thread can carry. No bar: figures are printed.
+// The rate of a chain on this machine, compared with memcpy. A middle host moves every byte twice,
+// so one thread can carry at most half of memcpy's rate. Prints figures; there is no bar.
 
 #include "src/base/clock.h"
 #include "tests/unit/relay/line.h"
@@ -20,7 +20,7 @@ using testkit::LineOptions;
 
 constexpr std::uint64_t kMessageBytes = 1 << 20;
 constexpr std::uint64_t kMessages = 48;
-constexpr int kRounds = 5;  // the fastest counts, because others may use the processor meanwhile
+constexpr int kRounds = 5;  // the fastest counts, because others may use the processor
 constexpr std::uint64_t kOutstanding = 8;
 
 double gigabytes_per_second(std::uint64_t bytes, std::uint64_t ns) {
@@ -44,7 +44,7 @@ double memcpy_rate(const std::vector<std::byte>& from, std::vector<std::byte>& t
   return gigabytes_per_second(kMessages * kMessageBytes, clock.now_ns() - begin_ns);
 }
 
-// Messages of 1 MiB, each in work requests of that length, the last one signaled.
+// Sends messages of 1 MiB in work requests of `wr_bytes`, the last of each signaled.
 double chain_rate(Line& line, std::uint32_t wr_bytes) {
   line.end(0).sent.clear();
   const Clock clock;

@@ -1,5 +1,5 @@
-// The contract suite over chains of one and of two middle hosts. What a relayed queue pair does not
-// do is left out, by name.
+// The contract suite over chains of one and of two middle hosts. Features that a relayed queue pair
+// does not have are left out by name.
 
 #include "tests/contract/endpoint_pair.h"
 #include "tests/unit/relay/relayed_provider.h"
@@ -12,8 +12,8 @@ namespace mesh::contract {
 
 namespace {
 
-// Plain writes and writes with immediate of one element are relayed; the counts that come back are
-// writes too; and a mistake of the poster ends the way back, so that what was done just before
+// Only plain writes and writes with immediate of one element are relayed. The counts that come back
+// are writes, too. A mistake of the poster ends the way back, so the outcome of earlier requests
 // stays unknown.
 constexpr const char* kLeftOut =
     "-*.ElementsAreGathered/*"
@@ -25,7 +25,7 @@ constexpr const char* kLeftOut =
 
 template <std::size_t kMiddles>
 Host open_relayed(Side side) {
-  // The two sides of a test share it, the left one is opened first.
+  // Both sides of a test share the world. The left side opens first.
   static std::weak_ptr<relay::testkit::RelayWorld> shared;
   std::shared_ptr<relay::testkit::RelayWorld> world = shared.lock();
   if (world == nullptr) shared = world = std::make_shared<relay::testkit::RelayWorld>(kMiddles);
@@ -37,7 +37,7 @@ Host open_relayed(Side side) {
 ProviderKind kind(const char* name, Host (*open)(Side side)) {
   Traits traits;
   traits.sees_protection = false;
-  traits.settle_ns = 50'000'000;  // a thread carries
+  traits.settle_ns = 50'000'000;  // a thread moves the data
   return {name, open, traits};
 }
 

@@ -8,9 +8,9 @@
 namespace mesh::relay::testkit {
 
 namespace {
-// The suite writes up to a megabyte at once, and asks for 16 work requests.
+// The suite writes up to 1 MiB at once, and asks for 16 work requests.
 constexpr RingShape kShape{.slots = 16, .payload_bytes = 4 << 20, .wr_bytes = 1 << 20};
-constexpr std::uint32_t kSuiteElements = 4;  // that the suite asks for
+constexpr std::uint32_t kSuiteElements = 4;  // the suite's request
 
 bool same(const ibv_gid& a, const ibv_gid& b) {
   return std::memcmp(a.raw, b.raw, sizeof a.raw) == 0;
@@ -64,7 +64,7 @@ void RelayWorld::meet(std::size_t end, ibv_qp* qp, ibv_qp_attr* attr) {
       (end == 0 ? chains.front()->qp(Side::Left) : chains.back()->qp(Side::Right))->qp_num;
 }
 
-// The first end that may send starts the hosts between, with its own patience.
+// The first end to reach RTS starts the middle hosts, with its own time-out and retry counts.
 void RelayWorld::start(std::size_t end, std::uint32_t qp_num, const ibv_qp_attr& attr) {
   const auto meet = find(end, qp_num);
   if (meet == meets_.end() || std::exchange(meet->second.started, true)) return;

@@ -1,6 +1,6 @@
 #pragma once
-// Two hosts of the contract suite whose queue pairs meet over a chain: the step to RTR makes one
-// through the middle hosts, whose thread carries, and what the suite sees is a provider like any
+// Two hosts of the contract suite whose queue pairs meet over a chain. The step to RTR makes the
+// chain through the middle hosts, whose thread carries. To the suite it is a provider like any
 // other. Thread: the test's. Bound: the fabric's.
 
 #include "src/relay/end_device.h"
@@ -32,8 +32,8 @@ class RelayWorld {
   std::size_t middles() const { return hosts_.size(); }
   void join(std::size_t end, RelayedProvider* provider) { ends_[end] = provider; }
 
-  // The queue pair is to meet one of the other end: a chain is there afterwards, and the attributes
-  // name its next host. What names nobody stays as it is.
+  // Makes a chain between the queue pair and the one at the other end that `attr` names, and
+  // changes `attr` to name the chain's nearest queue pair. Leaves `attr` if it names none.
   void meet(std::size_t end, ibv_qp* qp, ibv_qp_attr* attr);
   void start(std::size_t end, std::uint32_t qp_num, const ibv_qp_attr& attr);
   void part(std::size_t end, std::uint32_t qp_num);

@@ -1,4 +1,4 @@
-// A process without memory gets no queue pair, and nothing that was there is hurt.
+// A process without memory gets no queue pair, and existing objects stay intact.
 
 #include "src/relay/end_completion_queue.h"
 #include "src/relay/end_device.h"
@@ -13,7 +13,7 @@
 #include <new>
 
 namespace {
-// Of this thread: how many more allocations succeed; -1: all.
+// The number of allocations that still succeed on this thread; -1: all of them.
 thread_local int t_allocations_left = -1;
 }  // namespace
 

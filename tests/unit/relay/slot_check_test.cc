@@ -1,4 +1,4 @@
-// What may be a slot and what may not, and the words of counts.
+// The check of slots, and the count words.
 
 #include "src/relay/slot_check.h"
 

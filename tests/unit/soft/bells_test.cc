@@ -1,4 +1,4 @@
-// Which of many have rung: a set of indices, and the bells that threads fill it by.
+// A set of indices, and the bells through which threads add indices to it.
 
 #include "src/soft/index_set.h"
 #include "src/soft/ring.h"
@@ -48,12 +48,12 @@ TEST(Bells, NoneIsLostBetweenThreads) {
     ringers.emplace_back([&, ringer] {
       for (std::uint32_t i = 0; i < kRounds; ++i) {
         counts[ringer].fetch_add(1, std::memory_order_release);
-        bells.ring(ringer * 40);  // two share a word
+        bells.ring(ringer * 40);  // two of the ringers share a word
       }
     });
   }
-  // Whoever takes a bell must see everything counted before it was rung: at the end nothing is left
-  // unseen.
+  // A thread that takes a bell must see everything that was counted before the bell was rung, so
+  // nothing stays unseen at the end.
   std::array<std::uint32_t, 3> seen{};
   while (std::accumulate(seen.begin(), seen.end(), 0u) < 3 * kRounds) {
     IndexSet set;
@@ -65,8 +65,8 @@ TEST(Bells, NoneIsLostBetweenThreads) {
   EXPECT_EQ(seen[2], kRounds);
 }
 
-// Each ringer finds its own bell as soon as it has rung, though another one is just ringing the
-// same word.
+// Each ringer finds its own bell as soon as it has rung, even if another ringer is just ringing in
+// the word that they share.
 TEST(Bells, WhoHasRungIsAmongAllAtOnce) {
   Segment memory = std::move(*Segment::create(sizeof(Bells), Sharing::Process));
   auto& bells = *reinterpret_cast<Bells*>(memory.data());

@@ -20,7 +20,7 @@ namespace {
 
 std::string g_line;
 
-// The one line that a refusal leaves; empty when the text was accepted.
+// Returns the one line that a refusal logs, or an empty text if the file was accepted.
 std::string refusal(const std::string& text) {
   g_line.clear();
   set_log_sink([](LogLevel, const char*, int, const char* line) { g_line += line; });
@@ -176,7 +176,7 @@ std::string new_path() {
   return testing::TempDir() + "mesh_fabric_" + std::to_string(random_u64());
 }
 
-// The answer of load(), and in g_line what it said.
+// Returns the result of load(). Its log lines are in g_line.
 Errc load_code(const std::string& path) {
   g_line.clear();
   set_log_sink([](LogLevel, const char*, int, const char* line) { g_line += line; });
@@ -185,7 +185,7 @@ Errc load_code(const std::string& path) {
   return code;
 }
 
-// Nobody ever writes to this pipe, so that whoever waits for its text waits without end.
+// Nobody ever writes to this pipe, so that a wait for its text would never end.
 TEST(FabricFile, APipeIsRefusedAndNotWaitedFor) {
   const std::string path = new_path();
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
@@ -209,7 +209,7 @@ TEST(FabricFile, AFolderAndADeviceAreRefusedByName) {
 TEST(FabricFile, ALongFileIsNotReadToItsEnd) {
   const std::string path = new_path();
   std::ofstream(path) << "x";
-  std::filesystem::resize_file(path, std::uintmax_t{1} << 40);  // a hole, which costs no disk
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 40);  // a hole, which takes no disk space
   EXPECT_EQ(load_code(path), Errc::InvalidArgument);
   EXPECT_EQ(g_line, "soft fabric: file " + path + " has more than 4194304 bytes");
   std::filesystem::remove(path);
@@ -226,7 +226,7 @@ TEST(FabricFile, ARefusalIsShortAndHoldsNoControlCharacter) {
 struct Bad {
   const char* name;
   std::string text;
-  const char* says;  // part of the line
+  const char* says;  // a part of the line
 };
 
 class FabricFileRefuses : public ::testing::TestWithParam<Bad> {};

@@ -1,4 +1,4 @@
-// The door through which others tell a running host of faults.
+// The fault door, through which other processes tell a running host of faults.
 
 #include "src/soft/fault_door.h"
 #include "src/base/clock.h"
@@ -19,7 +19,7 @@ namespace {
 using verbs::DeviceEvent;
 using verbs::DeviceEventKind;
 
-// A cable of a fabric of its own, in real time: hosts with their thread.
+// Two hosts with one cable in a fabric of their own, in real time and with their own threads.
 class Door : public testing::Test {
  protected:
   Door()
@@ -39,7 +39,7 @@ class Door : public testing::Test {
     return tell_host(fabric_, "a", {.verb = verb, .fault = fault});
   }
 
-  // Does not turn the host.
+  // Returns the next event within 60 s. Does not turn the host.
   std::optional<DeviceEventKind> next_event_in_time() {
     const Clock wall;
     const std::uint64_t until_ns = wall.now_ns() + 60 * kNsPerSecond;
@@ -80,7 +80,7 @@ TEST_F(Door, APeerIsCutOffUntilAllIsLifted) {
       << "none is connected";
 }
 
-// A port that is down for a moment only may be up again before a busy machine looks at it.
+// A port that is down only for a moment may be up again before a busy machine looks at it.
 TEST_F(Door, TimeTakesAPortDownThoughNobodyTurnsIt) {
   const Fault down{.kind = FaultKind::PortDown, .nic = "n0", .after_ns = 20'000'000};
   ASSERT_EQ(tell(FaultVerb::Arm, down).value().code, Errc::Ok);

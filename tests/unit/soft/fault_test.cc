@@ -1,4 +1,4 @@
-// Faults while a host runs: ports that say so, and queue pairs that fail at once.
+// Faults while a host runs: ports that report them, and queue pairs that fail at once.
 
 #include "src/soft/nic.h"
 #include "src/soft/queue_pair.h"
@@ -33,7 +33,7 @@ TEST(Faults, APortSaysWhenTimeTakesItDownAndUp) {
   const std::uint64_t start_ns = fabric.now_ns();
   const Fault down{.kind = FaultKind::PortDown, .after_ns = 1000, .duration_ns = 500'000};
   ASSERT_TRUE(fabric.a->faults().arm(down, start_ns).ok());
-  fabric.run(start_ns);  // what connecting left to do
+  fabric.run(start_ns);  // work that connecting left to do
   EXPECT_EQ(fabric.a->next_due_ns(), start_ns + 1000);
   EXPECT_EQ(next_kind(fabric.left[0]), std::nullopt);
   fabric.run(start_ns + 1000);
@@ -50,7 +50,7 @@ TEST(Faults, APortSaysWhenTimeTakesItDownAndUp) {
   EXPECT_EQ(next_kind(fabric.right[0]), std::nullopt);
 }
 
-// However long the work requests take to come, the port is down for all of its time.
+// The port is down for its whole duration, however long the work requests take to come.
 TEST(Faults, APortThatGoesDownAtAWorkRequestIsDownForAllItsTime) {
   ManualFabric fabric("", 1);
   const Fault down{.kind = FaultKind::PortDown, .after_work_requests = 2, .duration_ns = 500'000};
@@ -120,7 +120,7 @@ TEST(Faults, TheNthQueuePairFailsOrAllDo) {
   EXPECT_EQ(fabric.a->fail_queue_pairs("", -1), 2u) << "those that are left";
 }
 
-// A fault may come after modify_qp has looked at the state and before it has the lock.
+// A fault may come after modify_qp has read the state and before it takes the lock.
 TEST(Faults, AStateChangeThatAFaultOvertookBringsNoQueuePairBack) {
   ManualFabric fabric("", 1);
   QueuePair& qp = soft(fabric.left[0].qp);

@@ -1,6 +1,6 @@
-// Memory taken back while other threads turn the NICs: when the call returns, nobody reads or
-// writes it any more. The scribbling below is a data race for a race detector, and a wrong byte
-// without one, if somebody does.
+// Memory is taken back while other threads turn the NICs. When the call returns, nobody reads or
+// writes the memory any more. If somebody did, the scribbling below would be a data race for a
+// race detector, and a wrong byte without one.
 
 #include "src/soft/soft_provider.h"
 #include "tests/contract/endpoint_pair.h"
@@ -47,7 +47,7 @@ class Fence : public ::testing::TestWithParam<CopyMode> {
     return std::move(*SoftProvider::open(std::move(options)));
   }
 
-  // A connected pair with four writes under way.
+  // Makes a connected pair with four large writes under way.
   void start(contract::Endpoint& from, contract::Endpoint& to) {
     ASSERT_TRUE(open_endpoint(from, *a_, {}));
     ASSERT_TRUE(open_endpoint(to, *b_, {}));
@@ -56,7 +56,7 @@ class Fence : public ::testing::TestWithParam<CopyMode> {
     std::memset(from.memory.data(), 1, kBytes);
     write(from, to, kBytes, 8);
     for (int i = 0; i < 4; ++i) write(from, to, 0, kBytes);
-    // The small write is over: the target is about to copy, or copies, the first big one.
+    // The small write is done, so the target copies the first large write, or is about to.
     std::atomic_ref word(*reinterpret_cast<std::uint64_t*>(to.memory.data() + kBytes));
     while (word.load(std::memory_order_acquire) == 0) std::this_thread::yield();
   }
@@ -76,15 +76,15 @@ class Fence : public ::testing::TestWithParam<CopyMode> {
     attr.qp_state = IBV_QPS_ERR;
     return endpoint.provider->modify_qp(endpoint.qp, &attr, IBV_QP_STATE);
   }
-  // From the end of every piece that the fabric copies at once, so that it meets a copy that goes
-  // on.
+  // Writes from the end of each piece that the fabric copies at once, so that it meets a copy that
+  // is still going on.
   static void scribble(contract::Endpoint& endpoint) {
     constexpr std::size_t kPiece = 256 * 1024, kStep = 4096;
     for (std::size_t end = kPiece; end > 0; end -= kStep)
       for (std::size_t piece = 0; piece < kBytes; piece += kPiece)
         std::memset(endpoint.memory.data() + piece + end - kStep, 0x77, kStep);
   }
-  // What the target has afterwards is old or new, never the scribble.
+  // Checks that the target holds old or new bytes, never the scribble.
   static void expect_no_scribble(const contract::Endpoint& endpoint) {
     EXPECT_EQ(std::memchr(endpoint.memory.data(), 0x77, kBytes), nullptr);
   }

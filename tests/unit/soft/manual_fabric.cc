@@ -65,7 +65,7 @@ void ManualFabric::run(std::uint64_t until_ns) {
     if (moved) continue;
     const std::uint64_t due_ns = std::min(a->next_due_ns(), b->next_due_ns());
     if (due_ns == UINT64_MAX || due_ns > until_ns) break;
-    if (due_ns == 0) continue;  // a bell that polling just rang
+    if (due_ns == 0) continue;  // polling has just rung a bell
     ASSERT_GT(due_ns, now_ns()) << "a turn that is due has done nothing";
     clock_ns.store(due_ns);
   }

@@ -1,6 +1,6 @@
 #pragma once
 // A fabric of two hosts on a manual clock, with as many connected endpoints as a test wants. Time
-// jumps to the next due moment. Thread: the test's.
+// jumps to the next moment at which something is due. Thread: the test's.
 
 #include "src/soft/soft_provider.h"
 #include "tests/contract/endpoint_pair.h"
@@ -28,7 +28,8 @@ class ManualFabric {
                const contract::PairOptions& options = {}, const std::string& costs = "{}");
   ~ManualFabric();
 
-  // Runs until nothing is pending, or until then; false: a turn promised work and did nothing.
+  // Runs until nothing is pending or the clock reaches `until_ns`. Fails the test if a turn that is
+  // due does nothing.
   void run(std::uint64_t until_ns = UINT64_MAX);
   int write(std::size_t pair, std::uint64_t wr_id, std::uint32_t bytes,
             unsigned flags = IBV_SEND_SIGNALED);
@@ -38,7 +39,7 @@ class ManualFabric {
   std::atomic<std::uint64_t> clock_ns{1'000'000};
   std::unique_ptr<SoftProvider> a, b;
   std::vector<contract::Endpoint> left, right;
-  std::vector<std::vector<Seen>> sent, received;  // per pair
+  std::vector<std::vector<Seen>> sent, received;  // by pair
 };
 
 }  // namespace mesh::soft

@@ -1,4 +1,4 @@
-// The fault plan on a manual clock: exact times, the same in every run.
+// The fault plan on a manual clock. Times are exact and equal in every run.
 
 #include "tests/unit/soft/manual_fabric.h"
 
@@ -45,7 +45,7 @@ TEST(Faults, LargePacketsVanishAndSmallOnesArrive) {
   const std::uint64_t start_ns = fabric.now_ns();
   ASSERT_EQ(fabric.announce(0, 1, 1024), 0);
   ASSERT_EQ(fabric.announce(0, 2, 1025), 0);
-  ASSERT_EQ(fabric.announce(0, 3, 64), 0);  // behind the one that is tried again
+  ASSERT_EQ(fabric.announce(0, 3, 64), 0);  // behind the retried one
   ASSERT_EQ(fabric.announce(1, 4, 64), 0);
   fabric.run();
   ASSERT_EQ(fabric.sent[0].size(), 3u);
@@ -94,7 +94,7 @@ TEST(Faults, ASourceTakenBackFailsAQueuePairThatHadBeenIdle) {
   };
   ASSERT_EQ(fabric.write(0, 1, 64), 0);
   fabric.run();
-  ASSERT_EQ(take_back(1), 0);  // another's, while it is idle
+  ASSERT_EQ(take_back(1), 0);  // another queue pair's, which is idle
   ASSERT_TRUE(
       fabric.a->faults().arm({.kind = FaultKind::WriteDelay, .delay_ns = 1'000'000'000}).ok());
   ASSERT_EQ(fabric.write(0, 2, 4096), 0);
@@ -105,7 +105,7 @@ TEST(Faults, ASourceTakenBackFailsAQueuePairThatHadBeenIdle) {
   EXPECT_EQ(fabric.sent[0][1].wc.status, IBV_WC_LOC_PROT_ERR);
 }
 
-// A run's history as text: who completed when.
+// Returns the history of a run as text: the times of all completions.
 std::string reordered(std::uint64_t seed) {
   ManualFabric fabric("", 3);
   EXPECT_TRUE(
@@ -134,8 +134,8 @@ TEST(Faults, ReorderingIsRandomAndRepeatable) {
   EXPECT_NE(reordered(1), reordered(2));
 }
 
-// Writes of one word to one place, one each microsecond, of which each says its number; in the end
-// a write with immediate. What was seen there.
+// Writes one word to one place every microsecond, each write with its own number, and ends with a
+// write with immediate. Returns the numbers that were seen there.
 std::vector<std::uint64_t> disordered(std::uint64_t seed) {
   constexpr std::uint64_t kWrites = 100;
   ManualFabric fabric("", 1, {.send_depth = kWrites + 1});
@@ -168,8 +168,8 @@ TEST(Faults, WritesOutOfOrderOvertakeOneAnotherUpToTheNextImmediate) {
   EXPECT_NE(seen, disordered(2));
 }
 
-// Writes 1, 2, ... to one place, each after the answer to the one before. How often an older one
-// lay there afterwards.
+// Writes 1, 2, ... to one place, each after the completion of the write before. Returns how often
+// an older number lay there afterwards.
 std::size_t hidden(bool relaxed) {
   ManualFabric fabric("", 1);
   contract::Endpoint& right = fabric.right[0];

@@ -1,4 +1,4 @@
-// The wire model on a manual clock: exact times, the same in every run.
+// The wire model on a manual clock. Times are exact and equal in every run.
 
 #include "tests/unit/soft/manual_fabric.h"
 
@@ -11,7 +11,7 @@ namespace mesh::soft {
 namespace {
 
 constexpr std::uint32_t kMessage = 1 << 20;
-constexpr std::uint32_t kQuantumBytes = 16384;  // when the file names none
+constexpr std::uint32_t kQuantumBytes = 16384;  // the default of the file format
 
 contract::PairOptions deep() {
   contract::PairOptions options;
@@ -19,7 +19,7 @@ contract::PairOptions deep() {
   return options;
 }
 
-// Bytes per nanosecond of 64 messages spread over the queue pairs.
+// Returns the bytes per nanosecond of 64 messages that are spread over the queue pairs.
 double goodput(const std::string& link, std::size_t pairs) {
   ManualFabric fabric(link, pairs, deep());
   const std::uint64_t start_ns = fabric.now_ns();
@@ -86,7 +86,8 @@ TEST(Model, ANicReadsARequestBeforeItSendsButNotAnInlineOne) {
     for (std::uint64_t i = 0; i < 3; ++i)
       ASSERT_EQ(fabric.write(0, i, 64, IBV_SEND_SIGNALED | flags), 0);
     fabric.run();
-    // Three of 64 + 82 + 16 bytes at 1 byte/ns: read side by side, so that the wait is there once.
+    // Three requests of 64 + 82 + 16 bytes at 1 byte/ns. They are read in parallel, so the wait
+    // counts once.
     EXPECT_EQ(fabric.sent[0].at(2).at_ns - start_ns, 3 * 162u + (flags == 0 ? 350u : 0u));
   }
 }

@@ -44,7 +44,7 @@ constexpr const char* kInfiniBand = R"({"name": "ib",
   "links": [{"ends": ["a/n0", "b/n0"]}, {"ends": ["a/far", "router"]},
             {"ends": ["b/far", "router"]}]})";
 
-// One host's queue pair on one device, with memory that both access ways allow.
+// The queue pair of one host on one device, with memory for local and remote writes.
 class Side {
  public:
   Side(SoftProvider& provider, const std::string& device) : provider_(provider) {
@@ -176,7 +176,7 @@ class SoftNetworks : public testing::Test {
   SoftProvider& a() { return *hosts_[0]; }
   SoftProvider& b() { return *hosts_[1]; }
 
-  // What a write from one to the other ends with.
+  // Returns the status with which a write from one side to another completes.
   ibv_wc_status status_of_write(Side& from, Side& to) {
     constexpr std::uint64_t kStepNs = 1'000'000;
     from.write_to(to);
@@ -187,7 +187,7 @@ class SoftNetworks : public testing::Test {
     ADD_FAILURE() << "no completion";
     return IBV_WC_GENERAL_ERR;
   }
-  // Both ends in the same way; the status of a write.
+  // Connects both sides with these values. Returns the status of a write between them.
   ibv_wc_status status_between(Side& one, Side& two, int is_global, std::uint16_t pkey_index = 0) {
     EXPECT_TRUE(one.make() && two.make());
     EXPECT_EQ(one.init(pkey_index), 0);

@@ -1,5 +1,5 @@
-// The null fabric keeps the rules of reliable connected queue pairs that the engine counts on, and
-// copies no payload.
+// The null fabric copies no payload, but keeps the rules of reliable connected queue pairs that the
+// engine relies on.
 
 #include "src/soft/null_provider.h"
 #include "src/soft/soft_provider.h"
@@ -30,7 +30,7 @@ struct Write {
   std::uint32_t bytes = 8;
   unsigned flags = IBV_SEND_SIGNALED;
   ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE;
-  std::uint32_t rkey = 0;  // 0: the right one
+  std::uint32_t rkey = 0;  // 0: the valid key
 };
 
 class NullFabricTest : public ::testing::Test {
@@ -133,7 +133,7 @@ TEST_F(NullFabricTest, PayloadIsNotCopied) {
 
 TEST_F(NullFabricTest, AnAnnouncementWaitsForAReceiveAndIsCounted) {
   ASSERT_EQ(post({.opcode = IBV_WR_RDMA_WRITE_WITH_IMM}), 0);
-  ASSERT_EQ(post({}), 0);  // stays behind it
+  ASSERT_EQ(post({}), 0);  // waits behind it
   EXPECT_TRUE(poll(left_.send_cq).empty());
   EXPECT_TRUE(poll(left_.send_cq).empty());
   ASSERT_EQ(post_receive(1), 0);
@@ -185,7 +185,7 @@ TEST_F(NullFabricTest, AWrongKeyFailsBothEnds) {
 
 TEST_F(NullFabricTest, RefusesWhatItDoesNotDo) {
   EXPECT_EQ(post({.opcode = IBV_WR_SEND}), EINVAL);
-  EXPECT_EQ(post({.bytes = 65, .flags = IBV_SEND_INLINE}), EINVAL);  // of 64 asked for
+  EXPECT_EQ(post({.bytes = 65, .flags = IBV_SEND_INLINE}), EINVAL);  // more than the 64 asked for
 }
 
 TEST_F(NullFabricTest, RefusesAQueuePairOfAnotherProcess) {

@@ -1,4 +1,4 @@
-// The fabric's small parts, each alone.
+// Each of the fabric's small parts alone.
 
 #include "src/soft/completion_queue.h"
 #include "src/soft/copy.h"
@@ -77,7 +77,7 @@ TEST(DmaStore, CopiesEveryLengthAndAlignment) {
   }
 }
 
-// A row whose last word is seen new must be new in whole: the property that credits rely on.
+// If the last word of a row is new, the whole row must be new: credits rely on that.
 constexpr std::size_t kRowWords = kAtomicBytes / sizeof(std::uint64_t);
 using Row = std::array<std::uint64_t, kRowWords>;
 

@@ -1,5 +1,5 @@
-// The provider as a device: what it answers, who reaches whom, what it leaves behind, and that a
-// turn stays out of the kernel.
+// The provider as a device: its results, the hosts that reach each other, the objects that it
+// leaves behind, and a turn without system calls.
 
 #include "src/soft/soft_provider.h"
 #include "tests/contract/endpoint_pair.h"
@@ -35,13 +35,13 @@ std::unique_ptr<SoftProvider> open_host(const FabricFile& fabric, const char* ho
   return provider.ok() ? std::move(*provider) : nullptr;
 }
 
-// The same file under a name of its own: tests that run side by side must not meet.
+// Parses the file as a fabric of its own, because tests that run in parallel must not meet.
 FabricFile own_file(const std::string& name) {
   std::ifstream stream(MESH_SOURCE_DIR "/perf/fabrics/" + name + ".json");
   return *parse(std::string(std::istreambuf_iterator<char>(stream), {}));
 }
 
-// To RTR only; the queue pair's state machine's answer.
+// Takes the queue pair to RTR only. Returns the result of that step.
 int to_rtr(contract::Endpoint& endpoint, const ibv_gid& gid, std::uint32_t qp_num) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
@@ -152,7 +152,7 @@ TEST(SoftProvider, ANicReachesItself) {
     EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
     EXPECT_EQ(two.memory[999], std::byte{5});
   }
-  // A queue pair connected to itself, as a loop-back READ on a rail is.
+  // A queue pair may be connected to itself, as for a loop-back READ on a rail.
   contract::Endpoint self;
   ASSERT_TRUE(open_endpoint(self, *a, {}));
   EXPECT_TRUE(connect_endpoint(self, self.gid.gid, self.qp->qp_num, {}));
@@ -255,7 +255,7 @@ TEST(SoftProvider, LeavesNothingBehind) {
   EXPECT_EQ(mappings(), 0);
 }
 
-// In the child: strict seccomp leaves read, write and exit. Answers through the exit code.
+// Runs in the child: strict seccomp allows only read, write and exit. The exit code is the result.
 [[noreturn]] void messages_without_kernel() {
   ManualFabric fabric("", 1);
   contract::Endpoint& from = fabric.left[0];

@@ -1,5 +1,5 @@
-// Where hosts of other processes meet, played against by whoever can reach it: another user, a peer
-// of our own user that does wrong, and this process's own limits.
+// The meeting point of hosts in different processes, under attack by everyone who can reach it:
+// another user, a misbehaving peer of our own user, and this process at its own limits.
 
 #include "src/soft/rendezvous.h"
 
@@ -55,7 +55,7 @@ class RendezvousTest : public ::testing::Test {
   }
   std::string name_of(const std::string& host) const { return rendezvous_name(universe_, host); }
 
-  // A greeting as a process that is `host` sends it, with that memory.
+  // Sends the greeting of a process that claims to be `host`, with that memory.
   static bool greet(int fd, const std::string& host, std::uint32_t type, int memory) {
     HelloMessage hello;
     hello.prefix.type = type;
@@ -63,7 +63,7 @@ class RendezvousTest : public ::testing::Test {
     const std::array<int, 1> fds{memory};
     return send_message(fd, bytes_of(hello), fds) == Io::Done;
   }
-  // Offers a ring as the NIC of that number.
+  // Offers a ring as the NIC with that number.
   static bool offer(int fd, int from_nic) {
     const std::shared_ptr<Ring> ring = std::move(*Ring::create(4, Sharing::Host));
     OfferMessage message{};
@@ -83,7 +83,7 @@ class RendezvousTest : public ::testing::Test {
   std::unique_ptr<Board> board_;
 };
 
-// As fast as it can: connects, and connects again as soon as it is thrown out.
+// The stranger connects as fast as it can, and again as soon as it is thrown out.
 TEST_F(RendezvousTest, AnotherUserIsThrownOutAndFillsNoLog) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
   const std::unique_ptr<Rendezvous> a = std::move(*open("a"));
@@ -100,7 +100,7 @@ TEST_F(RendezvousTest, AnotherUserIsThrownOutAndFillsNoLog) {
       for (const UniqueFd& connection : connections) refused += readable(connection.get()) ? 1 : 0;
       if (!Child::tell(fd, refused) || Child::hear(fd) < 0) return 1;
       for (const UniqueFd& connection : connections)
-        ::close(connection.get());  // a forked child's own do not close
+        ::close(connection.get());  // a forked child's UniqueFd closes nothing
       while (!connections.empty())
         static_cast<void>(connections.back().release()), connections.pop_back();
     }
@@ -151,7 +151,7 @@ TEST_F(RendezvousTest, OurOwnProcessThatIsAHostIsNamed) {
   EXPECT_EQ(log.joined(), fmt::format("soft fabric: process {} is host a\n", ::getpid()));
 }
 
-// What rendezvous.h says: a fabric lives in one network namespace.
+// As rendezvous.h says, a fabric lives in one network namespace.
 TEST_F(RendezvousTest, ANetworkNamespaceIsAFabricOfItsOwn) {
   const std::unique_ptr<Rendezvous> a = std::move(*open("a"));
   Child elsewhere([&](int) {
@@ -163,7 +163,7 @@ TEST_F(RendezvousTest, ANetworkNamespaceIsAFabricOfItsOwn) {
   EXPECT_EQ(status, 0);
 }
 
-// The NICs' threads use the first board without a lock.
+// The threads of the NICs use the first board without a lock.
 TEST_F(RendezvousTest, ASecondWelcomeReplacesNoBoard) {
   const UniqueFd listener = listen_abstract(name_of("b"));
   const std::unique_ptr<Rendezvous> a = std::move(*open("a"));
@@ -194,7 +194,7 @@ TEST_F(RendezvousTest, ASecondHelloReplacesNoBoard) {
   EXPECT_EQ(log.joined(), "soft fabric: host b greets twice, so its connection is closed\n");
 }
 
-// The number is an index into the board of the host that offers.
+// The number is an index into the offering host's board.
 TEST_F(RendezvousTest, AnOfferOfANicThatNoBoardHasIsRefused) {
   const std::unique_ptr<Rendezvous> a = std::move(*open("a"));
   const auto arrives = [&](int from_nic) {
@@ -211,7 +211,7 @@ TEST_F(RendezvousTest, AnOfferOfANicThatNoBoardHasIsRefused) {
     EXPECT_FALSE(arrives(from_nic)) << from_nic;
 }
 
-// Strangers may fill the queue for a moment; the host behind it is there all the same.
+// Strangers may fill the queue for a moment. The host behind it must not be taken for lost.
 TEST_F(RendezvousTest, AHostWhoseQueueIsFullIsWaitedFor) {
   const UniqueFd listener = listen_abstract(name_of("b"));
   std::vector<UniqueFd> crowd;
@@ -222,7 +222,7 @@ TEST_F(RendezvousTest, AHostWhoseQueueIsFullIsWaitedFor) {
   const std::unique_ptr<Rendezvous> a = std::move(*open("a"));
   std::thread drain([&] {
     ::poll(nullptr, 0,
-           50);  // so that who does not wait meets a full queue; whoever waits may come at any time
+           50);  // time for peer() to meet the full queue; if it waits, any time will do
     for (std::size_t i = 0; i < crowd.size(); ++i)
       static_cast<void>(accept_connection(listener.get()));
   });
@@ -280,7 +280,7 @@ TEST_F(RendezvousTest, AHostThatIsLostForWantOfDescriptorsIsSaid) {
       << log.joined();
 }
 
-// Wherever the descriptors end while a host opens: one line, nothing kept.
+// At whichever descriptor the limit stops a host that opens: one line, and nothing is kept.
 TEST(SoftLimits, EveryNumberOfDescriptorsIsEnoughOrAnError) {
   SoftOptions options;
   options.fabric = *load(MESH_SOURCE_DIR "/perf/fabrics/pair.json");

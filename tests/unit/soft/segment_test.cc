@@ -23,7 +23,7 @@ using testkit::open_files;
 
 constexpr std::size_t kBytes = 8192;
 
-// Whoever lets a file shrink that we have mapped ends our process with SIGBUS.
+// If a peer shrinks a file that we have mapped, SIGBUS ends our process.
 TEST(Segment, MemoryThatCanShrinkIsRefused) {
   const UniqueFd open_end(::memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(open_end.get(), kBytes), 0);
@@ -44,7 +44,7 @@ TEST(Segment, OurMemoryKeepsItsSize) {
   EXPECT_NE(::ftruncate(memory.fd(), 1 << 30), 0);
 }
 
-// The kernel's own answer is SIGXFSZ, which ends the process.
+// By default the kernel sends SIGXFSZ, which ends the process.
 TEST(Segment, AFileTooLongForThisProcessIsAnError) {
   const LogCapture log;
   const Limit files(RLIMIT_FSIZE, 4096);

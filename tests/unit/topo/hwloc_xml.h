@@ -1,5 +1,5 @@
 #pragma once
-// A host that does not exist, as hwloc's XML: packages with one NUMA node each, and PCI trees.
+// The hwloc XML of a host that does not exist: packages with one NUMA node each, and PCI trees.
 // Thread: one owner. Bound: 64 cores.
 
 #include <fmt/format.h>
@@ -18,12 +18,12 @@ class HwlocXml {
  public:
   explicit HwlocXml(int packages, int cores_each = 2) : packages_(packages), cores_(cores_each) {}
 
-  // ---- A PCI tree, written from the inside: what these answer is the text of an object.
+  // ---- A PCI tree, built from the inside out: each function returns the text of one object.
   struct Function {
     const char* address = "";
     int pci_class = kNicClass;
-    double gbytes_per_s = 0;   // of its link
-    const char* os_name = "";  // of a GPU
+    double gbytes_per_s = 0;   // its link's
+    const char* os_name = "";  // set for a GPU
     const char* vendor = "10de";
   };
   std::string device(const Function& function) {
@@ -56,7 +56,8 @@ class HwlocXml {
                        ++gp_index_, domain, below);
   }
 
-  // ---- The host. below: host bridges, by package; the last are of no package in particular.
+  // ---- The host. `below` has the host bridges of each package; further texts belong to no
+  // package.
   template <typename... Texts>
   std::string host(Texts... below) {
     const std::string trees[] = {std::move(below)...};

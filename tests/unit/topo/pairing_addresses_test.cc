@@ -1,4 +1,4 @@
-// Pairing of rails with several addresses: which of the common subnets a path takes.
+// The pairing of rails that have several addresses: the common subnet that a path uses.
 
 #include "src/topo/pairing.h"
 
@@ -44,7 +44,7 @@ TEST(Pairing, ACablesOwnSubnetGoesBeforeAWiderOneThatAllShare) {
   const Rails c{two("10.0.12.1", 24, "10.9.0.1", true), two("10.0.13.1", 24, "10.9.0.2", true)};
   const Rails d{two("10.0.13.2", 24, "10.9.0.3", true), two("10.0.12.2", 24, "10.9.0.4", true)};
   EXPECT_EQ(pair_rails(c, d), (Pairs{{0, 1, 1, 1}, {1, 0, 1, 1}}));
-  // Only one cable has a subnet of its own, and its rails are not lent to the others.
+  // Only one cable has a subnet of its own, and its rails are not used for other pairs.
   EXPECT_EQ(pair_rails(Rails{rail("10.9.0.1"), c[1]}, Rails{d[0], rail("10.9.0.4")}),
             (Pairs{{0, 1, 0, 0}, {1, 0, 1, 1}}));
 }
@@ -62,7 +62,7 @@ TEST(Pairing, ACopiedAddressIsNoWay) {
                        Rails{rail_with({copied, address_of("fe80::2", 64)})}),
             (Pairs{{0, 0, 1, 1}}))
       << "a link-local address may lead there";
-  // A process that was given fewer rails of the same host.
+  // The peer process was given fewer rails of its host.
   EXPECT_EQ(pair_rails(a, Rails{rail_with({copied})}), (Pairs{{0, 0}, {1, 0}}));
 }
 

@@ -39,7 +39,7 @@ TEST(Pairing, SeveralRailsOnOneSubnetPairInOrder) {
   EXPECT_EQ(pair_rails(locals, peers), (Pairs{{0, 0}, {1, 1}, {2, 2}}));
 }
 
-// Rails of eight ports on one switch, numbered by their places.
+// Makes the rails of eight ports on one switch, with identities by their places.
 Rails eight_rails(int host) {
   Rails rails;
   for (std::uint32_t i = 0; i < 8; ++i) {
@@ -165,8 +165,8 @@ TEST(Pairing, NeverMorePathsThanALinkHolds) {
   EXPECT_EQ(pair_rails(many, many, {.preferred_local = 15}).front(), (RailPair{15, 15}));
 }
 
-// Whatever the cabling: only neighbours are paired, nobody twice with the same, and nobody with a
-// neighbour is left out.
+// For any cabling, only neighbours are paired, no pair occurs twice, and each rail with a neighbour
+// is in a pair.
 TEST(Pairing, RandomCablingsKeepThePromises) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(seed);

@@ -24,8 +24,8 @@ using Cpus = std::vector<int>;
 
 HostTopology host_of(std::vector<Cpu> cpus) { return {.cpus = std::move(cpus), .quota_cpus = 0}; }
 
-// Two nodes of two cores with two hardware threads each: CPU 0..3 are first threads, 4..7 second
-// ones.
+// Two nodes of two cores with two hardware threads each. CPUs 0..3 are the first threads, 4..7 the
+// second ones.
 HostTopology two_nodes() {
   std::vector<Cpu> cpus;
   cpus.reserve(8);
@@ -64,7 +64,7 @@ TEST(Placement, OnlyWhatTheProcessMayUse) {
   EXPECT_EQ(host.usable_cores(), 2);
 }
 
-// CPU numbers no host here has, so that no living poller interferes.
+// No host here has CPUs with these numbers, so that no running poller interferes.
 TEST(Placement, ACoreIsClaimedOnceUntilGivenBack) {
   std::vector<Cpu> cpus;
   for (int i = 8001; i < 8003; ++i)
@@ -84,7 +84,7 @@ TEST(Placement, ACoreIsClaimedOnceUntilGivenBack) {
   EXPECT_EQ(again->cpu, 8001);
 }
 
-// Two processes of one host, as two ranks are; the second one dies without a word.
+// Two processes of one host, as two ranks are. The second process is killed.
 TEST(Placement, AnotherProcessKeepsACoreUntilItsEnd) {
   std::vector<Cpu> cpus;
   for (int i = 8101; i < 8103; ++i)
@@ -118,7 +118,7 @@ HostTopology cpus_from(int first, int count) {
   return host_of(cpus);
 }
 
-// Two pods of one machine, each with a network of its own: the CPUs are the same ones.
+// Two pods of one machine have their own networks but share the CPUs.
 TEST(Placement, AClaimHoldsInEveryNetworkNamespace) {
   const HostTopology host = cpus_from(8121, 2);
   mesh::testkit::Child other([&](int fd) {
@@ -136,8 +136,8 @@ TEST(Placement, AClaimHoldsInEveryNetworkNamespace) {
   EXPECT_EQ(claim_cpu(host, 0)->cpu, 8122);
 }
 
-// Names in the kernel's abstract name space belong to whoever comes first, so claims must not hang
-// on them.
+// Binds a name in the kernel's abstract name space. Whoever binds a name first owns it, so claims
+// must not depend on such names.
 bool squat(const std::string& name) {
   const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
@@ -164,7 +164,7 @@ TEST(Placement, AnotherUserCanTakeNoCpuOfOurs) {
   EXPECT_EQ(nobody.join(), 0);
 }
 
-// Somebody tidies up around a claim: it must not be given twice by the same directory afterwards.
+// Somebody removes the file of a claim. The directory must not give that CPU to two others then.
 TEST(Placement, AClaimWhoseFileIsRemovedDisturbsNobody) {
   const HostTopology host = cpus_from(8161, 1);
   const Result<CpuClaim> first = claim_cpu(host, 0);

@@ -1,5 +1,5 @@
 #pragma once
-// Rails as a pairing sees them, from their addresses as text. Thread: any.
+// Makes rails for a pairing from their addresses as text. Thread: any.
 
 #include "src/base/socket.h"
 #include "src/topo/pairing.h"
@@ -11,7 +11,7 @@
 
 namespace mesh::topo {
 
-// For gtest's messages.
+// Prints a pair in GoogleTest's messages.
 inline void PrintTo(const RailPair& pair, std::ostream* out) {
   *out << pair.local << "." << pair.local_address << "-" << pair.peer << "." << pair.peer_address;
 }

@@ -17,7 +17,7 @@ using testkit::HwlocXml;
 using testkit::kGpuClass;
 using testkit::kVgaClass;
 
-// A way as "PIX one switch 504", "up to" a width with "<=".
+// Describes a way as "PIX one switch 504", with "<= " before a width that is an upper bound.
 std::string way_between(const HostParts& host, const std::string& from, const std::string& to) {
   const std::size_t end = part_named(host, to);
   for (const Way& way : ways_from(host, part_named(host, from))) {
@@ -48,7 +48,7 @@ TEST(Ways, SwitchesAreCountedByTheirPorts) {
   EXPECT_EQ(way_between(chain(7), "nic", "gpu"), "PXB several switches 50");
 }
 
-// Two sockets with two links, one of them wide.
+// Two sockets with two links between them, one of them wide.
 TEST(Ways, OfOneKindTheWidestIsTaken) {
   HostParts host{.parts = {{.kind = PartKind::Device, .name = "nic"},
                            {.kind = PartKind::HostBridge, .name = "bridge"},
@@ -108,8 +108,8 @@ class HostPartsTest : public testing::Test {
 };
 constexpr double kGen4x16 = 31.5, kGen5x16 = 63, kGen5x4 = 15.75;
 
-// A switch with two GPUs and two NICs, all at Gen5 x16; the switch's own link is a Gen4 one.
-// bus: its first digit.
+// Makes a switch with two GPUs and two NICs, all at Gen5 x16, whose own link is Gen4. `bus` is the
+// first digit of the bus numbers.
 std::string branch(HwlocXml& xml, char bus) {
   const auto at = [bus](const char* rest) { return fmt::format("0000:{}{}", bus, rest); };
   std::string below;
@@ -127,7 +127,7 @@ std::string branch(HwlocXml& xml, char bus) {
                     xml.bridge({at("1:00.0").c_str(), kGen4x16}, below));
 }
 
-// Two sockets, each with two host bridges, and a switch below each: eight NICs and eight GPUs.
+// Two sockets with two host bridges each, and a switch below each: eight NICs and eight GPUs.
 TEST_F(HostPartsTest, AServerOfTwoSocketsWithEightNicsAndGpusBehindSwitches) {
   HwlocXml xml(2);
   const std::string first =
@@ -149,7 +149,7 @@ TEST_F(HostPartsTest, AServerOfTwoSocketsWithEightNicsAndGpusBehindSwitches) {
   EXPECT_EQ(ways_from(host_, part_named(host_, nic)).size(), 12u) << "2 packages, 2 nodes, 8 GPUs";
 }
 
-// One socket, one memory node, and each half of the NIC and the GPU in a PCI domain of its own.
+// One socket and one memory node. Each half of the NIC, and the GPU, has its own PCI domain.
 TEST_F(HostPartsTest, ASmallHostOfOneSocketWithTwoHalvesOfANic) {
   HwlocXml xml(1);
   std::string trees;
@@ -194,7 +194,7 @@ TEST_F(HostPartsTest, SwitchesInARowAndDisplaysOfManagementControllers) {
   EXPECT_EQ(way("0000:06:00.0", "0000:07:00.0"), "none") << "nobody computes on it";
 }
 
-// Firmware that does not say which socket a host bridge is at.
+// The firmware does not tell the socket of a host bridge.
 TEST_F(HostPartsTest, AHostBridgeOfNoSocketIsNearToAll) {
   HwlocXml xml(2);
   const std::string tree = xml.host_bridge(
@@ -215,7 +215,7 @@ TEST(HostParts, WhatIsNoTopologyGivesNoAnswer) {
   EXPECT_EQ(read_host_parts({.xml = "<topology"}).code(), Errc::NotFound);
 }
 
-// Whatever this machine is.
+// The test runs on whatever host this machine is.
 TEST(HostParts, ThisHostIsRead) {
   const Result<HostParts> host = read_host_parts();
   if (!host.ok()) GTEST_SKIP() << "libhwloc.so.15 is not on this machine";

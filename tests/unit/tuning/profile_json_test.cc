@@ -54,8 +54,8 @@ std::string complaint(const std::string& text) {
 }
 
 struct Wrong {
-  const char* place;  // JSON pointer
-  const char* value;  // JSON; empty: the member is taken out
+  const char* place;  // a JSON pointer
+  const char* value;  // JSON; empty: the member is removed
   const char* said;
 };
 class ProfileWrong : public testing::TestWithParam<Wrong> {};
@@ -119,7 +119,7 @@ TEST(ProfileJson, WhatIsNoProfileAtAllIsSaid) {
             std::string::npos);
 }
 
-// The log shows a profile's words, and a line of it must stay a line.
+// The log prints texts of a profile, and a line of the log must stay one line.
 TEST(ProfileJson, ControlCharactersAreRefusedAndShownEscaped) {
   for (const char* const place : {"/measured/when", "/measured/label", "/measured/how",
                                   "/measured/devices/0", "/sizes/0/figure"}) {
@@ -170,7 +170,7 @@ TEST(ProfileJson, NestingEndsSoon) {
             std::string::npos);
 }
 
-// Any prefix of a right file, and any byte of it made another, is a profile or a line, never a
+// Any prefix of a valid file, and any change of one byte, gives a profile or one line, never a
 // crash.
 TEST(ProfileJson, BrokenFilesAreLines) {
   const std::string right = right_profile().dump();
@@ -188,8 +188,8 @@ TEST(ProfileJson, BrokenFilesAreLines) {
   }
 }
 
-// The ranges are those of the settings: what config.cc takes at its ends a profile takes, and not
-// one step further.
+// The ranges equal those of the settings: a profile accepts the least and the greatest value that
+// config.cc accepts, and nothing beyond them.
 TEST(ProfileJson, RangesAreThoseOfTheSettings) {
   for (const KnobInfo& each : knob_table()) {
     const auto by_settings = [&](std::int64_t value) {
@@ -201,7 +201,7 @@ TEST(ProfileJson, RangesAreThoseOfTheSettings) {
     for (const std::int64_t value :
          {each.min, each.max, each.min + 1, each.max - 1, each.max + 1, each.max + each.multiple})
       EXPECT_EQ(in_range(each, value), by_settings(value)) << each.key << " " << value;
-    // -1 is "auto" in the environment; a profile has no word for that but silence.
+    // -1 means "auto" in the environment. A profile says that by omitting the key.
     if (each.min == 0) continue;
     EXPECT_EQ(in_range(each, each.min - 1), by_settings(each.min - 1)) << each.key;
   }

@@ -98,7 +98,7 @@ TEST(Profile, NoneLeavesEverythingAsItWas) {
   EXPECT_EQ(origins.of[static_cast<std::size_t>(Knob::Qps)], Origin::Default);
 }
 
-// A window below a work request: the profile's side gives way.
+// With less in flight than one work request, the profile's value gives way.
 TEST(Profile, WhereSettingsAndProfileContradictTheSettingHolds) {
   Profile profile = right();
   Settings settings;

@@ -1,5 +1,5 @@
 #pragma once
-// A right profile as text, for tests that make one thing of it wrong. Thread: any.
+// A valid profile as JSON, which a test changes in one place. Thread: any.
 
 #include <nlohmann/json.hpp>
 

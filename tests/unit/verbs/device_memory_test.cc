@@ -1,4 +1,4 @@
-// Whether device memory can be had, as rdma-core and the kernel tell it.
+// Whether device memory can be registered, as rdma-core and the kernel tell it.
 
 #include "src/verbs/device_memory.h"
 
@@ -54,7 +54,7 @@ TEST(RdmaDeviceMemory, PeerMemoryIsAModuleOfTheKernels) {
   std::filesystem::remove_all(root);
 }
 
-// A host whose devices differ in what they take.
+// A host whose devices differ in the device memory that they accept.
 class Devices : public testkit::FakeProvider {
  public:
   ibv_mr* reg_dmabuf_mr(ibv_pd*, const DmaBufferRange& range, int) override {

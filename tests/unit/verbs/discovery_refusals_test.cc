@@ -1,4 +1,4 @@
-// What discovery says where it finds no rail.
+// The log lines of discovery when it finds no rail.
 #include "src/verbs/discovery.h"
 
 #include "tests/unit/base/log_capture.h"

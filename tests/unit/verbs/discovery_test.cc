@@ -39,7 +39,7 @@ TEST(Discovery, RailsAreSortedByPciAddressAndPort) {
   EXPECT_EQ(names(provider), (Names{"mlx5_1:1", "mlx5_1:2", "mlx5_0:1"}));
 }
 
-// Eight devices, whose places NCCL_IB_HCA and ports that are down do not shift.
+// Eight devices. Neither NCCL_IB_HCA nor a port that is down shifts their places.
 class EightRails : public testing::Test {
  public:
   EightRails() {
@@ -161,7 +161,7 @@ TEST(Discovery, EachRailHasItsOwnContext) {
   EXPECT_EQ(provider.open_now, 0);
 }
 
-// A peer is told of 64 rails; a 65th would have an index and no place in that list.
+// A peer is told of 64 rails. A 65th would have an index, but no place in that list.
 TEST(Discovery, RailsBeyondTheBoundAreLeftOutByName) {
   FakeProvider provider;
   for (std::size_t i = 0; i < kRailsMax + 2; ++i) {

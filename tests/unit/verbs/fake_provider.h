@@ -1,6 +1,6 @@
 #pragma once
-// A provider whose devices, ports and GIDs are lists that a test lays out; it counts what is open.
-// No data path. Thread: one.
+// A provider whose devices, ports and GIDs are lists that a test fills in. It counts open objects
+// and has no data path. Thread: one.
 
 #include "src/base/socket.h"
 #include "src/verbs/provider.h"
@@ -30,7 +30,7 @@ struct FakeDevice {
 class FakeProvider : public Provider {
  public:
   std::vector<FakeDevice> fakes;
-  std::vector<std::string> opened;  // names, in order
+  std::vector<std::string> opened;  // names, in the order of opening
   int open_now = 0;
   int destroyed = 0;
   int destroy_answer = 0;
@@ -159,7 +159,7 @@ inline FakeDevice device(const std::string& name, std::vector<FakePort> ports) {
   return fake;
 }
 
-// mlx5_0 with one port and mlx5_1 with two.
+// Makes mlx5_0 with one port and mlx5_1 with two.
 inline FakeProvider two_devices() {
   FakeProvider provider;
   provider.fakes.push_back(device("mlx5_1", {ethernet_port({gid_of(3, "10.0.13.1")}),

@@ -18,7 +18,7 @@ int chosen_index(const std::vector<GidEntry>& entries, const GidWish& wish = {})
   return gids.empty() ? -1 : gids.front().index;
 }
 
-// What a port with one IPv4 and one IPv6 address shows: each address once as v1 and once as v2.
+// Returns a usual GID table: most addresses appear once as RoCE v1 and once as v2.
 std::vector<GidEntry> usual_table() {
   return {gid_of(0, "fe80::1", GidType::RoceV1),
           gid_of(1, "fe80::1"),
@@ -147,7 +147,7 @@ TEST(PortDecoding, MtuInBytes) {
   EXPECT_EQ(mtu_bytes(static_cast<ibv_mtu>(6)), 0u);
 }
 
-// The four functions of a GB10's one adapter: two cables, each seen through two PCIe links.
+// A GB10 has one adapter with four functions: two cables, each seen through two PCIe links.
 TEST(CableGuid, HalvesOfOneCableShareItDifferentCablesDoNot) {
   const auto guid_at = [](const char* path) { return cable_guid(0x4cbb470300a1b2c3, path); };
   const std::uint64_t first = guid_at("/sys/devices/pci0000:00/0000:01:00.0");

@@ -36,7 +36,7 @@ Bytes raw(const T& value) {
   return bytes;
 }
 
-// An answer of the kernel, as rtnetlink(7) draws it.
+// Builds an answer of the kernel in the format of rtnetlink(7).
 Bytes answer_of(unsigned char type, unsigned flags,
                 const std::vector<std::pair<std::uint16_t, Bytes>>& attributes) {
   Bytes bytes;
@@ -102,11 +102,11 @@ TEST(KernelRoute, WhatIsCutShortIsNotBelieved) {
   for (std::size_t size = 0; size < whole.size(); ++size)
     EXPECT_FALSE(read_route_answer({whole.data(), size}, 7).has_value()) << size;
   Bytes wrong = whole;
-  wrong[NLMSG_HDRLEN + sizeof(rtmsg)] = std::byte{255};  // the attribute's length
+  wrong[NLMSG_HDRLEN + sizeof(rtmsg)] = std::byte{255};  // the length of the attribute
   EXPECT_FALSE(read_route_answer(wrong, 7)->through_oif);
 }
 
-// The kernel of this machine: what is on "lo" is its own, and another host is not behind it.
+// Asks this machine's kernel: addresses on "lo" are its own, and no other host is behind "lo".
 TEST(KernelRoute, TheLoopbackLeadsNowhere) {
   GidEntry own = testkit::gid_of(0, "127.0.0.1");
   EXPECT_EQ(kernel_route(own, testkit::gid_bytes("192.0.2.1")).kind, RouteKind::Unknown)

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 using mesh::testkit::LogCapture;
 using testkit::gid_bytes;
 
-// A sysfs of our own, gone with the test.
+// A sysfs tree for one test, removed with it.
 class SysfsTree {
  public:
   SysfsTree()
@@ -54,13 +54,13 @@ class SysfsTree {
   fs::path root_;
 };
 
-// What the fake library below answers; one test at a time.
+// The results of the fake library below. One test at a time uses it.
 struct FakeLibrary {
   std::vector<ibv_device> devices = std::vector<ibv_device>(2);
   ibv_context context{};
   std::map<int, std::string> gids;     // by index, for query_gid
   std::vector<ibv_gid_entry> table;    // for query_gid_table
-  ssize_t table_answer = -EOPNOTSUPP;  // 0: the table
+  ssize_t table_answer = -EOPNOTSUPP;  // 0: returns the table
   std::uint8_t link_layer = IBV_LINK_LAYER_ETHERNET;
   int lists_held = 0;
   int close_answer = 0;

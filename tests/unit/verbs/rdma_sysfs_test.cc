@@ -1,4 +1,4 @@
-// What the kernel says about bonds and virtual functions.
+// The facts about bonds and virtual functions that the kernel tells in sysfs.
 #include "src/verbs/rdma_sysfs.h"
 
 #include "src/base/random.h"

@@ -14,7 +14,7 @@ using mesh::testkit::LogCapture;
 
 class SiteRails : public testing::Test {
  protected:
-  // mlx5_0:1 is rail 0 and mlx5_1:1 rail 1 by place; NCCL_IB_HCA has assigned 7 to mlx5_10:1.
+  // By place mlx5_0:1 is rail 0 and mlx5_1:1 rail 1. NCCL_IB_HCA has assigned 7 to mlx5_10:1.
   SiteRails() : rails_(3) {
     const char* const devices[] = {"mlx5_0", "mlx5_1", "mlx5_10"};
     for (std::uint32_t i = 0; i < 3; ++i) {
@@ -28,7 +28,7 @@ class SiteRails : public testing::Test {
     settings_.site = "east";
   }
 
-  // A letter for each rail: L leaves.
+  // Returns a letter for each rail: L if it leaves the site.
   std::string leaving(const char* list) {
     settings_.site_rails = list;
     for (Rail& rail : rails_) rail.leaves_site = true;

@@ -1,5 +1,4 @@
-// Rows of a group in as many writes as they take, and the completion that is asked for now and
-// then.
+// Rows of a group go out in as few writes as they fit into, and now and then with a completion.
 
 #include "src/verbs/wr_rows.h"
 
@@ -42,7 +41,7 @@ class WrRowsTest : public testing::Test {
     qp_.context = &context_;
     std::iota(rows_.words(), rows_.words() + WrRows::kBytesMax / sizeof(std::uint64_t), 0);
   }
-  // What is posted of the first so many bytes, with a completion asked for or without.
+  // Posts the first `bytes` bytes, with or without asking for a completion. Returns the writes.
   std::vector<Posted> post(std::uint32_t bytes, bool signaled = false) {
     g_posted.clear();
     const std::uint32_t writes = rows_.shape(bytes);

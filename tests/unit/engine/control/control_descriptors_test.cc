@@ -8,7 +8,7 @@ namespace mesh::engine {
 
 namespace {
 
-// The process's descriptors are the host's first.
+// The host needs the process's descriptors before strangers get any.
 class ControlDescriptorsTest : public ControlPlaneTest {
  protected:
   void SetUp() override {
@@ -53,7 +53,7 @@ TEST_F(ControlDescriptorsTest, WhereNoneIsLeftTheOldestStrangerGoes) {
   turn_until_idle();
   const UniqueFd honest = raw_client();
   raw_send(honest, frame_of(1));
-  std::vector<UniqueFd> all;  // of the process
+  std::vector<UniqueFd> all;  // all remaining descriptors of the process
   for (UniqueFd more(::dup(0)); more.valid() && all.size() < 64; more = UniqueFd(::dup(0)))
     all.push_back(std::move(more));
   limit(static_cast<rlim_t>(all.back().get()) + 1);
@@ -87,7 +87,7 @@ TEST_F(ControlDescriptorsTest, ADialThatGetsNoneInItsTimeSaysSo) {
       << our_events_.lost[0].text;
 }
 
-// A process at the edge of its limit: it can accept, and then it cannot, again and again.
+// A process at the edge of its limit fails to accept again and again.
 TEST_F(ControlDescriptorsTest, ComplaintsHaveABudget) {
   for (int i = 0; i < 50; ++i) {
     const UniqueFd client = raw_client();

@@ -1,6 +1,7 @@
 #pragma once
-// Control planes over loopback, a recorder of what they report, and raw TCP clients that misbehave.
-// Thread: the test's. Bound: kWaitMaxNs of real time for anything that the kernel does on its own.
+// Control planes over loopback, a recorder of the events that they report, and raw TCP clients that
+// misbehave. Thread: the test's. Bound: kWaitMaxNs of real time for anything that the kernel does
+// on its own.
 
 #include "engine/control/control_plane.h"
 #include "src/base/log.h"
@@ -77,7 +78,7 @@ inline std::size_t open_descriptors() {
 }
 
 inline Bytes frame_of(std::uint64_t sequence, std::size_t body_bytes = 0) {
-  // A header with any body: the plane does not look into bodies.
+  // Makes a header with any body, because the plane does not look into bodies.
   FrameHeader header;
   header.sequence = sequence;
   Bytes frame = encode(header, Bye{});
@@ -88,7 +89,7 @@ inline Bytes frame_of(std::uint64_t sequence, std::size_t body_bytes = 0) {
   return frame;
 }
 
-// Two planes, "ours" under test and "theirs", on clocks moved by hand.
+// Two planes on clocks moved by hand: "ours", which is under test, and "theirs".
 class ControlPlaneTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -119,14 +120,14 @@ class ControlPlaneTest : public ::testing::Test {
     return plane.ok() ? std::move(*plane) : nullptr;
   }
 
-  // Whether either did something; both get their turn.
+  // Polls both planes once. Returns true if either of them did something.
   bool poll_both() {
     const bool ours = ours_ && ours_->poll_once();
     const bool theirs = theirs_ && theirs_->poll_once();
     return ours || theirs;
   }
-  // Turns both planes until the condition holds; the kernel moves bytes over loopback on its own,
-  // hence the real-time bound.
+  // Turns both planes until the condition holds. The kernel moves bytes over loopback in its own
+  // time, hence the bound in real time.
   bool turn_until(const std::function<bool()>& condition) {
     const Clock wall;
     const std::uint64_t end_ns = wall.now_ns() + kWaitMaxNs;
@@ -137,8 +138,8 @@ class ControlPlaneTest : public ::testing::Test {
     }
     return true;
   }
-  // Until neither plane does anything more; only for what is already in the sockets. A busy kernel
-  // may bring it some turns later.
+  // Turns until neither plane does anything more. Covers only bytes that are already in the
+  // sockets: a busy kernel may deliver others some turns later.
   void turn_until_idle() {
     constexpr int kIdleTurns = 300;
     int idle = 0;
@@ -156,7 +157,7 @@ class ControlPlaneTest : public ::testing::Test {
     const std::vector<SocketAddress> addresses{loopback()};
     return ours_->dial({addresses, theirs_->port()});
   }
-  // A raw, connected client of our plane.
+  // Returns a raw TCP client that is connected to our plane.
   UniqueFd raw_client(const char* address = "127.0.0.1") {
     sockaddr_storage storage{};
     const socklen_t bytes = loopback(address).to_sockaddr(ours_->port(), storage);
@@ -168,7 +169,7 @@ class ControlPlaneTest : public ::testing::Test {
     EXPECT_EQ(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(bytes.size()));
   }
-  // The other end closed or reset the connection.
+  // Returns true if the peer closed or reset the connection.
   static bool raw_ended(const UniqueFd& fd) {
     char byte = 0;
     const ssize_t got = ::recv(fd.get(), &byte, 1, MSG_DONTWAIT);

@@ -128,7 +128,7 @@ TEST_F(ControlPlaneTest, WhatIsSentBeforeTheDialIsUpArrives) {
 }
 
 TEST_F(ControlPlaneTest, CarriesTheLargestFramesInOrder) {
-  constexpr std::size_t kFrames = 60;  // 60 of 16.5 KiB: just under the queue's bound
+  constexpr std::size_t kFrames = 60;  // 60 of 16.5 KiB: just under the bound of the queue
   const ConnectionId id = dial_theirs();
   their_events_.when_frame = [&](const Recorder::Frame& frame) {
     theirs_->identify(frame.id);
@@ -216,12 +216,12 @@ TEST_F(ControlPlaneTest, APeerThatReadsNothingIsLostAtTheQueuesBound) {
   const ConnectionId id = our_events_.frames[0].id;
   std::size_t accepted = 0;
   while (ours_->send(id, frame_of(2, kBodyBytesMax)) && accepted < 100'000)
-    ++accepted;  // loopback's buffers come first
+    ++accepted;  // fills the buffers of loopback first
   EXPECT_GE(accepted, kSendQueueBytesMax / (kBodyBytesMax + kFrameHeaderBytes));
   EXPECT_LT(accepted, 100'000u);
   EXPECT_TRUE(our_events_.lost.empty()) << "never from inside send()";
   EXPECT_FALSE(ours_->send(id, frame_of(3)));
-  ours_->wait(-1);  // must not sleep on what send() found
+  ours_->wait(-1);  // must not sleep: send() has found work
   ours_->poll_once();
   ASSERT_EQ(our_events_.lost.size(), 1u);
   EXPECT_EQ(our_events_.lost[0].reason, Errc::Exhausted);
@@ -236,7 +236,7 @@ TEST_F(ControlPlaneTest, FallsBackFromARefusedAddress) {
 }
 
 TEST_F(ControlPlaneTest, FallsBackFromASilentAddressAtItsDeadline) {
-  // A listener whose backlog is full answers no further SYN.
+  // A listener with a full backlog answers no further SYN.
   sockaddr_storage storage{};
   const socklen_t bytes = loopback("127.0.0.9").to_sockaddr(theirs_->port(), storage);
   const UniqueFd silent(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -287,7 +287,7 @@ TEST_F(ControlPlaneTest, WakeEndsAWaitEachTime) {
       ours_->wake();
       ours_->wake();
     });
-    ours_->wait(-1);  // ends only by the wake
+    ours_->wait(-1);  // only the wake ends it
     waker.join();
     EXPECT_FALSE(ours_->poll_once()) << "a wake-up is no work";
   }
@@ -298,7 +298,7 @@ TEST_F(ControlPlaneTest, WaitEndsAtADeadline) {
   ASSERT_TRUE(turn_until([&] { return ours_->poll_once(); })) << "accepted";
   ours_->poll_once();
   our_clock_ns_ += kFirstFrameTimeoutNs;
-  ours_->wait(-1);  // the deadline has passed
+  ours_->wait(-1);  // returns, because the deadline has passed
   EXPECT_TRUE(ours_->poll_once());
   EXPECT_TRUE(raw_ended(client));
 }
@@ -314,7 +314,7 @@ TEST_F(ControlPlaneTest, ADialFromAnotherThreadIsNoticedByASleeper) {
     });
     while (!started.load()) ::sched_yield();
     for (int i = 0; i < 100; ++i) ::sched_yield();
-    ours_->dial({{}, 1});  // fails at once: the sleeper has to come and report it
+    ours_->dial({{}, 1});  // fails at once: the sleeper must report it
     sleeper.join();
     ours_->poll_once();
     ASSERT_EQ(our_events_.lost.size(), round);

@@ -10,7 +10,7 @@ namespace mesh::engine {
 
 namespace {
 
-// Strangers of our plane that misbehave, and closing from everywhere.
+// Strangers that misbehave at our plane, and calls of close() from every place.
 class ControlStrangersTest : public ControlPlaneTest {
  protected:
   void SetUp() override {
@@ -23,7 +23,7 @@ class ControlStrangersTest : public ControlPlaneTest {
       return true;
     };
   }
-  // A client that our handler knows.
+  // Returns a client that our handler has identified.
   std::pair<UniqueFd, ConnectionId> known_client() {
     UniqueFd client = raw_client();
     const std::size_t before = our_events_.frames.size();
@@ -129,7 +129,7 @@ TEST_F(ControlStrangersTest, HalfAMessageOfAKnownPeerHasItsOwnDeadline) {
 }
 
 TEST_F(ControlStrangersTest, WhatArrivedBeforeALateLookStillCounts) {
-  // More sockets than one pass looks at, so that deadlines are checked before some have been read.
+  // More sockets than one pass looks at, so that deadlines are checked before all sockets are read.
   constexpr std::size_t kKnown = 70;
   constexpr std::size_t kStrangers = 40;
   std::vector<UniqueFd> known;
@@ -144,7 +144,7 @@ TEST_F(ControlStrangersTest, WhatArrivedBeforeALateLookStillCounts) {
   for (const UniqueFd& client : known)
     raw_send(client, std::span<const std::byte>(frame).subspan(50));
   for (const UniqueFd& client : strangers) raw_send(client, frame);
-  our_clock_ns_ += 1000 * kSecondNs;  // we were stopped, not they
+  our_clock_ns_ += 1000 * kSecondNs;  // our process was stopped, not theirs
   ASSERT_TRUE(turn_until([&] {
     return our_events_.frames.size() + our_events_.lost.size() >= 2 * kKnown + kStrangers ||
            logged("dropped");
@@ -189,7 +189,7 @@ TEST_F(ControlStrangersTest, RunningOutOfDescriptorsNeitherSpinsNorDeafens) {
   rlimit before{};
   ::getrlimit(RLIMIT_NOFILE, &before);
   rlimit none = before;
-  none.rlim_cur = 0;  // descriptors that exist stay, no new one can be made
+  none.rlim_cur = 0;  // open descriptors stay, but no new one can be made
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   turn_until_idle();
   const Clock wall;
@@ -212,8 +212,8 @@ TEST_F(ControlStrangersTest, RunningOutOfDescriptorsNeitherSpinsNorDeafens) {
 TEST_F(ControlStrangersTest, HandlersFalseDropsButFlushes) {
   constexpr std::size_t kFrames = 60;
   our_events_.when_frame = [&](const Recorder::Frame& frame) {
-    // More than the peer's receive buffer: the rest is still on its way when the connection is
-    // dropped.
+    // These frames exceed the peer's receive buffer, so the rest is still on its way when the
+    // connection is dropped.
     for (std::size_t i = 0; i < kFrames; ++i)
       EXPECT_TRUE(ours_->send(frame.id, frame_of(99, kBodyBytesMax)));
     return false;
@@ -248,9 +248,9 @@ TEST_F(ControlStrangersTest, CloseDeliversWhatWasSent) {
 }
 
 TEST_F(ControlStrangersTest, CloseGivesUpOnAPeerThatReadsNothing) {
-  // How many frames fit into the kernel's buffers and our queue, found with one client, fills those
-  // of the other but for a few.
-  // Half of our queue, so that the kernel may differ by half a MiB between the two.
+  // The probe shows how many frames fit into the kernel's buffers and our queue. The client gets
+  // kSpare fewer: half of our queue, so that the kernel's buffers may differ by half a MiB between
+  // the two.
   constexpr std::size_t kSpare = 32;
   const auto [probe, probe_id] = known_client();
   const auto [client, id] = known_client();
@@ -285,8 +285,8 @@ TEST_F(ControlStrangersTest, HandlersMayCloseDialAndSendFromInside) {
   }
   const std::size_t frames_before = our_events_.frames.size();
   our_events_.when_frame = [&](const Recorder::Frame& frame) {
-    for (const ConnectionId id : known) ours_->close(id);  // also the one whose frame this is
-    for (int i = 0; i < 100; ++i) dial_theirs();  // makes the table grow under the caller's feet
+    for (const ConnectionId id : known) ours_->close(id);  // also the one that brought this frame
+    for (int i = 0; i < 100; ++i) dial_theirs();  // makes the table grow during the callback
     EXPECT_FALSE(ours_->send(frame.id, frame_of(5)));
     EXPECT_EQ(frame.body.size(), 512u);
     return true;

@@ -1,4 +1,4 @@
-// The header that every control message begins with.
+// The header of every control message.
 
 #include "engine/control/frames.h"
 #include "tests/unit/engine/control/sample_header.h"
@@ -35,7 +35,7 @@ TEST(FrameHeader, AnotherVersionIsNamed) {
   EXPECT_EQ(version, 1337u);
 }
 
-// So its number and its body are the same in all versions.
+// A DECLINE must be readable across versions, so its number and body never change.
 TEST(FrameHeader, ADeclineOfAnyVersionIsRead) {
   Bytes frame = encode(
       sample_header(),

@@ -155,7 +155,7 @@ Status decode_bytes(const Bytes& body, Body* out) {
   return decode(body.data(), body.size(), out);
 }
 
-// Encodes what was changed away from the sample: the encoder does not judge, the decoder must.
+// Decodes a changed sample. The encoder does not check values, so the decoder must.
 template <typename Body, typename Change>
 Status decode_changed(Change&& change) {
   Body body = sample<Body>();
@@ -213,7 +213,7 @@ TYPED_TEST(Message, AnyCorruptedByteIsOkOrProtocol) {
       TypeParam out;
       const Status status = decode_bytes(changed, &out);
       ASSERT_TRUE(status.ok() || status.code() == Errc::Protocol);
-      // What is let through is in range, so it must survive another trip unchanged.
+      // Accepted values are in range, so they must survive another round trip unchanged.
       if (status.ok()) {
         ASSERT_EQ(body_of(encode(sample_header(), out)), changed)
             << "byte " << at << " xor " << flip;
@@ -316,7 +316,7 @@ TEST(MessageHello, TextsThatALogShouldNotPrintAreReplacedAndRefused) {
   Bytes frame = encode(sample_header(), body);
   ASSERT_TRUE(decode_bytes(body_of(frame), &out).ok());
   EXPECT_EQ(out.host, "host?nccl-mesh WARN all is well?[2J???");
-  // Our own encoder never writes this.
+  // Our own encoder never writes this byte.
   frame[kFrameHeaderBytes + 2 * sizeof(Id128) + 2 + 4] = std::byte{'\n'};
   EXPECT_EQ(decode_bytes(body_of(frame), &out).code(), Errc::Protocol);
 }
@@ -345,8 +345,8 @@ TEST(MessageHello, ValuesOutOfRangeAreRefused) {
 }
 
 TEST(MessageHello, TooManyRailsAreRefused) {
-  // The encoder never writes such a count, so it is planted: the count is the byte before the first
-  // rail.
+  // The encoder never writes such a count, so the test plants it: the count is the byte before the
+  // first rail.
   Hello in = sample<Hello>();
   in.rails.assign(kRailsMax, sample_rail(1));
   Bytes body = body_of(encode(sample_header(), in));
@@ -381,7 +381,7 @@ TEST(MessageChannel, NumbersOutOfRangeAreRefused) {
   EXPECT_FALSE(decode_changed<Revoke>([](Revoke& body) { body.channel = kChannelsMax; }).ok());
   EXPECT_FALSE(decode_changed<Revoked>([](Revoked& body) { body.channel = kChannelsMax; }).ok());
   EXPECT_FALSE(decode_changed<Close>([](Close& body) { body.channel = kChannelsMax; }).ok());
-  // A range of credits must not wrap.
+  // A range of credits must not wrap around.
   EXPECT_FALSE(
       decode_changed<Revoke>([](Revoke& body) { body.first_credit = UINT64_MAX - 1; }).ok());
 }

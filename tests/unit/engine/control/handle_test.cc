@@ -100,7 +100,7 @@ TEST(WaysForOthers, AreAllThatThePeerNamed) {
             (std::vector{address_of("127.0.0.1"), address_of("10.0.0.2"), address_of("10.1.0.2")}));
 }
 
-// A peer without an address could not be told to anybody.
+// A peer without an address could not be named to other hosts.
 TEST(WaysBack, ThereIsAlwaysOne) {
   EXPECT_EQ(ways_back({address_of("127.0.0.1"), address_of("0.0.0.0")}, address_of("10.9.9.9")),
             std::vector{address_of("10.9.9.9")});

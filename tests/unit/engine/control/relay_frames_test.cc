@@ -1,4 +1,4 @@
-// The frames of relays: what is written is read again, and what is out of range is refused.
+// The frames of relays: the decoder reads what the encoder wrote, and refuses values out of range.
 #include "engine/control/relay_frames.h"
 #include "tests/unit/engine/control/sample_header.h"
 
@@ -45,7 +45,7 @@ Status read(const Body& body, Body* out) {
   return decode(frame.data() + kFrameHeaderBytes, frame.size() - kFrameHeaderBytes, out);
 }
 
-// A body is read as a whole or not at all.
+// Checks that a body decodes at its whole length and at no shorter one.
 template <typename Body>
 void expect_whole(const Body& body) {
   const Bytes frame = encode(FrameHeader{}, body);

@@ -1,5 +1,5 @@
 #pragma once
-// A header of a control message in which every byte tells its place.
+// Makes a header of a control message in which every byte tells its place.
 // Thread: any.
 
 #include "engine/control/frames.h"

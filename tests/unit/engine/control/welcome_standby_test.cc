@@ -1,4 +1,4 @@
-// What WELCOME says of paths that stand by.
+// The standby paths in WELCOME.
 
 #include "engine/control/frames.h"
 
@@ -14,7 +14,8 @@ WirePath pair_of(std::uint8_t rail) {
   return path;
 }
 
-// Paths on the first rails, and the next ones stand by.
+// Makes a WELCOME with `paths` paths on the first rails and `standby` standby paths on the next
+// ones.
 Welcome welcome(std::uint8_t paths, std::uint8_t standby) {
   Welcome body{.host = "b", .qps = 1, .rq_depth = 64, .slots = 32, .rails = {}, .paths = {}};
   for (std::uint8_t i = 0; i < 10; ++i) {

@@ -1,6 +1,6 @@
-// Over a network that routes packets adaptively the data of a large message goes in plain writes,
-// and empty ones announce it: how it is cut, what the receiver is told, and what becomes of it when
-// writes overtake one another or a path is lost.
+// Over a network with adaptive routing the data of a large message goes in plain writes, and empty
+// writes with immediate announce it. Tests how the message is cut, what the receiver is told, and
+// what happens when writes overtake one another or a path is lost.
 #include "engine/data/peer_link.h"
 #include "engine/message/wire.h"
 #include "tests/unit/engine/bed.h"
@@ -39,7 +39,7 @@ TransferPolicy stripes_of(std::size_t bytes, std::uint32_t qps = 4) {
   return policy;
 }
 
-// The work requests over each path since the last time it was asked.
+// Counts the work requests over each path since the last take().
 class Count {
  public:
   explicit Count(const Talk& talk) : link_(talk.pair.send->link) { take(); }
@@ -96,7 +96,7 @@ TEST(AdaptiveRouting, UnsetItIsOnForInfiniBandPortsOnly) {
   }
 }
 
-// Each stripe goes in its path's manner. The record is there for all of them.
+// Each stripe is sent as its path requires. The record covers all stripes.
 TEST(AdaptiveRouting, PathsThatDifferCarryOneMessageTogether) {
   Bed bed({.fabric = kMixed, .policy = stripes_of(64 * kKiB, 1)});
   Talk talk(bed, kA, kB, kRoom);
@@ -137,7 +137,7 @@ TEST(AdaptiveRouting, ASendLargerThanItsReceiveFailsBothAndTheChannelGoesOn) {
   talk.exchange(300'001);
 }
 
-// Nothing of a message that is complete for the receiver is still on its way.
+// When the receiver sees a message as complete, none of its data may still be under way.
 TEST(AdaptiveRouting, DataThatOvertakesIsThereWhenItIsAnnounced) {
   TransferPolicy policy = stripes_of(8 * kKiB);
   policy.wr_bytes = 2 * kKiB;

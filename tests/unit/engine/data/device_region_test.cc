@@ -1,5 +1,5 @@
 // Device memory is registered through a descriptor of our own, or by its address where the rail
-// knows the GPU's memory; and is never taken for host memory.
+// knows the GPU's memory. It is never mistaken for host memory.
 
 #include "engine/data/dma_buffer.h"
 #include "engine/data/lane.h"
@@ -74,7 +74,7 @@ class DeviceRegion : public testing::Test {
   MemoryRange range(MemoryType type = MemoryType::Device) const {
     return {.data = memory_.address(), .bytes = memory_.bytes(), .type = type};
   }
-  // What NCCL does: it closes its descriptor at once.
+  // Registers as NCCL does: NCCL closes its descriptor right after the call.
   Result<Registration*> acquire_buffer(std::span<const std::uint32_t> on) {
     const UniqueFd buffer = memory_.export_buffer();
     MemoryRange device = range();
@@ -183,12 +183,12 @@ TEST(DmaBuffer, OffsetAndAddressLieEquallyFarIntoTheirPages) {
     EXPECT_EQ(out.address, 4 * page);
     EXPECT_EQ(out.offset, 0u);
     EXPECT_EQ(out.bytes, 100u);
-    // In the middle of a page whose beginning is the buffer's.
+    // The address lies in the middle of a page at whose start the buffer begins.
     out = range_in_buffer({.data = at(4 * page + 512), .bytes = 100, .fd = 3, .offset = 0}, page);
     EXPECT_EQ(out.address, 4 * page);
     EXPECT_EQ(out.offset, 0u);
     EXPECT_EQ(out.bytes, 612u);
-    // In the middle of a page, and so is the offset.
+    // Address and offset both lie in the middle of a page.
     out = range_in_buffer({.data = at(4 * page + 512), .bytes = 100, .fd = 3, .offset = page + 512},
                           page);
     EXPECT_EQ(out.address, 4 * page + 512);

@@ -1,4 +1,4 @@
-// Flushes of device memory over NICs that keep what they have written there until they read it.
+// Flushes of device memory, with NICs that hold back written data until that memory is read.
 
 #include "engine/data/flusher.h"
 
@@ -64,7 +64,7 @@ class Flush : public testing::Test {
     return flush(*pair_.receive, {.data = device_.address(), .bytes = 1, .region = target_});
   }
   Status flushed() { return bed_.finish(*start()); }
-  // How much of the message the device sees.
+  // Returns the number of bytes of the message that the device sees.
   std::ptrdiff_t there() const {
     return std::count(device_.device_view(), device_.device_view() + kBytes, kSent);
   }
@@ -154,7 +154,7 @@ TEST_F(Flush, IsAskedOfAPathThatThePeerMayUseAlready) {
   EXPECT_TRUE(bed_.until([&] { return link.every_path_is_up(); }));
 }
 
-// What a lost path has brought is in the memory when the peer may send again.
+// Data that a lost path has brought must be in the memory before the peer may send again.
 TEST_F(Flush, ComesBeforeTheFenceOfAPath) {
   move();
   const std::ptrdiff_t before = there();
@@ -167,7 +167,7 @@ TEST_F(Flush, ComesBeforeTheFenceOfAPath) {
   ASSERT_TRUE(bed_.until([&] { return there() == static_cast<std::ptrdiff_t>(kBytes); }));
 }
 
-// It writes nothing any more. What waits for its reads, and its path's fence, go on without them.
+// A card that has left writes nothing more. Flushes and its path's fence go on without its reads.
 TEST_F(Flush, ACardThatHasLeftOwesNothing) {
   move();
   const soft::Fault left{.kind = soft::FaultKind::CardLeft, .nic = "n0"};
@@ -196,7 +196,7 @@ TEST_F(Flush, ACardThatHasLeftOwesNothing) {
   EXPECT_EQ(there(), static_cast<std::ptrdiff_t>(kBytes));
 }
 
-// The device says nothing about it for a long time, and its link has failed.
+// The device does not answer the read for a long time, and the link fails meanwhile.
 TEST_F(Flush, ThatIsOpenEndsWithItsLink) {
   move();
   const soft::Fault late{

@@ -1,6 +1,6 @@
-// A message that a lost path took with it, and that its channel's end leaves to nobody: CLOSE does
-// not count it, and counts it out once, wherever its parts lay. What operators see has counted it
-// when it was posted, and never counts it out.
+// A message that a lost path took with it, and that nobody replays because its channel has ended.
+// CLOSE does not count it: it is subtracted once, wherever its parts lay. The operators' figures
+// counted it when it was posted, and never subtract it.
 
 #include <mesh/snapshot.h>
 
@@ -28,17 +28,17 @@ std::uint64_t announced(const Channel& sender) {
   return static_cast<const engine::SendChannel&>(sender).announced();
 }
 
-// What is posted stays under way for as long as any test takes.
+// Posts a message that stays under way for as long as any test takes.
 void post(Bed& bed, Talk& talk, std::size_t bytes) {
   testkit::delay_writes(bed.hosts[0], "", 4'000 * kMs);
   const auto sending = talk.send({.bytes = bytes});
   ASSERT_TRUE(sending.ok());
   EXPECT_EQ(test(**sending, nullptr).code(),
-            Errc::WouldBlock);  // it waits for no other to be started
+            Errc::WouldBlock);  // a tested request waits for no batch
   for (int i = 0; i < 20; ++i) bed.data_round();
 }
 
-// Both sides have stopped the path and counted.
+// Loses a path and turns until both sides have stopped it and exchanged their counts.
 void settle_path(Bed& bed, Channel& sender, std::uint32_t index) {
   lose_path(sender, index);
   ASSERT_TRUE(
@@ -60,8 +60,8 @@ TEST(GivenUp, MessageThatWasHalfPostedIsCountedOutOnce) {
   const auto receiving = talk.receive({.bytes = 192 * kKiB});
   bed.rounds(100);
   ASSERT_NO_FATAL_FAILURE(
-      post(bed, talk, 192 * kKiB));    // one stripe, and the first work request of the other
-  bed.hosts[1].control_stands = true;  // its FENCE comes after the close
+      post(bed, talk, 192 * kKiB));    // a whole stripe, and one work request of another
+  bed.hosts[1].control_stands = true;  // delays its FENCE until after the close
   lose_path(*talk.pair.send, 0);
   close(talk.pair.send);
   bed.rounds(10);
@@ -122,7 +122,7 @@ TEST(GivenUp, MessageUnderWayWithAStripeToBeSentAgainCountsOnce) {
   talk.exchange(100);
   ASSERT_TRUE(talk.receive({.bytes = 256 * kKiB}).ok());
   bed.rounds(100);
-  ASSERT_NO_FATAL_FAILURE(post(bed, talk, 256 * kKiB));  // half of a stripe on either path
+  ASSERT_NO_FATAL_FAILURE(post(bed, talk, 256 * kKiB));  // half of a stripe on each path
   ASSERT_NO_FATAL_FAILURE(settle_path(bed, *talk.pair.send, 0));
   close(talk.pair.send);
   EXPECT_EQ(announced(*talk.pair.send), 1u);
@@ -135,9 +135,9 @@ TEST(GivenUp, WhatWasPostedStaysCountedForOperators) {
   talk.exchange(100);
   ASSERT_TRUE(talk.receive({.bytes = 192 * kKiB}).ok());
   const auto last = talk.receive({.bytes = 192 * kKiB});
-  EXPECT_EQ(test(**last, nullptr).code(), Errc::WouldBlock);  // it waits for no other to be started
+  EXPECT_EQ(test(**last, nullptr).code(), Errc::WouldBlock);  // as in post()
   bed.rounds(100);
-  ASSERT_NO_FATAL_FAILURE(post(bed, talk, 192 * kKiB));  // a uniform one
+  ASSERT_NO_FATAL_FAILURE(post(bed, talk, 192 * kKiB));  // a uniform message
   ASSERT_NO_FATAL_FAILURE(post(bed, talk, 100));
   const auto sent = [&] {
     const EngineSnapshot shot = bed.hosts[0].engine->snapshot();

@@ -1,5 +1,5 @@
-// Which members of a group still wait, as watch, memory, paths and figures see it. A group that is
-// done waits for nothing, also while nobody has tested it.
+// The members of a group that still wait, as the watch, memory, paths and figures see them. A group
+// that is done waits for nothing, even while nobody has tested it.
 
 #include <mesh/snapshot.h>
 
@@ -28,13 +28,13 @@ using testkit::Talk;
 using testkit::Watched;
 using Sizes = testkit::GroupSizes;
 
-// All of them end, and so have landed.
+// Sends one message of each tag and waits for all of them, so all have landed.
 void send_all(Talk& talk, std::initializer_list<std::uint32_t> tags) {
   for (const std::uint32_t tag : tags)
     EXPECT_TRUE(talk.bed.finish(*send(talk, tag * kStep, 100 + tag, tag)).ok());
 }
 
-// Every member has its message, and nobody has asked.
+// Returns a group of which every member has its message and which nobody has tested.
 Request* done_group(Talk& talk) {
   Request* const group = *irecv_group(*talk.pair.receive, members(talk, 0, 0, 3));
   send_all(talk, {0, 1, 2});
@@ -70,7 +70,7 @@ TEST(Group, ThatIsDoneAndNotTestedIsNotReported) {
   expect_done(watched.bed, group);
 }
 
-// What comes behind it is looked at.
+// The watch still looks at requests behind such a group.
 TEST(Group, ThatIsDoneAndNotTestedDoesNotHideAReceiveThatWaits) {
   Watched watched;
   Request* const group = done_group(watched.talk);
@@ -80,7 +80,7 @@ TEST(Group, ThatIsDoneAndNotTestedDoesNotHideAReceiveThatWaits) {
   expect_done(watched.bed, group);
 }
 
-// The first member has its message, the third one has none, and the last one waits too.
+// The first member has its message; the third and the last one wait.
 TEST(Group, ReportNamesTheFirstMemberThatWaits) {
   Watched watched;
   ASSERT_TRUE(irecv_group(*watched.talk.pair.receive, members(watched.talk, 0, 0, 4)).ok());
@@ -119,7 +119,7 @@ TEST(Group, RegionOfOneThatHasFailedIsFree) {
   talk.exchange(kStep);
 }
 
-// Its own message is there, and the group's request is not done.
+// The member's own message is there, but the group's request is not done.
 TEST(Group, RegionOfOneThatIsOpenIsRevokedThoughItsMemberHasItsMessage) {
   Bed bed({});
   Talk talk(bed, kA, kB, kMembers * kStep);
@@ -137,7 +137,7 @@ TEST(Group, RegionOfOneThatIsOpenIsRevokedThoughItsMemberHasItsMessage) {
   EXPECT_EQ(finish_group(bed, group, &sizes).code(), Errc::Revoked);
 }
 
-// One is done, one has failed, one is open; only the last one learns how the channel ended.
+// One group is done, one has failed, one is open. Only the open one gets the channel's error.
 TEST(Group, ThatHasEndedKeepsItsAnswerWhenTheChannelEnds) {
   Bed bed({});
   Talk talk(bed, kA, kB, kMembers * kStep);
@@ -156,7 +156,7 @@ TEST(Group, ThatHasEndedKeepsItsAnswerWhenTheChannelEnds) {
   expect_done(bed, done);
 }
 
-// The path comes back later than anybody would wait for it; nobody does.
+// The path stays away longer than the path time-out, but no request waits for it.
 TEST(Group, ThatIsDoneAndNotTestedEndsNoLinkWithoutAPath) {
   const std::string fabric = testkit::cables(1);
   Bed bed({.fabric = fabric.c_str(), .path_timeout_s = 3});

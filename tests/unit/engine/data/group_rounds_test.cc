@@ -1,4 +1,4 @@
-// Eight ranks that share a proxy: groups of receives, and sends that come in any order.
+// Eight ranks that share a proxy: groups of receives, and sends in any order.
 
 #include "engine/data/peer_link.h"
 #include "tests/unit/engine/data/groups.h"
@@ -22,16 +22,16 @@ using testkit::send;
 using testkit::Talk;
 using Sizes = testkit::GroupSizes;
 
-// Rounds of groups of all tags; the sends of each tag go their own way, as those of eight ranks
-// that share a proxy.
+// Runs rounds of groups with all tags. The sends of each tag advance independently, as those of
+// eight ranks that share a proxy.
 class Rounds {
  public:
   Rounds(Bed& bed, Talk& talk, std::size_t rounds) : bed_(bed), talk_(talk), rounds_(rounds) {}
 
-  // Sends of such a tag wait until every other tag can do no more.
+  // The tag whose sends wait until no other tag can go on.
   std::uint32_t late_tag = UINT32_MAX;
   std::size_t open_max = 8;
-  std::size_t lose_at = SIZE_MAX;  // round: a path is lost
+  std::size_t lose_at = SIZE_MAX;  // the round in which a path is lost
 
   void run(std::uint32_t seed) {
     std::mt19937 random(seed);

@@ -1,4 +1,5 @@
-// Receives that are started together: one request for all members, done when each has its message.
+// Receives that are started together have one request, which is done when each member has its
+// message.
 
 #include "tests/unit/engine/data/groups.h"
 
@@ -85,7 +86,7 @@ TEST(Group, TakesSlotsForAllMembersOrNone) {
   }
 }
 
-// What a group fills in on the way to its refusal is nobody's.
+// A refused group leaves nothing in the slots that it had filled before the refusal.
 TEST(Group, RefusedForItsLastMemberLeavesEverySlotToTheNextOne) {
   Bed bed({});
   Talk talk(bed, kA, kB, kMembers * kStep);
@@ -110,8 +111,8 @@ TEST(Group, RefusedForItsLastMemberLeavesEverySlotToTheNextOne) {
   }
 }
 
-// Empty members have no region, and the ring of slots ends within a group; sizes as NCCL has them,
-// and none of them asked for.
+// Some members are empty and have no region, and the ring of slots ends within a group. Sizes are
+// read into int, as NCCL does, or not read at all.
 TEST(Group, OfEmptyMembersAndAroundTheEndOfTheRing) {
   Bed bed({});
   Talk talk(bed, kA, kB, kMembers * kStep);

@@ -1,5 +1,5 @@
 #pragma once
-// Groups of receives over a Talk: their members, and what they answer. Thread: one.
+// Groups of receives over a Talk: their members and their results. Thread: one.
 
 #include "tests/unit/engine/bed.h"
 
@@ -12,7 +12,7 @@ inline constexpr std::size_t kMembers = kGroupMax;
 inline constexpr std::size_t kStep = 4096;
 using GroupSizes = std::array<std::size_t, kGroupMax>;
 
-// Members of tags `first_tag` and up, one after the other from `at` on.
+// Returns members with tags from `first_tag` up, whose buffers follow one another from `at` on.
 inline std::vector<RecvArgs> members(Talk& talk, std::size_t at, std::uint32_t first_tag,
                                      std::size_t count = kMembers) {
   std::vector<RecvArgs> all;

@@ -1,4 +1,4 @@
-// A thread that waits for the token leaves the processor to the token's holder.
+// A thread that waits for the token leaves the processor to the holder of the token.
 
 #include "engine/data/progress_loop.h"
 
@@ -32,7 +32,7 @@ TEST(Guard, WaitingForTheTokenLeavesTheProcessorToItsHolder) {
   std::thread holder([&] {
     const ProgressLoop::Guard guard(loop);
     held.set_value();
-    asked.get_future().wait();  // so that the other thread waits for all that follows
+    asked.get_future().wait();  // so that the waiting thread waits through the sleep
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   });
   held.get_future().wait();

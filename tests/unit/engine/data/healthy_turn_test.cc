@@ -1,6 +1,6 @@
-// A healthy turn neither allocates nor locks nor enters the kernel: 10,000 messages between two
-// engines on the in-process fabric, every isend, irecv, test, turn of a loop and turn of a NIC made
-// by a thread for which all of that is deadly.
+// A healthy turn neither allocates nor locks nor enters the kernel. Two engines on the in-process
+// fabric exchange 10,000 messages. One thread makes every isend, irecv, test, turn of a loop and
+// turn of a NIC, and any allocation, lock or system call ends it.
 
 #include "src/base/log.h"
 #include "tests/unit/engine/bed.h"
@@ -23,10 +23,10 @@ using testkit::ChildReport;
 using testkit::Talk;
 using testkit::Violation;
 
-constexpr std::uint64_t kMessages = 10'000;  // of all channels together, after the warm-up
-constexpr std::uint64_t kWarmUp = 200;       // pages touched, symbols bound
+constexpr std::uint64_t kMessages = 10'000;  // total over all channels, after the warm-up
+constexpr std::uint64_t kWarmUp = 200;       // touches pages, binds symbols
 constexpr std::uint64_t kRoundsMax = 50'000'000;
-constexpr std::size_t kLargest = 1'363'149;  // 1.3 MiB and odd
+constexpr std::size_t kLargest = 1'363'149;  // 1.3 MiB, an odd number
 constexpr std::size_t kOpen = 4;             // messages under way per channel
 constexpr std::size_t kSource = 4u << 20;
 
@@ -39,13 +39,13 @@ std::size_t size_of(std::uint64_t message) {
   return kSizes[message % kSizes.size()];
 }
 
-// One channel's messages, with everything that is needed in arrays of fixed size.
+// The messages of one channel, with all state in arrays of fixed size.
 class Stream {
  public:
   Stream(Bed& bed, const testkit::Seat& from, const testkit::Seat& to)
       : talk_(bed, from, to, kSource + kOpen * kLargest) {}
 
-  // False: done, or code() is not kGood.
+  // Returns false when all messages are done or code() is not kGood.
   bool turn(std::uint64_t messages) {
     if (next_receive_ < messages && next_receive_ < received_ + kOpen)
       start(next_receive_, receives_, false);
@@ -106,7 +106,7 @@ int move(Bed& bed, const Streams& streams, std::uint64_t per_stream) {
   return kGood;
 }
 
-// In the child.
+// Runs in the child process.
 int traffic(const testkit::BedOptions& options, void (*planted)()) {
   set_log_level(LogLevel::Warn);
   Bed bed(options);
@@ -155,7 +155,7 @@ TEST(HealthyTurn, StaysOutWhereQueuesAndWindowsAreFullAllTheTime) {
   expect_healthy({.fabric = testkit::kHalves, .policy = policy});
 }
 
-// ---- That the trap is one.
+// ---- Tests that the trap works.
 Violation violation_of(void (*planted)()) {
   return testkit::run_in_child([planted] { return traffic({}, planted); }).violation;
 }

@@ -1,4 +1,4 @@
-// Draining takes everything that a completion queue holds, also when that is all it has room for.
+// Draining takes all completions of a completion queue, even if the queue is entirely full.
 #include "engine/data/lane.h"
 
 #include "engine/data/progress_loop.h"
@@ -14,7 +14,7 @@
 namespace mesh::engine {
 namespace {
 
-// One completion queue, with so many completions in it.
+// A provider with one completion queue that holds `left` completions.
 class FullQueue : public verbs::testkit::FakeProvider {
  public:
   FullQueue() {
@@ -22,7 +22,7 @@ class FullQueue : public verbs::testkit::FakeProvider {
       auto& there = *static_cast<int*>(cq->cq_context);
       const int taken = std::min(most, there);
       there -= taken;
-      ibv_wc nobodys{};  // of an earlier life of the first queue pair's place
+      ibv_wc nobodys{};  // from an earlier life of the first queue pair's index
       nobodys.wr_id = wr_id_base(0, 0x7fff);
       std::fill_n(completions, taken, nobodys);
       return taken;
@@ -48,7 +48,7 @@ TEST(LaneTest, DrainTakesAllOfAQueueThatIsEntirelyFull) {
   FullQueue provider;
   verbs::Rail rail;
   rail.info.name = "n0:1";
-  rail.cq_entries_max = 1039;  // no multiple of what one call takes
+  rail.cq_entries_max = 1039;  // not a multiple of the completions that one poll takes
   testkit::NoWaker waker;
   testkit::NoOwner owner;
   ProgressLoop loop(waker);

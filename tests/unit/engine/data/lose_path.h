@@ -1,6 +1,6 @@
 #pragma once
-// A path that a test loses at the moment it chooses, as an error completion would lose it, and work
-// that stays under way until then. Thread: one.
+// Loses a path when the test chooses, as an error completion would, and keeps work under way until
+// then. Thread: one.
 
 #include "engine/data/peer_link.h"
 #include "engine/data/progress_loop.h"
@@ -18,8 +18,7 @@ inline void lose_path(Channel& channel, std::uint32_t index) {
   channel.link.quarantine(channel.link.path(index), "the test says so");
 }
 
-// What the host posts from now on to that NIC, or to any where the name is empty, takes so much
-// longer.
+// Delays all writes that the host posts from now on to that NIC, or to every NIC if `nic` is empty.
 inline void delay_writes(BedHost& host, const std::string& nic, std::uint64_t delay_ns) {
   soft::Fault fault;
   fault.kind = soft::FaultKind::WriteDelay;

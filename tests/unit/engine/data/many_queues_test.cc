@@ -1,5 +1,5 @@
-// A loop of many completion queues, which a context of many peers has: a test of one request pays
-// for a few, and each of them gets its turn.
+// A loop with many completion queues, as a context with many peers has. A test of one request polls
+// only a few of them, and each gets its turn.
 #include "engine/data/progress_loop.h"
 #include "engine/data/progress_loop_datapath.h"
 #include "tests/unit/engine/data/nobody.h"
@@ -16,9 +16,9 @@
 namespace mesh::engine {
 namespace {
 
-constexpr std::size_t kQueues = 9;  // as many as the link has queue pairs, each with its own
+constexpr std::size_t kQueues = 9;  // one for each queue pair of the link
 
-// Counts the polls of each completion queue; none ever holds anything.
+// Counts the polls of each completion queue. All queues stay empty.
 class CountedQueues : public verbs::testkit::FakeProvider {
  public:
   CountedQueues() {

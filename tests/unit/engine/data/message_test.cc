@@ -1,5 +1,5 @@
-// What NCCL may rely on in isend, irecv and test, over the engine's own classes on the software
-// fabric.
+// The guarantees of isend, irecv and test that NCCL relies on, over the engine's own classes on the
+// software fabric.
 
 #include <mesh/snapshot.h>
 
@@ -32,8 +32,8 @@ TEST(Message, EverySizeArrivesWhole) {
   }
 }
 
-// Up to fifteen stripes say themselves how many they are; of more, and of stripes of several work
-// requests, a record does.
+// The immediate tells the number of up to fifteen stripes. A record tells larger numbers, and
+// stripes of several work requests.
 TEST(Message, StripesOfAnyNumberArriveWhole) {
   const std::size_t size = 2 << 20;
   for (const std::uint32_t qps :
@@ -153,7 +153,7 @@ TEST(Message, OutOfRequestsIsWouldBlock) {
   for (std::size_t i = 0; i < 32; ++i)
     receives.push_back(talk.receive({.at = i, .bytes = 1}).value());
   EXPECT_EQ(talk.receive({.at = 40, .bytes = 1}).code(), Errc::WouldBlock);
-  for (int i = 0; i < 2; ++i) {  // one ends, one more fits, not two
+  for (int i = 0; i < 2; ++i) {  // when one ends, exactly one more fits
     EXPECT_TRUE(bed.finish(sends.front()).ok());
     EXPECT_TRUE(bed.finish(receives.front()).ok());
     sends.pop_front(), receives.pop_front();
@@ -179,7 +179,7 @@ TEST(Message, OpOfAnotherTagIsPassedOverAndOrderWithinATagKept) {
   const std::array<std::uint32_t, 8> sent{7, 5, 5, 7, 9, 5, 9, 7};
   const std::array<std::uint32_t, 8> received{5, 5, 5, 9, 7, 7, 9, 7};
   const std::array<std::size_t, 8> meets{1, 2, 5, 4,
-                                         0, 3, 6, 7};  // which send each receive must get
+                                         0, 3, 6, 7};  // the send that each receive must get
   std::vector<Request*> open;
   for (std::size_t i = 0; i < sent.size(); ++i)
     open.push_back(talk.send({.at = i * kStep, .bytes = 9000 + i, .tag = sent[i]}).value());
@@ -211,7 +211,7 @@ TEST(Message, SendLargerThanItsReceiveFailsBothAndTheChannelGoesOn) {
       ASSERT_EQ(byte, std::byte{0xcc}) << "no byte of it may be written";
     const std::string text =
         fmt::format("a send of {} bytes met a receive of {} bytes", each.sent, each.room);
-    EXPECT_EQ(log.count(LogLevel::Warn, text), 2) << log.joined();  // one a side
+    EXPECT_EQ(log.count(LogLevel::Warn, text), 2) << log.joined();  // one on each side
     talk.exchange(100'000);
     ASSERT_FALSE(HasFailure()) << each.sent << " into " << each.room;
   }
@@ -249,7 +249,7 @@ TEST(Message, SlotsAndGenerationsWrap) {
   std::uint64_t next_send = 0, next_receive = 0, received = 0;
   for (std::uint64_t round = 0; received < kMessages && round < 10 * kMessages; ++round) {
     while (next_receive < kMessages && receives.size() < 30) {
-      // A target of its own for each open receive, far from the next one's.
+      // Each open receive has its own target, far from the next one's.
       receives.push_back(
           {talk.receive({.at = next_receive % 64 * 512, .bytes = kBytes}).value(), next_receive});
       ++next_receive;
@@ -277,7 +277,7 @@ TEST(Message, LargeMessageDoesNotHoldUpAnotherChannel) {
   Talk small(bed, kA, kB, 1 << 20);
   for (const std::size_t bytes :
        {std::size_t{2048},
-        std::size_t{20'000}}) {  // on express, and on a queue pair the large one uses
+        std::size_t{20'000}}) {  // over express, and over a queue pair that the large one uses
     const auto large_receive = large.receive({.bytes = 64 << 20});
     const auto large_send = large.send({.bytes = 64 << 20});
     for (int i = 0; i < 5; ++i) bed.data_round();

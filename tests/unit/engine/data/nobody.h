@@ -1,5 +1,5 @@
 #pragma once
-// Stand-ins for those whom a test's object knows and never needs.
+// Stand-ins for objects that a tested object refers to but never needs.
 // Thread: any.
 
 #include "engine/data/peer_link.h"

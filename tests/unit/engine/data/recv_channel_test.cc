@@ -1,5 +1,5 @@
-// Announcements as a hostile or confused wire might bring them: only the live generation of a live
-// slot completes anything.
+// Announcements as a hostile or confused peer might send them. Only the live generation of a live
+// slot completes a receive.
 
 #include "engine/data/recv_channel.h"
 
@@ -97,7 +97,7 @@ class RecvChannelTest : public testing::Test {
   RecvChannel* channel_ = nullptr;
 };
 
-// Where writes of one queue pair overtake one another, the older row would lie on the newer one.
+// If writes of one queue pair overtook one another, the old row could overwrite the newer one.
 TEST_F(RecvChannelTest, RowsWrittenAgainLandBeforeTheNextAreWritten) {
   receive(100);
   QueuePair& express = link_->express(kIndex);
@@ -130,7 +130,7 @@ TEST_F(RecvChannelTest, AnnouncementOfTheLiveCreditCompletesOnce) {
   EXPECT_EQ(channel_->received(), 1u);
 }
 
-// NCCL's thread has looked, the channel fails, and only then the receive arrives.
+// NCCL's thread has passed its check, the channel fails, and only then the receive is published.
 TEST_F(RecvChannelTest, ReceiveThatMeetsAFailedChannelGetsNoCredit) {
   Request& request = channel_->next_slot();
   request.bytes = 100;
@@ -206,7 +206,7 @@ TEST_F(RecvChannelTest, StripesMayOvertakeTheRecord) {
   EXPECT_EQ(bytes, 700'000u);
 }
 
-// Without a record: every one says how many there are, and brings its bytes.
+// Without a record each announcement tells the number of stripes and brings its own bytes.
 TEST_F(RecvChannelTest, StripesThatSayHowManyTheyAreNeedNoRecord) {
   Request& request = receive(1 << 20);
   const Announcement stripe{.stripes = 3, .channel = kIndex, .slot = 0, .generation = generation()};
@@ -250,7 +250,7 @@ TEST_F(RecvChannelTest, RecordOfAnotherGenerationDoesNotCount) {
   Request& request = receive(1 << 20);
   write_record(
       0, encode_record(10, 1,
-                       generation() + kGenerationMask + 1));  // the same in the immediate's bits
+                       generation() + kGenerationMask + 1));  // equal within the immediate's bits
   announce({.stripes = 0, .channel = kIndex, .slot = 0, .generation = generation()});
   EXPECT_EQ(request.state.load(), RequestState::Submitted);
 }
@@ -267,7 +267,7 @@ TEST_F(RecvChannelTest, TruncatedRecordFailsTheReceive) {
   EXPECT_EQ(link_->failure(), Errc::Ok);
 }
 
-// NCCL believes the size it is told.
+// NCCL believes the size that it is told.
 TEST_F(RecvChannelTest, AnnouncementOfMoreThanTheReceiveFailsTheLink) {
   const testkit::LogCapture log;
   Request& request = receive(100);
@@ -288,7 +288,7 @@ TEST_F(RecvChannelTest, RecordOfMoreThanTheReceiveFailsTheLink) {
   EXPECT_EQ(link_->failure(), Errc::Protocol);
 }
 
-// A peer may write with immediate data before it has asked for any channel.
+// A peer may write with immediate before it has opened any channel.
 TEST_F(RecvChannelTest, AnnouncementsOnALinkWithoutChannelsAreLate) {
   PeerLink link(loop_, owner_, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"},
                 TransferPolicy{});

@@ -1,4 +1,4 @@
-// One registration per exact range, one memory region per rail that uses it, both by count.
+// One registration per exact range, and one memory region per rail that uses it; both are counted.
 
 #include "engine/data/registration.h"
 
@@ -14,7 +14,7 @@
 namespace mesh::engine {
 namespace {
 
-// Keys of its own for every region, and a refusal when asked for.
+// Gives every region its own keys, and refuses registrations if the test asks for it.
 class RegionProvider : public verbs::testkit::FakeProvider {
  public:
   ibv_mr* reg_mr(ibv_pd*, void* address, std::size_t bytes, int access) override {
@@ -40,7 +40,7 @@ class RegionProvider : public verbs::testkit::FakeProvider {
   std::set<ibv_mr*> live;
   std::uint32_t last_key = 0;
   int last_access = 0;
-  int refuse_after = -1;  // negative: never
+  int refuse_after = -1;  // negative: never refuses
 };
 
 class RegistrationTableTest : public testing::Test {
@@ -160,7 +160,7 @@ TEST_F(RegistrationTableTest, RefusalLeavesAnotherUsersRegionAlone) {
   EXPECT_EQ(provider_.live.size(), 0u);
 }
 
-// What is prepared is there for the uses that are extended, and is none itself.
+// A prepared region serves later extend() calls, and does not count as a use itself.
 TEST_F(RegistrationTableTest, WhatIsPreparedIsThereForItsUsers) {
   Registration* const region = acquire(0, 4096, kFirst);
   table_->hold(*region);

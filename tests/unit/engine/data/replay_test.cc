@@ -1,5 +1,5 @@
-// What a lost path was to carry goes over the others at once. Only what was begun on it waits for
-// its fence, and nothing waits behind that.
+// Other paths carry at once what a lost path was to carry. Only stripes that were begun on the lost
+// path wait for its fence, and nothing waits behind them.
 
 #include "engine/data/peer_link.h"
 #include "tests/unit/engine/bed.h"
@@ -21,7 +21,7 @@ using testkit::kA, testkit::kB;
 constexpr std::size_t kRoom = 1024 * kKiB;
 constexpr std::uint64_t kLong = 4'000'000'000;  // longer than any test takes
 
-// One work request fills a path.
+// Returns a policy with which one work request fills a path.
 TransferPolicy narrow_paths() {
   TransferPolicy policy;
   policy.qps = 1;
@@ -32,11 +32,11 @@ TransferPolicy narrow_paths() {
 
 class ReplayTest : public testing::Test {
  protected:
-  // While it stands no fence is settled.
+  // Stops or resumes control on all hosts. While it is stopped, no fence completes.
   static void let_control_stand(Bed& bed, bool stands) {
     for (testkit::BedHost& host : bed.hosts) host.control_stands = stands;
   }
-  // A request that is asked about waits for no other to be started.
+  // Tests the request once: a tested request is posted without waiting for a batch.
   static Request* asked_about(const Result<Request*>& request) {
     EXPECT_EQ(test(**request, nullptr).code(), Errc::WouldBlock);
     return *request;

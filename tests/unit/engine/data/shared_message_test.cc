@@ -1,5 +1,5 @@
-// Messages over paths that are alike: each path carries the same part, counts it for itself, and
-// loses it as it loses anything else.
+// Messages over paths that are alike. Each path carries an equal part and counts it for itself, and
+// a lost path loses its part like any other data.
 
 #include "engine/data/peer_link.h"
 #include "tests/unit/engine/bed.h"
@@ -36,7 +36,7 @@ class SharedMessageTest : public testing::Test {
 
   const engine::Path& path(std::uint32_t index) const { return talk_.pair.send->link.path(index); }
   std::uint64_t bytes_over(std::uint32_t index) const { return path(index).counters().bytes_sent; }
-  // Posted and under way when this returns; its receive is to be finished.
+  // Posts a message that is under way on return. Its receive is still to be finished.
   Request* begin(std::size_t bytes) {
     receiving_ = *talk_.receive({.bytes = bytes});
     bed_.rounds(100);

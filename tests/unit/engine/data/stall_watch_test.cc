@@ -35,7 +35,7 @@ TEST(OldestRequest, AgesOnlyWhileTheSameRequestIsOpen) {
   EXPECT_EQ(oldest.sequence(), 8u);
 }
 
-// Looks once a second up to and including `until`; the seconds at which something was said.
+// Looks once a second up to and including `until`. Returns the seconds at which something was said.
 std::vector<std::uint64_t> said_at(LinkWait& wait, std::uint64_t until, bool patient) {
   std::vector<std::uint64_t> said;
   for (std::uint64_t second = 1; second <= until; ++second) {

@@ -30,10 +30,10 @@ TEST(Tags, SendsWithoutAReceiveAreEightOfATagAndLeaveRoomForOthers) {
     }
     EXPECT_EQ(send(talk, 0, 8, tag).code(), Errc::WouldBlock) << "tag " << tag;
   };
-  fill(0, 32);  // of the first tag the channel's slots
+  fill(0, 32);  // the first tag has the slots of the channel
   for (std::uint32_t tag = 1; tag < 20; ++tag) fill(tag, 8);
   ASSERT_FALSE(HasFailure());
-  // The first credit is of the tag that came last.
+  // The first credit has the tag that was sent last.
   for (std::uint32_t tag = 20; tag-- > 0;) {
     for (int i = 0; i < 8; ++i)
       ASSERT_TRUE(bed.finish(*talk.receive({.bytes = 8, .tag = tag})).ok()) << "tag " << tag;
@@ -78,7 +78,7 @@ TEST(Tags, ThirtyTwoSendsOfOneTagBeforeTheFirstCreditOfAnother) {
   }
 }
 
-// As where a poller turns the loop, whose release finds both.
+// The test holds the token, as a poller would, so that its release finds both sends.
 TEST(Tags, SendsOfTwoTagsOfWhichTheLoopHearsAtOnceAreBothSeen) {
   Bed bed({});
   Talk talk(bed, kA, kB, kStep);

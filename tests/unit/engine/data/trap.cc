@@ -17,7 +17,7 @@
 #include <cstdio>
 #include <stdexcept>
 
-// What glibc itself calls these; a replacement needs the original.
+// glibc's internal names of these functions. A replacement needs the original.
 extern "C" {
 void* real_malloc(std::size_t bytes) __asm__("__libc_malloc");
 void* real_calloc(std::size_t count, std::size_t bytes) __asm__("__libc_calloc");
@@ -26,23 +26,23 @@ void* real_memalign(std::size_t alignment, std::size_t bytes) __asm__("__libc_me
 void real_free(void* memory) __asm__("__libc_free");
 int mesh_real_mutex_lock(pthread_mutex_t* mutex);
 }
-#if defined(__aarch64__)  // whose first glibc was this one
+#if defined(__aarch64__)  // the first glibc for this architecture had this version
 __asm__(".symver mesh_real_mutex_lock, __pthread_mutex_lock@GLIBC_2.17");
 #else
 __asm__(".symver mesh_real_mutex_lock, __pthread_mutex_lock@GLIBC_2.2.5");
 #endif
 
-extern char g_binary_start __asm__("__executable_start");  // the linker's: where this binary begins
+extern char g_binary_start __asm__("__executable_start");  // the linker's start of this binary
 
 namespace mesh::testkit {
 namespace {
 
 constexpr rlim_t kProcessorSecondsMax = 60;
 
-// Shared with the parent, so that the child needs no system call to say what it did.
+// Shared with the parent, so that the child needs no system call to report its violation.
 struct Note {
   Violation violation;
-  long number;  // of the system call
+  long number;  // the system call's
   std::uintptr_t caller;
 };
 Note* g_note = nullptr;
@@ -79,7 +79,7 @@ void arm() {
   action.sa_sigaction = on_system_call;
   action.sa_flags = SA_SIGINFO | SA_NODEFER;
   ::sigaction(SIGSYS, &action, nullptr);
-  // TRAP and not KILL: both stop the call before it is made, but this way the report can name it.
+  // TRAP and KILL both stop the call before it is made, but only with TRAP the report can name it.
   std::array<sock_filter, 4> rules{{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
                                     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
                                     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
@@ -99,7 +99,7 @@ ChildReport run_in_child(const std::function<int()>& work) {
   const pid_t child = ::fork();
   if (child == 0) {
     const rlimit limit{kProcessorSecondsMax, kProcessorSecondsMax};
-    ::setrlimit(RLIMIT_CPU, &limit);  // it never sleeps, so this ends it if it never ends
+    ::setrlimit(RLIMIT_CPU, &limit);  // the child never sleeps, so this limit ends one that hangs
     leave(work());
   }
   ChildReport report;
@@ -120,7 +120,7 @@ ChildReport run_in_child(const std::function<int()>& work) {
 }
 
 namespace {
-// Always inlined, so that the return address is the caller's of the replaced function.
+// Always inlined, so that the return address lies in the caller of the replaced function.
 [[gnu::always_inline]] inline void check(Violation violation) {
   if (t_armed)
     violated(violation, 0, reinterpret_cast<std::uintptr_t>(__builtin_return_address(0)));

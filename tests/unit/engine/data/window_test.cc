@@ -1,4 +1,4 @@
-// What bounds a sender: the peer's receives, its own send queues, the bytes it may have in flight.
+// The bounds on a sender: the peer's receives, its send queues, the bytes it may have in flight.
 
 #include "tests/unit/engine/bed.h"
 
@@ -28,8 +28,8 @@ std::size_t ended(std::vector<Request*>& requests) {
   });
 }
 
-// The receiver's NIC works, its loop does not: what the window does not hold back would find no
-// receive posted.
+// The receiver's NIC works but its loop stops, so that any message that the window does not hold
+// back finds no posted receive.
 void announce_to_a_loop_that_stands(std::size_t bytes) {
   Bed bed({.policy = narrow()});
   Talk talk(bed, kA, kB, 64 * bytes);
@@ -84,7 +84,7 @@ TEST(Window, SendQueueIsNeverOverfilled) {
   const auto receiving = talk.receive({.bytes = 1 << 20});
   bed.rounds(100);
   const std::uint64_t before = bed.stats(0).work_requests;
-  bed.hosts[1].nics_stand = true;  // nothing is executed
+  bed.hosts[1].nics_stand = true;  // the peer's NIC executes nothing
   bed.hosts[1].loops_stand = true;
   const auto sending = talk.send({.bytes = 1 << 20});
   bed.rounds(2000);
@@ -97,7 +97,7 @@ TEST(Window, SendQueueIsNeverOverfilled) {
   EXPECT_TRUE(talk.holds(0, 0, 1 << 20));
 }
 
-// A receiver's credits and its returned windows share one send queue with nothing to wait for them.
+// The credits of a receiver and its window words share one send queue, and no cap bounds either.
 TEST(Window, CreditsWaitForRoomInTheSendQueue) {
   TransferPolicy policy = narrow();
   policy.sq_depth = 64;
@@ -137,9 +137,8 @@ TEST(Window, BytesInFlightStayUnderTheCapOfAPath) {
   EXPECT_TRUE(talk.holds(0, 0, 8 << 20));
 }
 
-// A link of 100 Gb/s carries 262,500 bytes in 21 us: room for four work requests of 64 KiB and not
-// for a fifth. One work request at a time for two large messages, and a third channel before both
-// that only waits for a credit.
+// Each path takes one work request at a time, for two large messages. A third channel, which comes
+// before them, only waits for a credit.
 TEST(Window, ChannelsTakeTurnsAtTheCapOfAPath) {
   constexpr std::size_t kBytes = 1 << 20, kRequest = 1 << 16;
   TransferPolicy policy = narrow();
@@ -167,13 +166,13 @@ TEST(Window, ChannelsTakeTurnsAtTheCapOfAPath) {
   EXPECT_TRUE(bed.until([&] { return ended(open), open.empty(); }));
 }
 
-// 100 Gb/s: a work request of 64 KiB takes some rounds of the clock, so they come free one by one.
+// At 100 Gb/s a work request of 64 KiB takes some rounds of the clock, so they complete one by one.
 const char* const kPaced = R"({"name":"paced",
   "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"}]},{"name":"b",
      "nics":[{"name":"n0","address":"10.0.1.2/24"}]}],
   "links":[{"ends":["a/n0","b/n0"],"gbps":100}]})";
 
-// Messages of one size without end over one channel.
+// Sends messages of one size without end over one channel.
 struct Stream {
   Stream(Bed& bed, std::size_t size) : talk(bed, kA, kB, size), bytes(size) {}
   void receive_ahead() {
@@ -189,8 +188,7 @@ struct Stream {
   std::size_t done_receives = 0;
 };
 
-// Handing in more than once between two turns must not put the small ones before the large one
-// either.
+// Small messages must not overtake the large one, even if they are started more than once a turn.
 TEST(Window, ALargeRequestGoesThroughAFullPath) {
   constexpr std::size_t kLarge = 1 << 19, kSmall = 1 << 16;
   TransferPolicy policy = narrow();
@@ -208,8 +206,8 @@ TEST(Window, ALargeRequestGoesThroughAFullPath) {
     const std::size_t before = one.done_receives + other.done_receives;
     ASSERT_GT(before, 20u) << "the path is full";
     for (int i = 0; i < 4000; ++i) turn(true);
-    // The cable carries 95 large ones in that time. Turn by turn a large one meets at most 16 small
-    // ones.
+    // The cable carries 95 large messages in that time. If channels take turns, a large message
+    // waits for at most 16 small ones.
     EXPECT_GE(large.done_receives, 15u) << "depth " << depth;
     EXPECT_GE(one.done_receives + other.done_receives, before + 2 * large.done_receives - 4)
         << "depth " << depth;
@@ -221,7 +219,7 @@ TEST(Window, ALargeRequestGoesThroughAFullPath) {
   }
 }
 
-// Who waits for bytes and is closed leaves the path to the others.
+// A channel that waits for bytes in flight and is closed leaves the path to the others.
 TEST(Window, AWaiterThatClosesHoldsNobodyBack) {
   constexpr std::size_t kLarge = 1 << 19, kSmall = 1 << 16;
   TransferPolicy policy = narrow();
@@ -250,8 +248,8 @@ TEST(Window, AWaiterThatClosesHoldsNobodyBack) {
   EXPECT_TRUE(bed.until([&] { return ended(small.sends), small.sends.empty(); }));
 }
 
-// The loop is turned by test() of one channel's request only, and that channel has no more turns
-// than the other.
+// Only test() of one channel's request turns the loop, and that channel gets no more turns than the
+// other channel.
 TEST(Window, AskingAboutOneChannelDoesNotGiveItTheWholePath) {
   constexpr std::size_t kBytes = 1 << 20, kRequest = 1 << 16;
   TransferPolicy policy = narrow();
@@ -273,6 +271,7 @@ TEST(Window, AskingAboutOneChannelDoesNotGiveItTheWholePath) {
   EXPECT_TRUE(bed.until([&] { return ended(receives), receives.empty(); }));
 }
 
+// A port of 100 Gb/s carries 262,500 bytes in 21 us: four work requests of 64 KiB, but not five.
 TEST(Window, BytesInFlightStayUnderWhatThePortCarriesInATime) {
   TransferPolicy policy;
   policy.wr_bytes = 65536;
@@ -296,7 +295,7 @@ TEST(Window, BytesInFlightStayUnderWhatThePortCarriesInATime) {
   EXPECT_TRUE(talk.holds(0, 0, 4 << 20));
 }
 
-// The software fabric's ports, like soft-RoCE's, refuse a work request of more than 8 MiB.
+// The ports of the software fabric, like those of soft-RoCE, refuse work requests above 8 MiB.
 TEST(Window, NoWorkRequestIsLongerThanThePortAllows) {
   TransferPolicy policy;
   policy.qps = 1;
@@ -307,7 +306,7 @@ TEST(Window, NoWorkRequestIsLongerThanThePortAllows) {
   EXPECT_GE(bed.stats(0).work_requests, 3u);
 }
 
-// A cap smaller than one work request must not stop everything.
+// A cap below one work request must not stop all traffic.
 TEST(Window, CapBelowOneWorkRequestStillMovesData) {
   TransferPolicy policy;
   policy.inflight_bytes = 4096;
@@ -316,7 +315,7 @@ TEST(Window, CapBelowOneWorkRequestStillMovesData) {
   talk.exchange(4 << 20);
 }
 
-// Express messages do not count against bulk's bytes for ever.
+// Express messages must give their bytes in flight back.
 TEST(Window, CapIsFreeAgainAfterTraffic) {
   TransferPolicy policy;
   policy.inflight_bytes = 1 << 20;

@@ -1,5 +1,5 @@
-// A peer whose address takes long to resolve: nobody else waits for it, and whatever ends meanwhile
-// does so in good order.
+// The address of a peer takes long to resolve. Nobody else waits for it, and everything that ends
+// meanwhile ends in good order.
 
 #include "engine/link/bring_up.h"
 #include "engine/control/handle.h"
@@ -34,8 +34,8 @@ using Time = std::chrono::steady_clock;
 
 using testkit::wait_until;
 
-// A host of the software fabric that asks the wire for one address, and is answered when the test
-// says so.
+// A host of the software fabric that resolves one address slowly: a step to RTR towards it waits
+// for the test's answer.
 class Asking final : public testkit::PassingProvider {
  public:
   using PassingProvider::PassingProvider;
@@ -44,7 +44,7 @@ class Asking final : public testkit::PassingProvider {
     const std::lock_guard lock(mutex_);
     return asked_;
   }
-  void answer(const std::vector<int>& errors) {  // of the next tries; those beyond wait for more
+  void answer(const std::vector<int>& errors) {  // for the next tries; later ones wait for more
     const std::lock_guard lock(mutex_);
     for (const int error : errors) answers_.push_back(error);
     changed_.notify_all();
@@ -54,7 +54,7 @@ class Asking final : public testkit::PassingProvider {
     always_ = error;
     changed_.notify_all();
   }
-  std::string address = "10.0.1.1";  // the one that is slow; constant once an engine is open
+  std::string address = "10.0.1.1";  // the slow one; constant once an engine is open
 
   int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) override {
     if (attr->qp_state == IBV_QPS_RTR &&
@@ -83,7 +83,7 @@ using Host = testkit::EngineHost<Asking>;
 
 enum class Way : std::uint8_t { ToA, FromA };
 
-// a - b - c; b cannot find a.
+// Hosts a - b - c, of which b cannot resolve a.
 class BringUpTest : public testing::TestWithParam<Way> {
  protected:
   static constexpr std::size_t kA = 0, kB = 1, kC = 2;
@@ -97,7 +97,7 @@ class BringUpTest : public testing::TestWithParam<Way> {
     }
   }
   void TearDown() override {
-    asking().answer_all(ETIMEDOUT);  // nothing waits for ever
+    asking().answer_all(ETIMEDOUT);  // so that nothing waits for ever
     for (Host& host : hosts_) {
       if (host.engine) host.close_context(0);
     }
@@ -106,7 +106,7 @@ class BringUpTest : public testing::TestWithParam<Way> {
   virtual const char* fabric_text() const { return testkit::kLine; }
   Asking& asking() { return *hosts_[kB].provider; }
 
-  // The connection with the host that is not found; b connects or accepts.
+  // Begins the connection between b and the host a that b cannot resolve; b connects or accepts.
   void begin() {
     const bool to_a = GetParam() == Way::ToA;
     near_ = to_a ? kB : kA;
@@ -124,7 +124,7 @@ class BringUpTest : public testing::TestWithParam<Way> {
     pair_.send = answer.value();
     return answer.code();
   }
-  // A call that waits for the slow address would never return: the test answers afterwards.
+  // Runs a call on a thread. If it waits for the slow address, the test fails and then answers.
   void expect_to_end_without_the_answer(const std::function<void()>& call) {
     std::atomic<bool> ended{false};
     std::thread thread([&] {
@@ -163,7 +163,7 @@ TEST_P(BringUpTest, NobodyElseWaits) {
   Context* const other = hosts_[kB].engine->open_context({}).value();
   for (const auto& [from, to] : {std::pair{kB, kC}, std::pair{kC, kB}}) {
     const testkit::Pair pair = connect(from, to);
-    exchange(pair);  // with a REVOKE that b answers, and one that it sends
+    exchange(pair);  // with a REVOKE that b answers, and one that b sends
     close(pair.send);
     close(pair.receive);
   }
@@ -172,7 +172,7 @@ TEST_P(BringUpTest, NobodyElseWaits) {
   EXPECT_EQ(warnings(), 0) << log_.joined();
 }
 
-// One that answers nobody holds four threads, however many of its links wait.
+// A peer whose address does not resolve holds four threads, however many of its links wait.
 TEST_P(BringUpTest, OnePeerHoldsFourThreads) {
   ASSERT_NO_FATAL_FAILURE(begin());
   Engine& near = *hosts_[near_].engine;
@@ -189,7 +189,7 @@ TEST_P(BringUpTest, OnePeerHoldsFourThreads) {
   }
   ASSERT_TRUE(wait_until([&] { return hosts_[kB].engine->stats().links == 6; }));
   ASSERT_TRUE(wait_until([&] { return asking().asked() >= 4; }));
-  for (int i = 0; i < 100; ++i) {  // the control thread looks again and again
+  for (int i = 0; i < 100; ++i) {  // makes the control thread look again and again
     HandleBytes handle{};
     far.close_listener(far.listen(*hosts_[far_].contexts[0], 0, handle).value());
     near.close_listener(near.listen(*hosts_[near_].contexts[0], 0, handle).value());
@@ -248,7 +248,7 @@ TEST_P(BringUpTest, AConnectThatCameAfterHelloWaitsForAnotherLink) {
   HandleBytes late{};
   Listener* const listener = far.listen(*hosts_[far_].contexts[0], 0, late).value();
   const HandleBytes as_listened = late;
-  connect(kB, kC);  // a link beside the one that fails
+  connect(kB, kC);  // a link beside the failing one
   const auto connect_late = [&] { return near.connect(*hosts_[near_].contexts[0], 0, late); };
   ASSERT_TRUE(wait_until([&] { return connect_late().ok() || late != as_listened; }));
   asking().answer({ETIMEDOUT, ETIMEDOUT, ETIMEDOUT});
@@ -269,8 +269,8 @@ TEST_P(BringUpTest, TheCommunicatorEndsMeanwhile) {
   expect_to_end_without_the_answer([this] { hosts_[kB].close_context(0); });
   EXPECT_EQ(hosts_[kB].engine->stats().queue_pairs, 5u)
       << "a thread is still at work on one of them";
-  // Its second to say goodbye passes; the end that is then due must not keep anybody waiting
-  // either.
+  // The second for its goodbye passes. The end of the communicator, due then, must not make others
+  // wait.
   expect_to_end_without_the_answer([&] {
     while (Time::now() < began + std::chrono::milliseconds(1200)) {
       EXPECT_EQ(hosts_[kB].engine->stats().contexts, 1u);
@@ -286,16 +286,16 @@ TEST_P(BringUpTest, TheCommunicatorEndsMeanwhile) {
 TEST_P(BringUpTest, ThePeerEndsMeanwhile) {
   ASSERT_NO_FATAL_FAILURE(begin());
   hosts_[kA].close_context(0);
-  const bool heard = GetParam() == Way::ToA;  // the one who accepts has nobody to tell
+  const bool heard = GetParam() == Way::ToA;  // an acceptor has nobody to tell
   EXPECT_TRUE(!heard || outcome() != Errc::Ok) << "while the try is still under way";
-  asking().answer_all(0);  // found after all
+  asking().answer_all(0);  // the address resolves after all
   EXPECT_TRUE(b_empties());
   EXPECT_LE(asking().asked(), heard ? 1 : 5);
 }
 
 TEST_P(BringUpTest, TheEngineEndsMeanwhile) {
   ASSERT_NO_FATAL_FAILURE(begin());
-  // Later than all that the engine's end waits for by itself.
+  // Answers later than anything that the engine's destructor itself waits for.
   std::thread late([this, until = Time::now() + std::chrono::milliseconds(1500)] {
     std::this_thread::sleep_until(until);
     asking().answer_all(ETIMEDOUT);
@@ -306,7 +306,7 @@ TEST_P(BringUpTest, TheEngineEndsMeanwhile) {
   EXPECT_EQ(asking().asked(), 1);
 }
 
-// a and b by two paths; over one of them b cannot find a.
+// Hosts a and b with two paths; over one of them b cannot resolve a.
 class OneOfTwoPaths : public BringUpTest {
  protected:
   const char* fabric_text() const override { return testkit::kHalves; }

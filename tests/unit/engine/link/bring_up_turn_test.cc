@@ -1,4 +1,4 @@
-// Which bring-up gets a thread next.
+// The order in which bring-ups get a thread.
 #include "engine/link/bring_up.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Channels that end: in either order, with requests open, while others go on.
+// Channels that close: in either order, with open requests, and while other channels go on.
 
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
@@ -17,7 +17,7 @@ using testkit::kA, testkit::kB;
 
 class Close : public testing::Test {
  protected:
-  // Everything is given back without a complaint.
+  // Checks that everything was given back without an error or a warning.
   void TearDown() override {
     EXPECT_TRUE(bed_.empties());
     EXPECT_EQ(bed_.stats(0).errors + bed_.stats(1).errors, 0u);
@@ -35,7 +35,7 @@ TEST_F(Close, WhatWasSentBeforeTheSenderClosedArrives) {
     receives.push_back(talk.receive({.at = i * kPart, .bytes = kPart}).value());
   Request* const unmet = talk.receive({.at = 20 * kPart, .bytes = 8}).value();
   bed_.rounds(50);
-  bed_.hosts[1].loops_stand = true;  // what arrives is seen only after the CLOSE has come
+  bed_.hosts[1].loops_stand = true;  // sees arrivals only after the CLOSE has come
   for (std::size_t i = 0; i < 20; ++i)
     sends.push_back(talk.send({.at = i * kPart, .bytes = kPart}).value());
   for (Request* request : sends) ASSERT_TRUE(bed_.finish(request).ok());
@@ -138,14 +138,14 @@ TEST_F(Close, MemoryMayOutliveAndPrecedeTraffic) {
   talk.close_both();
 }
 
-// An index is used again with other generations: no life's credit or announcement may meet
-// another's.
+// An index is reused with other generations, so that credits and announcements of one life never
+// match another life.
 TEST_F(Close, FiftyLivesOfOneChannelIndex) {
   Talk holds_the_link(bed_, kA, kB, 64);
   for (int life = 0; life < 50; ++life) {
     Talk talk(bed_, kA, kB, 200'000);
     std::vector<Request*> open;
-    for (std::size_t i = 0; i < 5; ++i) {  // credits that are never used, sends that are never met
+    for (std::size_t i = 0; i < 5; ++i) {  // unused credits, unmatched sends
       if (life % 2 == 0)
         open.push_back(talk.receive({.at = 1000 * i, .bytes = 1000, .tag = 8}).value());
       if (life % 3 == 0)

@@ -26,9 +26,9 @@ int dial(int fd, std::uint16_t port) {
   const sockaddr_in address = loopback(port);
   return ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
 }
-// A short frame must not wait for the other side's delayed acknowledgement: tens of milliseconds,
-// for which the clock of a test, moved by hand, goes on. Those whom a listener accepts have its
-// option.
+// Sends short frames without waiting for a delayed acknowledgement, which takes tens of
+// milliseconds while the manual clock of a test goes on. Accepted sockets inherit the option of
+// their listener.
 void send_at_once(int fd) {
   const int on = 1;
   if (::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0)

@@ -1,8 +1,8 @@
 #pragma once
-// A TCP proxy before a control port, through which a connector dials without knowing. It passes
-// whole frames on and decides what becomes of each; it can end either side of a connection without
-// the other's noticing, refuse, or play dead. Thread: one, but stand_before() any. Bound: what its
-// tests send.
+// A TCP proxy in front of a control port, which the connector dials unknowingly. It passes on whole
+// frames and decides the fate of each. It can cut either side of a connection without the knowledge
+// of its peer, refuse dials, or play dead. Thread: one, but stand_before() any. Bound: the frames
+// that a test sends.
 
 #include "engine/control/frames.h"
 #include "engine/control/handle.h"
@@ -18,32 +18,32 @@ namespace mesh::testkit {
 
 enum class Fate : std::uint8_t {
   Pass,
-  Twice,       // passed on two times
-  Skip,        // lost, and the connection lives on
-  Lose,        // lost with the connection
-  PassAndCut,  // it arrives, and then the connection is lost
-  Half,        // half of it arrives, and the rest never does
+  Twice,       // passed on twice
+  Skip,        // dropped, but the connection lives on
+  Lose,        // dropped together with the connection
+  PassAndCut,  // passed on, and then the connection is cut
+  Half,        // only its first half is passed on
 };
 
 class ControlProxy {
  public:
   ControlProxy();
 
-  void stand_before(HandleBytes& handle);  // dialing by it leads here
-  void pump();                             // one pass over all connections, never blocking
+  void stand_before(HandleBytes& handle);  // makes a dial by this handle lead here
+  void pump();                             // one pass over all connections; never blocks
 
-  // Of every frame; towards the acceptor or back.
+  // Decides the fate of each frame, which goes to the acceptor or back to the connector.
   std::function<Fate(const engine::FrameHeader& header, bool to_acceptor)> judge;
 
-  void cut();         // both sides' ends
-  void cut_front();   // the connector sees the end, the acceptor nothing
-  void cut_back();    // the other way round
-  void refuse();      // nobody listens any more
-  void play_dead();   // nothing answers a dial
-  void come_alive();  // after play_dead()
+  void cut();         // cuts both sides
+  void cut_front();   // only the connector sees the end
+  void cut_back();    // only the acceptor sees the end
+  void refuse();      // stops listening
+  void play_dead();   // leaves dials unanswered
+  void come_alive();  // ends play_dead()
 
   std::uint16_t port() const noexcept { return port_; }
-  std::size_t dials() const noexcept { return dials_; }  // so far
+  std::size_t dials() const noexcept { return dials_; }  // dials so far
 
  private:
   struct Pipe {
@@ -59,7 +59,7 @@ class ControlProxy {
   UniqueFd listener_;
   std::vector<UniqueFd> fillers_;
   std::uint16_t port_ = 0;
-  std::atomic<std::uint16_t> target_{0};  // another thread may connect
+  std::atomic<std::uint16_t> target_{0};  // another thread may connect meanwhile
   std::list<Pipe> pipes_;
   std::size_t dials_ = 0;
 };

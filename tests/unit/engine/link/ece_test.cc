@@ -1,4 +1,4 @@
-// Enhanced connection establishment between two hosts: both ends of a path use the options that
+// Enhanced connection establishment between two hosts. Both ends of a path use the options that
 // both devices have, from the first handshake on and after the path was opened again.
 #include "engine/data/peer_link.h"
 #include "tests/unit/engine/bed.h"
@@ -23,7 +23,7 @@ constexpr const char* kOptions = R"({"name":"options",
                                {"name":"n1","address":"10.0.2.2/24"}]}],
   "links":[{"ends":["a/n0","b/n0"]},{"ends":["a/n1","b/n1"]}]})";
 
-// What the queue pairs of a path use; 0: of the device's own. They are all alike.
+// Returns the options that all queue pairs of a path use, or 0 if the device has none.
 std::uint32_t options_of(const Channel& channel, const std::string& nic) {
   const engine::PeerLink& link = channel.link;
   std::uint32_t used = UINT32_MAX;

@@ -1,5 +1,5 @@
-// A link that breaks for good (a path that breaks is recovery_test.cc's): said once with peer and
-// path, felt by its own channels and nobody else's.
+// A link that breaks for good (recovery_test.cc has paths that break). One line names peer and
+// path, and only the channels of that link fail.
 
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
@@ -26,7 +26,7 @@ TEST(LinkFailure, QueuePairErrorFailsItsLinkAndIsSaidOnce) {
   Bed bed({.contexts = 2});
   Talk struck(bed, kA, kB, 1 << 20), neighbour(bed, kA, kB, 4096),
       elsewhere(bed, {0, 1}, {1, 1}, 1 << 20);
-  Talk backwards(bed, kB, kA, 4096);  // another direction is another link
+  Talk backwards(bed, kB, kA, 4096);  // the opposite direction has its own link
   const auto waiting_send = neighbour.send({.bytes = 10});
   const auto waiting_receive = neighbour.receive({.bytes = 10, .tag = 1});
   bed.rounds(100);
@@ -56,8 +56,7 @@ TEST(LinkFailure, ReceiverSeesItsOwnQueuePairBreak) {
   Talk talk(bed, kA, kB, 4096);
   const LogCapture log;
   ASSERT_TRUE(bed.hosts[1].provider->faults().arm(broken_queue_pair(IBV_WC_REM_ACCESS_ERR)).ok());
-  const auto receiving =
-      talk.receive({.bytes = 4096});  // its credit is the work request that fails
+  const auto receiving = talk.receive({.bytes = 4096});  // the work request of its credit fails
   const auto sending = talk.send({.bytes = 4096});
   EXPECT_EQ(bed.finish(*receiving).code(), Errc::Transport);
   EXPECT_EQ(bed.finish(*sending).code(), Errc::Transport);
@@ -72,7 +71,7 @@ TEST(LinkFailure, WhereBothEndsBreakEachSaysItOnce) {
   bed.rounds(100);
   const LogCapture log;
   for (testkit::BedHost& host : bed.hosts) {
-    host.control_stands = true;  // until both know
+    host.control_stands = true;  // until both sides know
     ASSERT_TRUE(host.provider->faults().arm(broken_queue_pair(IBV_WC_REM_ACCESS_ERR)).ok());
   }
   const auto second = talk.receive({.bytes = 64});

@@ -1,7 +1,7 @@
 #pragma once
-// Links without an engine: a host that lends them a clock, a control plane that only notes what it
-// is told, and the queue pairs of a software fabric. Two of them are the ends of a link, whose
-// frames a test carries when it likes. Thread: one.
+// Links without an engine. A fake host lends them a clock, a control plane that only records what
+// it is told, and the queue pairs of a software fabric. Two such hosts are the ends of a link, and
+// a test carries frames between them when it chooses. Thread: one.
 
 #include "engine/link/context.h"
 #include "engine/link/link_host.h"
@@ -51,7 +51,7 @@ class FakePlane final : public engine::ControlPlane {
   void wait(int) override {}
   void wake() noexcept override {}
 
-  // Of the frames that are said and not carried yet; they stay.
+  // Returns the types of the frames that were said but not yet carried. The frames stay.
   std::vector<engine::MessageType> types() const;
 };
 
@@ -98,7 +98,8 @@ class FakeHost final : public engine::LinkHost, engine::ChannelOwner, engine::Co
   const std::atomic<std::uint64_t>& clock_;
 };
 
-// A link from host a to host b, over halves of a cable, with a listener at b and a connect at a.
+// A link from host a to host b over the two halves of a cable, with a listener at b and a connect
+// at a.
 class TwoEnds {
  public:
   TwoEnds();
@@ -108,11 +109,11 @@ class TwoEnds {
   engine::Openings& connects() { return sender().openings(); }
   Listener& listener() { return *b.contexts[0]->listeners.front(); }
 
-  void dial();       // the connection is there, HELLO is said
-  bool carry();      // every frame that was said so far; false: there was none
-  void carry_all();  // until nothing more is said, tending both ends
-  void come_up();    // all of it, with the channel that the connect waits for
-  void turn();       // NICs and loops
+  void dial();       // makes the connection and says HELLO
+  bool carry();      // carries all frames said so far; returns false if none
+  void carry_all();  // carries until nothing more is said, tending both ends
+  void come_up();    // brings the link up and opens the waiting channel
+  void turn();       // turns NICs and loops
   void advance_ns(std::uint64_t by) { clock_.fetch_add(by); }
 
  private:

@@ -19,7 +19,7 @@ TEST(Handshake, EachSideSaysTwoFramesAndTheLinkIsUp) {
   TwoEnds ends;
   ends.dial();
   EXPECT_EQ(ends.a.wire.types(), Types{MessageType::Hello});
-  ends.carry();  // HELLO, and WELCOME back
+  ends.carry();  // carries HELLO, and WELCOME back
   EXPECT_EQ(ends.sender().state(), LinkState::Connecting);
   ends.a.links.tend();
   EXPECT_EQ(ends.a.wire.types(), Types{MessageType::Attach});
@@ -35,7 +35,7 @@ TEST(Handshake, EachSideSaysTwoFramesAndTheLinkIsUp) {
   EXPECT_EQ(ends.sender().identity().peer_host, "b");
 }
 
-// Others may not reach the address that it came from: that may be one of a cable between the two.
+// The address that a peer came from may belong to a cable between two hosts, out of others' reach.
 TEST(Handshake, AnAcceptorTellsOthersAllAddressesOfItsPeer) {
   TwoEnds ends;
   const SocketAddress other = *SocketAddress::from_text("10.9.9.9");
@@ -45,7 +45,8 @@ TEST(Handshake, AnAcceptorTellsOthersAllAddressesOfItsPeer) {
   EXPECT_EQ(ends.receiver().peer_as_host().addresses, (std::vector{ends.b.wire.peer, other}));
 }
 
-// A peer that stood still is not a long way: its queue pairs would wait for minutes.
+// A peer that was stopped has no long path: with such timers its queue pairs would wait for
+// minutes.
 TEST(Handshake, ARoundTripThatIsTooLongForAnyWayIsNotForTheTimers) {
   TwoEnds ends;
   for (auto* const host : {&ends.a, &ends.b}) {
@@ -54,7 +55,7 @@ TEST(Handshake, ARoundTripThatIsTooLongForAnyWayIsNotForTheTimers) {
   }
   ends.dial();
   ends.advance_ns(20'000'000'000);
-  ends.carry();  // HELLO, and WELCOME back
+  ends.carry();  // carries HELLO, and WELCOME back
   ASSERT_TRUE(ends.sender().handshake().crossing().apart());
   EXPECT_EQ(ends.sender().handshake().crossing().round_trip_ns, 500'000'000u);
   EXPECT_EQ(ends.sender().settings().timeout, 20) << "4.3 s";
@@ -101,7 +102,7 @@ TEST(Handshake, WithoutRoomTheConnectorDialsAnewAfterPausesThatGrow) {
 TEST(Handshake, ARefusalOfTheListenersThatWereNamedIsTheirVerdictOnly) {
   TwoEnds ends;
   ends.dial();
-  PendingConnect late;  // begins when HELLO is under way, so that HELLO does not name its listener
+  PendingConnect late;  // begins after HELLO was said, so HELLO does not name its listener
   late.link = &ends.sender();
   late.listener = {7};
   ends.sender().openings().add(late);
@@ -114,7 +115,7 @@ TEST(Handshake, ARefusalOfTheListenersThatWereNamedIsTheirVerdictOnly) {
   EXPECT_EQ(late.state, StageState::Failed);
 }
 
-// A link that ends before it has opened a channel to a listener has failed for it.
+// A link that ends before it has opened a channel to a listener counts as failed for that listener.
 TEST(Handshake, ARefusalOfTheConnectorFailsTheAccept) {
   TwoEnds ends;
   ends.dial();
@@ -140,12 +141,12 @@ TEST(Handshake, AConnectorThatComesAgainLeavesTheAcceptOpen) {
   TwoEnds crowded;
   crowded.dial();
   crowded.carry();
-  crowded.receiver().take_down(Errc::Exhausted);  // there was no room for it
+  crowded.receiver().take_down(Errc::Exhausted);  // the acceptor had no room
   EXPECT_EQ(crowded.listener().refused, Errc::Ok);
   TwoEnds cut;
   cut.dial();
   cut.carry();
-  cut.receiver().end(Errc::PeerGone, "cut");  // before WELCOME was answered
+  cut.receiver().end(Errc::PeerGone, "cut");  // before the ATTACH came
   EXPECT_EQ(cut.listener().refused, Errc::Ok);
 }
 

@@ -1,6 +1,6 @@
-// A member of the job that means ill. It knows the handle, so it may make links; it makes as many
-// as it can and opens no channel on them. What they take of the host is bounded, an honest member
-// finds room, and all of it comes back.
+// A hostile member of the job. It knows the handle, so it may make links. It makes as many as it
+// can and opens no channel on them. The host's resources for them are bounded, an honest member
+// finds room, and everything is given back.
 
 #include "engine/link/half_open.h"
 #include "tests/unit/base/log_capture.h"
@@ -49,14 +49,14 @@ class HostileMember : public testing::Test {
     EXPECT_TRUE(bed_.hosts[1].engine->listen(*bed_.hosts[1].contexts[0], 0, handle_).ok());
     bed_.tick_ns = 0;
   }
-  // One that asks for as many queue pairs as an honest one.
+  // Makes a member that asks for as many queue pairs as an honest one.
   std::unique_ptr<RawPeer> member() {
     auto peer = std::make_unique<RawPeer>(bed_, handle_);
     peer->qps = TransferPolicy{}.qps;
     peer->rq_depth = TransferPolicy{}.rq_depth;
     return peer;
   }
-  // Processor seconds of an honest connect.
+  // Returns the processor time of an honest connect, in seconds.
   double connect_s() {
     const double began_s = processor_s();
     bed_.tick_ns = 1000;
@@ -80,7 +80,7 @@ TEST_F(HostileMember, TenThousandLinksWithoutAChannelTakeSixteenMiBAndNobodysTur
   const double quiet_s = connect_s();
   ASSERT_TRUE(bed_.empties());
   const std::ptrdiff_t descriptors = open_descriptors();
-  std::deque<std::unique_ptr<RawPeer>> peers;  // the host has ended those before
+  std::deque<std::unique_ptr<RawPeer>> peers;  // older ones have been ended by the host
   const std::int64_t before_kb = resident_kb();
   std::int64_t growth_kb = 0;
   int made = 0;
@@ -99,13 +99,13 @@ TEST_F(HostileMember, TenThousandLinksWithoutAChannelTakeSixteenMiBAndNobodysTur
       "before\n",
       kLinks, made, static_cast<long long>(growth_kb), 1e3 * during_s, 1e3 * quiet_s);
   EXPECT_EQ(made, kLinks);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which keep what was freed
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // sanitizers keep freed memory
   EXPECT_LE(growth_kb, kGrowthMaxKb);
 #endif
   EXPECT_LE(during_s, 1.0);
   EXPECT_LE(log_.count(LogLevel::Warn, ""), 100) << log_.joined();
 
-  // Their connections still stand; nothing else comes of them.
+  // The members' connections still stand, but nothing comes over them.
   bed_.advance_ns(engine::kHandshakeStepNs);
   EXPECT_TRUE(bed_.until([&] { return bed_.stats(1).links + bed_.stats(1).queue_pairs == 0; }))
       << log_.joined();
@@ -114,7 +114,7 @@ TEST_F(HostileMember, TenThousandLinksWithoutAChannelTakeSixteenMiBAndNobodysTur
       << open_descriptors();
 }
 
-// Its control port accepts, as far as the kernel can say, and nobody ever answers there.
+// The kernel accepts connections to the member's control port, but nobody ever answers.
 TEST_F(HostileMember, LinksWhoseConnectionIsGoneEndAfterThePathTimeout) {
   const SocketAddress loopback = *SocketAddress::from_text("127.0.0.1");
   const Result<UniqueFd> silent = tcp_listen(loopback, 0);
@@ -143,7 +143,7 @@ TEST_F(HostileMember, LinksWhoseConnectionIsGoneEndAfterThePathTimeout) {
   EXPECT_EQ(log_.count(LogLevel::Warn, ""), 1) << log_.joined();
 }
 
-// The host has closed its side of every channel, the peer never closes its own.
+// The host has closed its side of every channel. The peer never closes its own side.
 TEST_F(HostileMember, LinksOfClosedChannelsEndWithoutAComplaint) {
   HandleBytes handle{};
   Listener* const listener =
@@ -171,7 +171,7 @@ TEST_F(HostileMember, TheLinesThatItCausesAreFew) {
     const auto peer = member();
     peer->say(peer->hello());
     ASSERT_TRUE(peer->hear<engine::Welcome>(MessageType::Welcome));
-    peer->say(engine::Ready{});  // which is not its word
+    peer->say(engine::Ready{});  // a connector may not say READY
     ASSERT_TRUE(peer->ended());
   }
   EXPECT_EQ(log_.count(LogLevel::Warn,
@@ -215,7 +215,7 @@ TEST_F(HostileMember, WhoMakesManyLinksForOneListenerTakesFromNobodyElse) {
   }
 }
 
-// Handshakes that move give way to nobody, however many they are.
+// Handshakes that make progress do not give way, however many there are.
 TEST_F(HostileMember, AnHonestConnectorComesAgainUntilThereIsRoom) {
   std::vector<std::unique_ptr<RawPeer>> peers;
   for (std::size_t i = 0; i < engine::kHalfOpenMax; ++i) {

@@ -1,6 +1,6 @@
-// A caller with a queue pair of its own, which asks a host to carry and names itself as neighbour:
-// keys that are not those of its chain reach nothing, neither in the rings of others nor by the
-// counts that the host writes, and a chain that is joined is not joined again.
+// A caller that has a queue pair of its own asks a host to relay and names itself as the neighbour.
+// Keys outside its chain reach nothing, neither in the rings of others nor through the counts that
+// the host writes. A chain that is joined cannot be joined again.
 #include "engine/link/link_setup.h"
 #include "engine/link/queue_pair_states.h"
 #include "src/relay/wire.h"
@@ -25,8 +25,8 @@ using testkit::BedHost, testkit::HostileRelay, testkit::hop_of, testkit::RawPeer
 constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 constexpr std::size_t kMemoryBytes = 4096, kSlotAt = 2048;
 
-// On the first rail of a host, beside its engine. It has memory in the queue pair's protection
-// domain, and some that is of another.
+// A queue pair on the first rail of a host, beside the host's engine. It has memory in the queue
+// pair's protection domain, and memory in another domain.
 class Neighbour {
  public:
   explicit Neighbour(BedHost& host) : provider_(*host.provider), rails_(found(provider_)) {
@@ -47,7 +47,7 @@ class Neighbour {
     qp_ = verbs::QpHandle(provider_, provider_.create_qp(own_pd_.get(), &attr));
   }
 
-  // Towards the host that carries: it is to count in that memory.
+  // Describes this neighbour to the relaying host. The counts are to go to that memory.
   WireHop hop(bool foreign) const {
     WireHop hop = hop_of(1);
     hop.qps[0].qpn = qp_->qp_num;
@@ -71,7 +71,7 @@ class Neighbour {
            engine::to_rtr(port, qp_.get(), end, tries).ok() &&
            engine::to_rts(port, qp_.get(), 1).ok();
   }
-  // A slot that is none, into a ring. Its completion's status.
+  // Writes an invalid slot into a ring. Returns the status of the completion.
   ibv_wc_status fill(testkit::Bed& bed, const relay::RingTarget& ring) {
     std::memset(own.data() + kSlotAt, 0xcc, relay::kSlotBytes);
     ibv_sge sge{reinterpret_cast<std::uintptr_t>(own.data() + kSlotAt), relay::kSlotBytes,
@@ -111,7 +111,7 @@ class Neighbour {
   verbs::QpHandle qp_;
 };
 
-// Where host c would be the end.
+// Describes host c as the far end.
 WireHop far_hop() {
   WireHop hop = hop_of(1);
   hop.address.gid[14] = 2;
@@ -122,11 +122,11 @@ WireHop far_hop() {
 class HostileNeighbour : public HostileRelay {
  protected:
   HostileNeighbour() : neighbour_(std::make_unique<Neighbour>(bed_.hosts[0])) {
-    bed_.tick_ns = 20'000;  // a broken chain is looked for twice a second
+    bed_.tick_ns = 20'000;  // few rounds in 0.5 s, the interval of looks for broken chains
   }
   ~HostileNeighbour() override { neighbour_.reset(); }
 
-  // A chain of one queue pair; the ends that the host names.
+  // Orders a chain of one queue pair. Returns the ends that the host names.
   std::vector<WireHop> chained(RawPeer& from) {
     Chain asked = order(1);
     asked.sizes.qps = 1;
@@ -135,7 +135,7 @@ class HostileNeighbour : public HostileRelay {
     EXPECT_TRUE(answer && answer->result == Errc::Ok) << log_.joined();
     return answer ? answer->ends : std::vector<WireHop>(2, hop_of(1));
   }
-  // The neighbour's chain carries; its near end at the host.
+  // Connects the neighbour to a chain and joins it. Returns the chain's near end at the host.
   WireHop joined(RawPeer& from, bool foreign) {
     WireHop near = chained(from).front();
     EXPECT_TRUE(neighbour_->connect(near));
@@ -167,7 +167,7 @@ TEST_F(HostileNeighbour, CountsGoToMemoryOfTheNeighboursOwnDomain) {
   EXPECT_TRUE(from->hear<Cut>(MessageType::Cut));
 }
 
-// Whoever asked may live and not know yet.
+// The asker may live and not know yet that its connection is lost, so the host tells neighbours.
 TEST_F(HostileNeighbour, ItIsToldWhenTheConnectionOfTheAskerIsLost) {
   std::unique_ptr<RawPeer> from = caller();
   joined(*from, false);

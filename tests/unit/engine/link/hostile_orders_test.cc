@@ -1,6 +1,6 @@
-// What a member can say, in every order and number, on one connection and on many at once, from
-// several addresses: after each, what it holds of the host is within its bounds, and at the end
-// nothing is left and an honest member connects.
+// A member says everything that it can, in every order and number, on one connection and on many at
+// once, from several addresses. After each word the resources that it holds at the host are within
+// their bounds. At the end nothing is left, and an honest member connects.
 
 #include "engine/link/half_open.h"
 #include "src/base/clock.h"
@@ -39,7 +39,7 @@ std::string text_of(const std::vector<Word>& words) {
   return text;
 }
 
-// number: of the channel, or of the attempt.
+// Says a word. `number` is the channel's number or the attempt's.
 void say(RawPeer& peer, Word word, std::uint32_t number) {
   const engine::FrameHeader aside{.link = peer.link};
   switch (word) {
@@ -80,7 +80,7 @@ std::size_t entries_of(const char* folder) {
 class HostileOrders : public testing::Test {
  protected:
   static constexpr std::uint64_t kSecond = 1'000'000'000,
-                                 kQueuePairsPerLink = 2;  // as RawPeer asks for
+                                 kQueuePairsPerLink = 2;  // asked for by RawPeer
 
   HostileOrders() {
     renew_listener();
@@ -88,7 +88,7 @@ class HostileOrders : public testing::Test {
     descriptors_ = entries_of("/proc/self/fd");
     threads_ = entries_of("/proc/self/task");
   }
-  // Channels that nobody has accepted end with it.
+  // Replaces the listener. Channels that nobody has accepted end with the former one.
   void renew_listener() {
     if (listener_ != nullptr) bed_.hosts[1].engine->close_listener(listener_);
     listener_ = bed_.hosts[1].engine->listen(*bed_.hosts[1].contexts[0], 0, handle_).value();
@@ -106,8 +106,8 @@ class HostileOrders : public testing::Test {
       return false;  // the host has ended the connection
     }
   }
-  // links: of them at most so many carry a channel. connections: of the members, whose ends are
-  // ours too.
+  // Checks the bounds. At most `carrying` links carry a channel. `connections` counts the members'
+  // connections, whose ends are in our process too.
   void expect_bounds(std::uint64_t carrying, std::size_t connections) {
     const EngineStats now = bed_.stats(1);
     EXPECT_LE(now.links, links_max_ + carrying);
@@ -115,15 +115,14 @@ class HostileOrders : public testing::Test {
     EXPECT_LE(now.channels, engine::kArrivedMax);
     EXPECT_LE(now.pending_answers, 2 * now.channels + now.links);
     EXPECT_EQ(entries_of("/proc/self/task"), threads_);
-    // A link may ask for its connection on another one, and both connections flush for a second.
+    // A link may ask for a new connection over another one, and both flush for a second.
     EXPECT_LE(entries_of("/proc/self/fd"),
               descriptors_ + 4 * connections + 2 * (links_max_ + carrying) + 64);
   }
   void expect_nothing_left() {
     renew_listener();
     bed_.tick_ns = 1000;
-    for (int i = 0; i < 4;
-         ++i) {  // a loss that is noticed, a path time-out, the handshake's steps, goodbyes
+    for (int i = 0; i < 4; ++i) {  // loss noticed, path time-out, handshake steps, goodbyes
       bed_.rounds(50);
       bed_.advance_ns(engine::kHandshakeStepNs);
     }
@@ -140,7 +139,7 @@ class HostileOrders : public testing::Test {
     talk.close_both();
     bed_.tick_ns = tick_ns;
   }
-  // Lines that it has made the host write, in the bed's time.
+  // Bounds the lines that the host has written since `began_ns` of the bed's time.
   void expect_few_lines(std::uint64_t began_ns) const {
     const auto windows = static_cast<int>((bed_.now_ns() - began_ns) / (10 * kSecond)) + 1;
     EXPECT_LE(log_.count(LogLevel::Warn, ""), 16 * windows + 128) << log_.joined().substr(0, 4000);
@@ -150,11 +149,11 @@ class HostileOrders : public testing::Test {
   const testkit::LogCapture log_;
   HandleBytes handle_{};
   Listener* listener_ = nullptr;
-  std::size_t links_max_ = 0;  // that carry no channel
+  std::size_t links_max_ = 0;  // bound on links without a channel
   std::size_t descriptors_ = 0, threads_ = 0;
 };
 
-// All in one go, without waiting for an answer; then the connection ends.
+// Says all words at once, without waiting for an answer, and then ends the connection.
 TEST_F(HostileOrders, EveryOrderOfUpToFourOnOneConnection) {
   constexpr std::uint32_t kChannels = 8;  // at a time
   const std::uint64_t began_ns = bed_.now_ns();
@@ -173,9 +172,9 @@ TEST_F(HostileOrders, EveryOrderOfUpToFourOnOneConnection) {
         expect_bounds(kChannels, 1);
       }
       if (said % kChannels == 0) renew_listener();
-      bed_.rounds(2);  // its end is seen
+      bed_.rounds(2);  // the host sees its end
       bed_.advance_ns(200'000'000);
-      bed_.rounds(3);  // it is asked for the connection, and refuses
+      bed_.rounds(3);  // the host asks for the connection, and is refused
       if (said % 500 == 0) expect_an_honest_connect();
       ASSERT_FALSE(HasFailure()) << text_of(words);
     }
@@ -185,7 +184,7 @@ TEST_F(HostileOrders, EveryOrderOfUpToFourOnOneConnection) {
   expect_nothing_left();
 }
 
-// Many connections of a few addresses, which go on with one another's links, while time passes and
+// Many connections from a few addresses, which take over one another's links, while time passes and
 // the host does its part.
 class RandomOrders {
  public:
@@ -195,7 +194,7 @@ class RandomOrders {
   std::unique_ptr<RawPeer>& some_peer() {
     return peers_[below(static_cast<std::uint32_t>(peers_.size()))];
   }
-  // A link that one of them has named before.
+  // Makes the peer go on with a link that another peer has named before.
   void take_over(RawPeer& peer) {
     if (const RawPeer* const other = some_peer().get(); other != nullptr)
       peer.link = other->link, peer.context = other->context;
@@ -224,7 +223,7 @@ TEST_F(HostileOrders, RandomOrdersOnManyConnectionsFromManyAddresses) {
         static_cast<void>(
             try_to_say(*peer, orders.below(4) == 0 ? Word::Resume : Word::Hello, orders.below(4)));
       } else if (dice < 20) {
-        // As often as not the next word of an honest one.
+        // Often a word in the order of an honest peer, otherwise any word.
         const auto word = static_cast<Word>(dice < 8 ? dice / 2 : orders.below(kWords));
         if (!try_to_say(*peer, word, orders.below(4))) peer.reset();
       } else if (dice < 24) {

@@ -1,4 +1,4 @@
-// A peer that knows the handle and means ill: it can end its own link, and nothing else.
+// A hostile peer that knows the handle can end its own link, and nothing else.
 
 #include "engine/link/half_open.h"
 #include "tests/unit/base/log_capture.h"
@@ -52,7 +52,7 @@ TEST_F(HostilePeer, ThatGoesAfterWelcomeFailsTheAccept) {
   bed_.advance_ns(engine::kHelloAgainNs);
   EXPECT_EQ(accept(), Errc::PeerGone);
   EXPECT_EQ(accept(), Errc::WouldBlock) << "it is said once";
-  // One that comes after all is served, and finds no verdict of the former one.
+  // A peer that comes later is served, and does not see the verdict on the former one.
   RawPeer again(bed_, handle_);
   ASSERT_TRUE(again.shake_hands());
   ASSERT_NE(open_channel(again, 0), nullptr);
@@ -102,7 +102,7 @@ TEST_F(HostilePeer, WithoutTheListenersNonceGetsNoChannel) {
   EXPECT_EQ(bed_.stats(1).channels, 0u);
 }
 
-// Whoever believes it takes memory back without waiting for the writes.
+// An engine that believed it would take memory back without waiting for the peer's writes.
 TEST_F(HostilePeer, SaysRevokedBeforeItWasAsked) {
   RawPeer peer(bed_, handle_);
   ASSERT_TRUE(peer.shake_hands());
@@ -128,8 +128,8 @@ TEST_F(HostilePeer, RepeatsItsCloseTenThousandTimes) {
   RawPeer peer(bed_, handle_);
   ASSERT_TRUE(peer.shake_hands());
   ASSERT_NE(open_channel(peer, 0), nullptr);
-  // Messages that never come: the close waits its second for them, the repetitions must not wait
-  // beside it.
+  // The messages never come. The close waits its second for them, and its repetitions must not add
+  // waits of their own.
   for (int i = 0; i < 10'000; ++i) {
     peer.say(engine::Close{.channel = 0, .messages = UINT64_MAX});
     if (i % 100 == 0) bed_.rounds(100);
@@ -183,13 +183,13 @@ TEST_F(HostilePeer, ManyThatSayHelloAndNothingElseAreBounded) {
   EXPECT_EQ(bed_.stats(1).queue_pairs, queue_pairs);
 }
 
-// The same deadlines from the connector's side, where a peer is stopped.
+// The deadlines of a handshake at the connector's side, where the peer is stopped.
 class StoppedPeer : public testing::Test {
  protected:
   Result<Channel*> connect(HandleBytes& handle) {
     return bed_.hosts[0].engine->connect(*bed_.hosts[0].contexts[0], 0, handle);
   }
-  // Until the connect answers; the peer is stopped from when it has so many queue pairs on.
+  // Connects until there is a result. The peer is stopped once it has `queue_pairs` queue pairs.
   Errc connect_to_one_that_stops(std::uint64_t queue_pairs) {
     HandleBytes handle{};
     EXPECT_TRUE(bed_.hosts[1].engine->listen(*bed_.hosts[1].contexts[0], 0, handle).ok());
@@ -233,7 +233,7 @@ TEST_F(StoppedPeer, BeforeItsOpenedFailsThatConnectOnly) {
   talk.exchange(4096);
 }
 
-// One that hangs up on everybody, as a host among too many strangers may do.
+// The peer hangs up on everybody, as a host with too many strangers may do.
 TEST_F(StoppedPeer, ThatDropsTheConnectionBeforeAWordIsDialedAgainAFewTimes) {
   const SocketAddress loopback = *SocketAddress::from_text("127.0.0.1");
   const Result<UniqueFd> listener = tcp_listen(loopback, 0);

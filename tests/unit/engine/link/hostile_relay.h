@@ -1,6 +1,6 @@
 #pragma once
-// Hosts in a row, an honest pair between the first two, and callers that ask the middle one to
-// carry and mean ill. At the end nothing of theirs is left, and the honest pair still talks.
+// Hosts in a row, an honest pair between the first two, and hostile callers that ask the middle
+// host to relay. At the end nothing of theirs is left, and the honest pair still works.
 // Thread: one. Bound: the bed's rounds for every answer.
 
 #include "engine/control/relay_frames.h"
@@ -27,10 +27,10 @@ inline engine::WireHop hop_of(std::size_t queue_pairs) {
   return hop;
 }
 
-// a - b - c; the hostile ones ask b.
+// Hosts a - b - c. The hostile callers ask b.
 class HostileRelay : public testing::Test {
  public:
-  // Of order(): 64 slots of 256 bytes in both directions of both queue pairs, and the payloads.
+  // Memory for order(): 64 slots of 256 bytes in both directions of both queue pairs, and payloads.
   static constexpr std::uint64_t kRingBytes = 4 * 64 * 256 + (512 << 10) + 4 * 65536;
 
  protected:
@@ -59,7 +59,7 @@ class HostileRelay : public testing::Test {
             .sizes = {.qps = 2, .sq_depth = 64, .express_bytes = 4096, .wr_bytes = 65536}};
   }
   RelaySnapshot relay() const { return bed_.hosts[1].engine->snapshot().relay; }
-  // The answer to an order, of which nothing is made.
+  // Returns the text that refuses an order. The host makes nothing for it.
   std::string why_not(RawPeer& from, const engine::Chain& asked) {
     const std::uint64_t refused = relay().refused_paths;
     from.say(asked);
@@ -70,7 +70,7 @@ class HostileRelay : public testing::Test {
     EXPECT_EQ(relay().refused_paths, refused + 1);
     return answer->text;
   }
-  // The connection ends, and with it all that it has asked for.
+  // Checks that the connection has ended, and with it all that it had asked for.
   void expect_dropped(RawPeer& from) {
     EXPECT_TRUE(from.ended()) << log_.joined();
     EXPECT_EQ(relay().refused_frames, ++dropped_);

@@ -1,6 +1,6 @@
-// Who asks this host to carry, and means ill: strangers without the ticket, and a member of the job
-// who has it. Forged orders are refused and counted, what is asked for twice or out of order ends
-// the connection, rings and queue pairs stay within their bounds, and nothing stays behind.
+// Hostile callers that ask this host to relay: strangers without the ticket, and a member of the
+// job that has it. Forged orders are refused and counted, an order that is repeated or out of order
+// ends the connection, rings and queue pairs stay within their bounds, and nothing is left.
 #include "tests/unit/engine/link/hostile_relay.h"
 #include "engine/link/relay/relay_service.h"
 
@@ -42,7 +42,7 @@ TEST_F(HostileRelay, WithoutTheTicketNothingIsAnswered) {
 TEST_F(HostileRelay, AnotherVersionEndsTheConnection) {
   const auto from = caller();
   engine::Bytes frame = encode(engine::FrameHeader{}, order(1));
-  frame[4] ^= std::byte{1};  // of the version, behind the magic
+  frame[4] ^= std::byte{1};  // a byte of the version, behind the magic
   from->send(frame);
   EXPECT_TRUE(from->ended());
 }
@@ -131,7 +131,7 @@ TEST_F(HostileRelay, WhatIsNotThereIsCutAndJoinedInVain) {
   EXPECT_EQ(bed_.stats(1).queue_pairs, queue_pairs_);
 }
 
-// Every order of five messages about one chain; one connection each.
+// Sends five messages about one chain in every order, on one connection for each order.
 TEST_F(HostileRelay, EveryOrderOfMessagesEndsWithNothingLeft) {
   std::array<int, 5> turns{0, 1, 2, 3, 4};
   int orders = 0;
@@ -150,7 +150,7 @@ TEST_F(HostileRelay, EveryOrderOfMessagesEndsWithNothingLeft) {
         bed_.rounds(orders % 3);
       }
     } catch (const std::exception&) {
-      // the connection has ended, as it should
+      // the host has ended the connection, as it should
     }
     bed_.rounds(20);
     EXPECT_LE(relay().ring_bytes, 2 * HostileRelay::kRingBytes);

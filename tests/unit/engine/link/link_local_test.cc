@@ -1,5 +1,6 @@
-// A management network that has nothing but IPv6 link-local addresses: they mean something only
-// together with an interface, which no peer can name. In a network namespace of the test's own.
+// A management network with nothing but IPv6 link-local addresses. They have a meaning only
+// together with an interface, which no peer can name. Runs in a network namespace of the test's
+// own.
 
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
@@ -22,8 +23,8 @@
 namespace mesh {
 namespace {
 
-// The network namespace of the calling thread delivers to itself what is sent to this address of
-// this interface. The address is spelled in 32 hexadecimal digits, as the kernel lists it.
+// Returns true if the calling thread's network namespace delivers packets for this address of this
+// interface to itself. The address is 32 hexadecimal digits, as the kernel lists it.
 bool delivers_to_itself(const std::string& address, const std::string& interface) {
   std::ifstream routes("/proc/thread-self/net/ipv6_route");
   std::string to, prefix, from, from_prefix, by, metric, holders, uses, flags, name;
@@ -36,9 +37,9 @@ bool delivers_to_itself(const std::string& address, const std::string& interface
   return false;
 }
 
-// The kernel makes the local route of an address on a thread of its own, some time after it has
-// answered the order to add the address. A dial that comes earlier looks for the address on the
-// cable, where nobody has it, and is silent for seconds.
+// Waits for the kernel's local routes to the two addresses. The kernel makes them on its own
+// thread, some time after it has confirmed the addresses. A dial before that looks for the address
+// on the cable, where no host has it, and gets no answer for seconds.
 bool both_ends_deliver() {
   return testkit::wait_until([] {
     return delivers_to_itself("fe80000000000000000000000000000a", "mesh0") &&
@@ -46,8 +47,9 @@ bool both_ends_deliver() {
   });
 }
 
-// On a thread that has a network namespace to itself, with one link-local address on each end of a
-// cable to itself. What cannot be had is returned, in words.
+// Runs the function on a thread with its own network namespace, which has a veth cable to itself
+// with a link-local address on each end. Returns what this machine lacks for that, or an empty
+// text.
 std::string in_link_local_network(const std::function<void()>& run) {
   std::string missing;
   std::thread([&] {

@@ -1,5 +1,5 @@
-// What a path's queue pairs are told: addresses of both sides, and how long a neighbour is asked
-// for.
+// The attributes of a path's queue pairs: the addresses of both sides, and how long address
+// resolution is tried.
 #include "engine/link/link_setup.h"
 
 #include "engine/data/progress_loop.h"
@@ -26,7 +26,7 @@ namespace {
 using mesh::testkit::NoOwner;
 using mesh::testkit::NoWaker;
 
-// Keeps what RTR was asked with; the neighbour is found after so many tries.
+// Records the attributes of each step to RTR. Fails the first tries, as an unresolved neighbour.
 class Neighbourhood : public verbs::testkit::FakeProvider {
  public:
   Neighbourhood() {
@@ -65,13 +65,13 @@ class Neighbourhood : public verbs::testkit::FakeProvider {
   }
 
   std::vector<ibv_qp_attr> asked;
-  std::optional<ibv_port_attr> port;  // as it is now
+  std::optional<ibv_port_attr> port;  // its present state
   verbs::Route routes;
   int pkey_index = -1;
   ibv_qp_state state = IBV_QPS_RESET;
   std::uint32_t ece_options = 0b1101;
   int ece_queries = 0, ece_set = 0, ece_answer = 0;
-  std::vector<int> answers;  // the first ones
+  std::vector<int> answers;  // results of the first tries
   std::size_t abandon_at = 0;
   std::atomic<bool> abandoned{false};
   int failures_left = 0;
@@ -144,7 +144,7 @@ TEST_F(LinkSetupTest, SpeaksFromAndToTheAddressesOfThePath) {
   EXPECT_EQ(provider_.asked[1].dest_qp_num, 12u);
 }
 
-// Enhanced connection establishment: who is told an offer takes of it what it can, and says so.
+// Enhanced connection establishment: a side that gets an offer uses what it can of it, and says so.
 TEST_F(LinkSetupTest, WhatAPeersDeviceOffersIsTakenBeforeRtrAndAnswered) {
   configure_path(*link_, link_->path(0), settings_);
   EXPECT_EQ(describe().ece, (WireEce{.vendor = 0x15b3, .options = 0b1101})) << "an offer";
@@ -253,7 +253,7 @@ TEST_F(LinkSetupTest, APartitionKeyIsForInfiniBand) {
   EXPECT_EQ(provider_.pkey_index, 3);
 }
 
-// An InfiniBand port of ours, and one of the peer's, with these GIDs.
+// An InfiniBand port of ours and one of the peer's, with these GIDs.
 class InfiniBandSetupTest : public LinkSetupTest {
  protected:
   ibv_ah_attr address_towards(const char* own, const char* peer) {
@@ -311,7 +311,7 @@ TEST(Marking, SettingsGoBeforeTheCommunicatorsWish) {
   EXPECT_EQ(marks(kAuto, 3, 5), std::pair(5, 3));
 }
 
-// 40 Gb/s, and 2048 bytes.
+// A port of 40 Gb/s with an MTU of 2048 bytes.
 ibv_port_attr slow_port() {
   ibv_port_attr port{};
   port.state = IBV_PORT_ACTIVE;
@@ -321,7 +321,7 @@ ibv_port_attr slow_port() {
   return port;
 }
 
-// It was down at the start, and what it said then was nothing.
+// The port was down at the start, and the attributes that it showed then meant nothing.
 TEST_F(LinkSetupTest, APathIsAsItsPortIsNow) {
   provider_.port = slow_port();
   peer_path_.mtu = IBV_MTU_4096;
@@ -353,7 +353,7 @@ TEST_F(LinkSetupTest, ARailIsDescribedAsItsPortIsNow) {
   EXPECT_EQ(described().speed_mbps, 40'000u);
 }
 
-// Both ends of a hop use the smaller of its two ports' MTUs, whatever the other hops have.
+// Both ends of a hop use the smaller MTU of the hop's two ports, whatever other hops use.
 TEST(OverHop, NamesTheNextHostsPortAndTheFarEndsMemory) {
   WirePath ends;
   ends.mtu = 3, ends.lid = 5, ends.psn = 7, ends.counters_address = 0x1000, ends.counters_rkey = 9;

@@ -40,7 +40,7 @@ TEST(Links, APortThatIsDownTakesItsPathsOutOfUseOnEveryLink) {
   EXPECT_EQ(ends.sender().peer_link().path(1).health.state, PathState::Up);
 }
 
-// Links that have sent WELCOME and hear no more, for one listener.
+// Links for one listener that have sent WELCOME and hear nothing more.
 class LinksWithoutAChannel : public testing::Test {
  protected:
   void make(std::size_t count) {
@@ -94,7 +94,7 @@ TEST_F(LinksWithoutAChannel, OneThatHasCarriedOneCountsAgainWhenItCarriesNoMore)
   EXPECT_EQ(count(), kHalfOpenPerListenerMax - 1);
 }
 
-// One that is up and well, among so many that not every pass looks at all of them.
+// A healthy link among so many that not every pass looks at all of them.
 class ManyLinks : public testing::Test {
  protected:
   ManyLinks() {

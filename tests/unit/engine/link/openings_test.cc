@@ -77,7 +77,7 @@ TEST(Openings, AnIndexIsUsedAgainWithAnotherLife) {
   PendingConnect second;
   second.link = &ends.sender();
   second.listener = ends.connect.listener;
-  ends.sender().openings().add(second);  // so that the link outlives its first channel
+  ends.sender().openings().add(second);  // keeps the link after its first channel has closed
   ends.receiver().farewell().begin_close(*ends.listener().arrived.front());
   ends.sender().farewell().begin_close(*first);
   ends.listener().arrived.clear();

@@ -30,7 +30,7 @@ WireRail rail(std::vector<WireAddress> addresses, std::uint8_t mtu = 5) {
   return wire;
 }
 
-// There are no routers.
+// Finds no route, as on a host without routers.
 verbs::Route no_route(std::size_t, std::size_t, const WireAddress&) {
   return {.kind = verbs::RouteKind::None, .netdev = ""};
 }
@@ -114,7 +114,7 @@ TEST(PathChoice, APortThatIsDownKeepsThePlaceOfItsIdentityBehindThoseThatAreUp) 
   EXPECT_EQ(ends(2), std::pair(1, 2)) << "preferred, and of no use before it is up";
 }
 
-// Rail 0 of both sides leaves its site, and the others do not.
+// Rail 0 leaves its site on both sides; no other rail does so on both.
 TEST(PathChoice, BetweenSitesOnlyRailsThatLeaveBothMeet) {
   Hello hello;
   std::vector<WireRail> own;
@@ -150,7 +150,7 @@ TEST(PathChoice, RailsInOneSubnetAreTold) {
             "hosts in this order, unless each has a subnet of its own");
 }
 
-// Every pair of cables once, whatever the numbers are, and as many as a link holds.
+// Each pair of cables occurs once, for any numbers of cables, up to as many as a link holds.
 TEST(RelayedPairs, AreAllPairsOfCablesThatDoNotMeetThePeer) {
   const auto rails = [](std::size_t count) {
     std::vector<WireRail> all(count);
@@ -167,7 +167,7 @@ TEST(RelayedPairs, AreAllPairsOfCablesThatDoNotMeetThePeer) {
     }
   }
   PathChoice choice;
-  choice.meet.emplace_back();  // 0 to 0
+  choice.meet.emplace_back();  // rails 0 and 0 meet
   const std::vector<WirePath> beside = relayed_pairs(rails(2), rails(2), choice);
   ASSERT_EQ(beside.size(), 1u);
   EXPECT_EQ(beside.front().connector_rail, 1);

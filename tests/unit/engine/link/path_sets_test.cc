@@ -9,7 +9,7 @@
 namespace mesh::engine {
 namespace {
 
-// Rails with these guids, all on port 1.
+// Makes rails with these guids, all on port 1.
 std::vector<WireRail> rails(const std::vector<std::uint64_t>& guids) {
   std::vector<WireRail> made;
   for (const std::uint64_t guid : guids) made.emplace_back().guid = guid;
@@ -38,7 +38,7 @@ struct Keys {
 };
 Keys keys(const PathSets& sets) { return {key_of(sets.primary), key_of(sets.standby)}; }
 
-// Two cables with two halves each.
+// A host with two cables of two halves each, and the pairs that meet between two such hosts.
 const std::vector<WireRail> kHost = rails({7, 7, 8, 8});
 const std::vector<WirePath> kMeet = meet({{0, 0}, {1, 1}, {2, 2}, {3, 3}});
 
@@ -106,8 +106,8 @@ TEST(PathSets, PortsOfOneAdapterAreCablesOfTheirOwn) {
   EXPECT_FALSE(same_cable(host, 0, 2)) << "a rail that does not exist has no cable";
 }
 
-// What needs neither end of the cable in use comes first, then the faster ones, then the rails that
-// follow.
+// Paths that share no end with the cable in use come first, then faster ones, then the order of
+// rails.
 TEST(PathSets, StandbyPathsAreInTheOrderInWhichTheyHelp) {
   std::vector<WireRail> host = rails({1, 2, 3, 4});
   for (WireRail& rail : host) rail.speed_mbps = 100'000;
@@ -124,7 +124,7 @@ TEST(PathSets, StandbyPathsAreInTheOrderInWhichTheyHelp) {
   EXPECT_EQ(order(0), (PathKey{{1, 1}, {3, 3}, {1, 2}, {2, 2}}));
 }
 
-// Both classes together have room for kPathsMax.
+// Primary and standby paths together have room for kPathsMax.
 TEST(PathSets, NoMorePathsThanALinkHolds) {
   PathKey pairs;
   std::vector<std::uint64_t> guids;

@@ -1,7 +1,7 @@
 #pragma once
-// A peer that speaks the control protocol by hand, so that it can say what no engine would: wrong,
-// twice, or nothing at all. It connects to a host of a Bed, as a connector; its queue pairs do not
-// exist. Thread: one, the bed's. Bound: kRounds of the bed for every answer.
+// A peer that speaks the control protocol by hand, so that it can say what no engine would: wrong
+// frames, repeated ones, or none. It connects to a host of a Bed, as a connector; its queue pairs
+// do not exist. Thread: one, the bed's. Bound: kRounds of the bed for every answer.
 
 #include "engine/control/frames.h"
 #include "engine/control/handle.h"
@@ -15,19 +15,19 @@ namespace mesh::testkit {
 
 class RawPeer {
  public:
-  // Dials the host that made the handle, from an address of loopback. address: of our only rail, in
-  // the IPv4-mapped form of a GID's last four bytes.
+  // Dials the host that made the handle, from the loopback address `source`. `address` is that of
+  // our only rail: the last four bytes of an IPv4-mapped GID.
   RawPeer(Bed& bed_of, const HandleBytes& handle_of,
           std::array<std::uint8_t, 4> address = {10, 0, 1, 1}, const char* source = "127.0.0.1");
 
-  engine::Hello hello() const;  // a good one
+  engine::Hello hello() const;  // valid for the host of the handle
   template <typename Body>
   void say(const Body& body) {
     send(engine::encode({.sequence = ++sequence_, .link = link}, body));
   }
   void send(const engine::Bytes& bytes);
-  // Turns the bed until a frame of that type has come; those before it are dropped. Null: it has
-  // not.
+  // Turns the bed until a frame of that type has come, and drops frames before it. Returns nullopt
+  // if none has come.
   template <typename Body>
   std::optional<Body> hear(engine::MessageType type) {
     Body body;
@@ -35,9 +35,9 @@ class RawPeer {
                ? std::optional(body)
                : std::nullopt;
   }
-  bool ended();  // the other side has closed, sooner or later
+  bool ended();  // turns the bed until the host has closed the connection
 
-  // HELLO to READY. False: it did not come to that.
+  // Does the handshake from HELLO to READY. Returns false if it did not get that far.
   bool shake_hands();
   engine::Open open(std::uint32_t channel) const;
 
@@ -45,7 +45,7 @@ class RawPeer {
   engine::Handle handle;
   engine::Id128 link{};
   engine::Id128 context{};
-  std::uint32_t qps = 1, rq_depth = 16;  // that it asks for
+  std::uint32_t qps = 1, rq_depth = 16;  // values in HELLO
   std::uint16_t control_port = 1;        // nobody listens there
   std::vector<SocketAddress> control_addresses;
   std::optional<engine::Welcome> welcome;

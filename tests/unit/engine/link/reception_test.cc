@@ -48,7 +48,7 @@ TEST(Reception, ADeclineFailsTheAcceptOfItsListenerAndIsSaidOnce) {
     return ends.listener().refused;
   };
   const Id128 context = ends.b.contexts[0]->id, nonce = ends.listener().nonce;
-  // Who was not given the handle knows one of both at most.
+  // A sender without the handle knows at most one of both ids.
   EXPECT_EQ(say({.acceptor_context = {1}, .listener = nonce, .text = "no"}), Errc::Ok);
   EXPECT_EQ(say({.acceptor_context = context, .listener = {1}, .text = "no"}), Errc::Ok);
   EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
@@ -86,7 +86,7 @@ TEST(Reception, ADeclineIsSaidWhenTheConnectionIsUp) {
   EXPECT_EQ(ends.a.wire.closed, std::vector<ConnectionId>{id});
 }
 
-// Its connection is closed for it; the link itself goes on when the peer dials again.
+// The connection is closed for the frame, but the link goes on when the peer dials again.
 TEST(Reception, AFrameForAnotherLinkIsNotHeard) {
   const testkit::LogCapture log;
   TwoEnds ends;

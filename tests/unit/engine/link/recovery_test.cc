@@ -1,5 +1,5 @@
-// A path that is lost under traffic: every byte arrives once, in the buffer it was meant for, over
-// what is left; and the path is used again when it is back.
+// A path is lost under traffic. Every byte arrives once, in the buffer that it was meant for, over
+// the remaining paths. The path is used again when it is back.
 
 #include <mesh/snapshot.h>
 
@@ -37,7 +37,7 @@ void break_queue_pair(Bed& bed, const Break& at) {
   ASSERT_TRUE(bed.hosts[at.host].provider->faults().arm(fault).ok());
 }
 
-// The port itself is up, and says so.
+// Drops all packets on the path, while the port is up and reports so.
 void silence_path(Bed& bed, const Break& at, std::uint64_t duration_ns) {
   soft::Fault fault;
   fault.kind = soft::FaultKind::PeerLost;
@@ -47,8 +47,8 @@ void silence_path(Bed& bed, const Break& at, std::uint64_t duration_ns) {
   ASSERT_TRUE(bed.hosts[at.host].provider->faults().arm(fault).ok());
 }
 
-// Many messages of many sizes, several in flight; each receive's buffer is looked at when it is
-// done.
+// Exchanges many messages of many sizes, several in flight. Checks the buffer of each receive when
+// it is done.
 void stream(Bed& bed, Talk& talk, int messages) {
   constexpr std::array<std::size_t, 7> kSizes{8, 0, 4096, 70'000, 1, 200'000, 9000};
   struct Open {
@@ -125,13 +125,13 @@ TEST(RecoveryOfOnePath, TheOnlyPathComesBackAndTheJobGoesOn) {
   Bed bed({});
   Talk talk(bed, kA, kB, kRegionBytes);
   const LogCapture log;
-  stream(bed, talk, 60);  // more than kRegionBytes, so that bytes counted twice show
+  stream(bed, talk, 60);  // more than kRegionBytes, so that a double count shows
   break_queue_pair(bed, {.host = 0, .nic = "n0", .after = 11});
   bed.tick_ns = 10'000;
   stream(bed, talk, 60);
   EXPECT_EQ(log.count(LogLevel::Warn, "no other path is up, waiting for one"), 2) << log.joined();
   EXPECT_EQ(log.count(LogLevel::Info, "is back after"), 2) << log.joined();
-  // What was sent over it: all that was received, and again what was lost.
+  // The bytes sent over the path are all received bytes, and again those of lost writes.
   const std::uint64_t sent =
       bed.hosts[0].engine->snapshot().peers.at(0).paths.at(0).counters.bytes_sent;
   const std::uint64_t received = bed.hosts[1].engine->snapshot().peers.at(0).bytes;
@@ -182,7 +182,7 @@ TEST(RecoveryOfOnePath, BothPathsAtOnceAndTheAnswersTogether) {
   bed.tick_ns = 10'000;
   ASSERT_TRUE(bed.until([&] { return log.count(LogLevel::Detail, "is fenced") == 4; }))
       << log.joined();
-  // Whatever one side says arrives at the other in one go.
+  // Lets all frames of one side arrive at its peer at once.
   for (int round = 0; log.count(LogLevel::Info, "is back after") < 4 && round < 2000; ++round) {
     for (std::size_t host = 0; host < 2; ++host) {
       bed.hosts[host].control_stands = true;
@@ -211,7 +211,7 @@ TEST(RecoveryOfOnePath, WhatNeverGetsThroughEndsInAnErrorThoughProbesDo) {
             log.count(LogLevel::Detail, "peer b: path n0:1 10.0.1.1 -> n0:1 10.0.1.2 is fenced");
         if (fenced != std::exchange(struck, fenced)) {
           bed.hosts[0].provider->faults().disarm_all();
-          break_queue_pair(bed, {.after = fenced == 0 ? 0u : 2u});  // all but the probes
+          break_queue_pair(bed, {.after = fenced == 0 ? 0u : 2u});  // breaks all but the probes
         }
         end = test(**sending, nullptr);
         return end.code() != Errc::WouldBlock;
@@ -223,7 +223,7 @@ TEST(RecoveryOfOnePath, WhatNeverGetsThroughEndsInAnErrorThoughProbesDo) {
   EXPECT_FALSE(bed.finish(*receiving).ok());
 }
 
-// Small packets pass and full ones vanish.
+// Lets small packets pass and drops full ones.
 void swallow_full_packets(Bed& bed) {
   ASSERT_TRUE(bed.hosts[0]
                   .provider->faults()
@@ -255,7 +255,7 @@ TEST(RecoveryFromABlackHole, ThePathStaysDownWhileOnlySmallPacketsPass) {
   bed.tick_ns = 1'000'000;
   stream(bed, talk, 5);
   swallow_full_packets(bed);
-  stream(bed, talk, 20);  // finds it, and goes on over the other path
+  stream(bed, talk, 20);  // notices the loss, and goes on over the other path
   EXPECT_EQ(log.count(LogLevel::Warn, "is lost: retries exceeded"), 1) << log.joined();
   EXPECT_TRUE(bed.until([&] {
     return log.count(LogLevel::Detail, "is still down: full packets of 4096 bytes") >= 3;

@@ -16,7 +16,7 @@ namespace {
 using testkit::kMs;
 using testkit::TwoEnds;
 
-// A link that is up, of which a has lost the connection.
+// A link that is up and whose side a loses the control connection.
 class RedialTest : public ::testing::Test {
  protected:
   RedialTest() {
@@ -64,7 +64,7 @@ TEST_F(RedialTest, WhatWasSaidMeanwhileIsSaidAgainAndCountsOnce) {
   tend();
   ends_.a.reception.on_dialed(redial().connection());
   EXPECT_EQ(ends_.a.wire.types(), std::vector<MessageType>{MessageType::Resume});
-  ends_.carry();  // RESUME, and RESUMED back
+  ends_.carry();  // carries RESUME, and RESUMED back
   EXPECT_FALSE(redial().under_way());
   EXPECT_NE(ends_.sender().connection(), 0u);
   EXPECT_EQ(ends_.a.counted.resumes, 1u);

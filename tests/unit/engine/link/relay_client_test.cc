@@ -1,5 +1,5 @@
-// Whom a process asks to carry for it, without anybody there: what hosts say of themselves and of
-// others, how often they are asked, and what becomes of a connection on which nobody answers.
+// The hosts that a process asks to relay, without any real host: what hosts say of themselves and
+// of others, how often they are asked, and what becomes of a connection on which nobody answers.
 #include "engine/link/relay/relay_client.h"
 #include "engine/link/relay/failed_hosts.h"
 #include "src/soft/fabric_file.h"
@@ -21,7 +21,7 @@ namespace {
 
 using testkit::kMs;
 
-// A rail 10.0.SUBNET.HOST/24.
+// Makes a rail with the address 10.0.SUBNET.HOST/24.
 WireRail rail(std::uint8_t subnet, std::uint8_t host, bool up = true) {
   WireRail rail;
   WireAddress& address = rail.addresses.emplace_back();
@@ -42,8 +42,8 @@ WireHost host(const std::string& name, std::vector<WireRail> rails) {
   return host;
 }
 
-// We are on subnet 1, the peer c on subnet 2, and b on both; but its port there was down when our
-// link with it came up.
+// We are on subnet 1, the peer c on subnet 2, and b on both. But b's port on subnet 2 was down when
+// our link with b came up.
 class RelayClientTest : public testing::Test {
  protected:
   RelayClientTest() { peers_ = {b(false), host("c", {rail(2, 3)})}; }
@@ -76,7 +76,7 @@ class RelayClientTest : public testing::Test {
   void pass(std::uint64_t ms) {
     for (std::uint64_t i = 0; i < ms; ++i) clock_ += kMs, client_.tend();
   }
-  // b is known to carry, on a connection that is up, and is asked for chains there.
+  // Learns on a connection that is up that b can relay, and asks b for chains.
   std::unique_ptr<RelayedChains> chains_over_b() {
     EXPECT_FALSE(find());
     on_b_ = connection_to("b");
@@ -116,7 +116,7 @@ TEST_F(RelayClientTest, ThePeersPortThatHasComeUpIsReached) {
   EXPECT_TRUE(find());
 }
 
-// The one whose chains have failed may have a port that is down.
+// A host whose chains have failed may have a port that is down.
 TEST_F(RelayClientTest, AHostThatIsAvoidedIsAskedAnew) {
   peers_ = {b(true)};
   EXPECT_TRUE(client_.find({.own = own_, .peer = peer_, .hosts = {}},
@@ -124,7 +124,7 @@ TEST_F(RelayClientTest, AHostThatIsAvoidedIsAskedAnew) {
   EXPECT_EQ(count(MessageType::AskPeers), 1);
 }
 
-// Which routes are tried, one after the other, where these hosts never carry.
+// Records the routes that are tried one after the other while `failing` hosts never relay.
 class FailingHosts : public RelayClientTest {
  protected:
   std::string tries(const std::vector<WireHost>& hosts, const std::string& failing, int count) {

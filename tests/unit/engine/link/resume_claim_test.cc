@@ -1,4 +1,4 @@
-// Who may go on with a link: its connector, on its latest connection, about what was really said.
+// Only a link's connector may resume it, on its latest connection, acknowledging only sent frames.
 
 #include "engine/control/control_plane.h"
 #include "tests/unit/base/log_capture.h"
@@ -33,7 +33,7 @@ class ResumeClaim : public testing::Test {
     first_ = std::make_unique<RawPeer>(bed_, handle_);
     EXPECT_TRUE(first_->shake_hands());
   }
-  // Another connection of the same peer.
+  // Makes another connection of the first peer.
   std::unique_ptr<RawPeer> again() {
     auto peer = std::make_unique<RawPeer>(bed_, handle_);
     peer->link = first_->link;
@@ -113,7 +113,7 @@ TEST_F(ResumeClaim, OnlyTheFirstWordOfAConnectionMayBeOne) {
   EXPECT_TRUE(bed_.until([&] { return bed_.stats(1).links == 0; }));
 }
 
-// To a link whose connector we are not.
+// The sender of this SUMMON is not the connector of the link.
 TEST_F(ResumeClaim, ASummonOfAStrangerIsRefused) {
   const auto second = again();
   const Summon body{{.connector_context = second->handle.context,
@@ -124,8 +124,8 @@ TEST_F(ResumeClaim, ASummonOfAStrangerIsRefused) {
   EXPECT_EQ(bed_.stats(1).links, 1u);
 }
 
-// The peer's own address does not answer, and somebody else's machine has another that its handle
-// names: what that one says, or does not say, is no verdict.
+// The peer's own address does not answer, and another machine has the second address that the
+// handle names. Neither an answer nor the silence of that machine ends the link.
 class ResumeElsewhere : public testing::Test {
  protected:
   ResumeElsewhere() {
@@ -143,7 +143,7 @@ class ResumeElsewhere : public testing::Test {
     proxy_.cut();
     bed_.tick_ns = kMs;
   }
-  // The other machine is dialed.
+  // Waits until the other machine is dialed.
   bool dialed() {
     return bed_.until([&] {
       Result<AcceptedSocket> accepted = tcp_accept(elsewhere_.get());
@@ -188,8 +188,8 @@ TEST_F(ResumeElsewhere, SilenceIsNotWaitedFor) {
   expect_link_until_timeout(began_ns);
 }
 
-// Whatever addresses a peer names in its HELLO, we dial the one that it came from and no other,
-// though that one is silent.
+// An acceptor dials only the address that the peer came from, even if it does not answer, whatever
+// addresses the peer names in its HELLO.
 TEST_F(ResumeClaim, AnAcceptorAsksNobodyElseForTheConnection) {
   const SocketAddress home = *SocketAddress::from_text("127.0.0.1"),
                       other_host = *SocketAddress::from_text("127.0.0.9");

@@ -1,4 +1,4 @@
-// The control connection is lost and does not come back, or something ends meanwhile.
+// The control connection is lost and does not come back, or something ends before it does.
 
 #include "tests/unit/engine/link/resume_fixture.h"
 
@@ -88,7 +88,7 @@ TEST_F(ResumeTest, AMissingMessageIsAProtocolError) {
   EXPECT_EQ(log_.count(LogLevel::Warn, "peer a: message 5 after 3"), 1) << log_.joined();
 }
 
-// ---- Ends while the connection is away.
+// ---- Ends of other objects while the connection is away.
 
 TEST_F(ResumeTest, ACommunicatorEndsInBoundedTimeMeanwhile) {
   for (const testkit::Seat& first : {kA, kB}) {

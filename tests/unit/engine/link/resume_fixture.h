@@ -1,5 +1,6 @@
 #pragma once
-// Two engines whose control connection a proxy can cut, drop frames of, or repeat frames on.
+// Two engines with a proxy between them, which can cut their control connection, and drop or repeat
+// frames.
 
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
@@ -12,7 +13,7 @@
 
 namespace mesh::testkit {
 
-// a connects to b.
+// Host a connects to host b.
 class ResumeTest : public testing::Test {
  protected:
   ResumeTest() {
@@ -24,7 +25,8 @@ class ResumeTest : public testing::Test {
     return bed_.until(
         [&] { return bed_.stats(0).resumes >= times && bed_.stats(1).resumes >= times; });
   }
-  // A channel's whole life: opened, used, its memory taken back with a credit open, closed.
+  // Runs the whole life of a channel: opens it, uses it, takes memory back with a credit open,
+  // closes.
   void live() {
     Talk talk(bed_, kA, kB, 4096);
     talk.exchange(4096);
@@ -33,7 +35,7 @@ class ResumeTest : public testing::Test {
     talk.release();
     talk.close_both();
   }
-  // Requests that wait on both sides, to see what they are told.
+  // Starts a send and a receive that wait, to see their results.
   void wait_on(Talk& talk) {
     sending_ = *talk.send({.bytes = 64, .tag = 1});
     receiving_ = *talk.receive({.bytes = 64, .tag = 2});

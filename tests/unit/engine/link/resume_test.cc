@@ -1,4 +1,4 @@
-// The control connection is lost and comes back; data, channels and memory notice nothing.
+// The control connection is lost and comes back. Data, channels and memory do not notice.
 
 #include "tests/unit/engine/link/resume_fixture.h"
 
@@ -33,8 +33,8 @@ TEST_F(ResumeTest, DataGoesOnAndTheConnectionComesBack) {
   EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
 }
 
-// Each message of a channel's life, lost with the connection, or arrived and then the connection
-// lost, or come twice.
+// Each frame of a channel's life is lost with the connection, or arrives before the connection is
+// lost, or arrives twice.
 struct Case {
   MessageType type;
   bool to_acceptor;
@@ -96,7 +96,7 @@ TEST_F(ResumeTest, HundredLossesWhileChannelsComeAndGo) {
     ++frames;
     if (dice == 0) return Fate::Lose;
     if (header.sequence == 0)
-      return Fate::Pass;  // what opens a connection comes once or not at all
+      return Fate::Pass;  // a frame that opens a connection never comes twice
     return dice == 1 ? Fate::PassAndCut : dice == 2 ? Fate::Twice : Fate::Pass;
   };
   bed_.tick_ns = 10'000;
@@ -132,7 +132,7 @@ TEST_F(ResumeTest, LostAgainWhileItComesBack) {
   EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
 }
 
-// A middle box has forgotten the connection and tells one side only.
+// A middlebox has forgotten the connection and tells only one side.
 TEST_F(ResumeTest, OnlyTheConnectorNotices) {
   Talk talk(bed_, kA, kB, 4096);
   proxy_.cut_front();
@@ -153,7 +153,7 @@ TEST_F(ResumeTest, OnlyTheAcceptorNoticesAndAsksForIt) {
   EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
 }
 
-// A process that stands still for longer than any bound is waited for, whichever side it is.
+// A process that is stopped for longer than any bound is waited for, whichever side it is.
 TEST_F(ResumeTest, AStoppedPeerIsWaitedFor) {
   Talk talk(bed_, kA, kB, 4096);
   for (const std::size_t stopped : {1u, 0u}) {
@@ -173,7 +173,7 @@ TEST_F(ResumeTest, AStoppedPeerIsWaitedFor) {
   EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
 }
 
-// Nothing ends the connection, but half a message never becomes whole: its deadline does.
+// Nothing ends the connection, but half of a message is missing. The message's deadline ends it.
 TEST_F(ResumeTest, AStalledConnectionIsReplaced) {
   Talk talk(bed_, kA, kB, 4096);
   int met = 0;
@@ -238,8 +238,6 @@ TEST_F(ResumeTest, MemoryIsTakenBackWithinItsBoundMeanwhile) {
   EXPECT_LE(bed_.now_ns() - began_ns, 510 * kMs);
   EXPECT_EQ(log_.count(LogLevel::Warn, "peer a: no answer within 500 ms"), 1) << log_.joined();
 }
-
-// ---- Those that do not come back.
 
 }  // namespace
 }  // namespace mesh

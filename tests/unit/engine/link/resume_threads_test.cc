@@ -1,5 +1,5 @@
-// The control connection is cut again and again under the feet of engines with threads of their
-// own, in real time.
+// The control connection is cut again and again while engines with their own threads use it, in
+// real time.
 
 #include "src/base/log.h"
 #include "tests/unit/engine/bed.h"
@@ -52,7 +52,7 @@ class ResumeThreads : public testing::Test {
 };
 
 TEST_F(ResumeThreads, ChannelsAndDataGoOnWhileConnectionsAreCut) {
-  // The first handshake is not cut: a link that is not up yet ends with its connection.
+  // The first handshake is not cut, because a link that is not up yet ends with its connection.
   std::atomic<bool> cutting{false}, over{false};
   std::atomic<int> cuts{0};
   const auto run_proxy = [&] {

@@ -1,4 +1,4 @@
-// Over which hosts two rails that do not meet can be joined.
+// The hosts over which two rails that do not meet can be joined.
 #include "engine/link/relay/routes.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace mesh::engine {
 namespace {
 
-// A rail 10.0.SUBNET.HOST/24.
+// Makes a rail with the address 10.0.SUBNET.HOST/24.
 WireRail rail(std::uint8_t subnet, std::uint8_t host, std::uint32_t mbps = 100'000) {
   WireRail rail;
   WireAddress& address = rail.addresses.emplace_back();

@@ -1,4 +1,4 @@
-// After deregister_memory returns nothing can touch the memory, whatever the peer does or fails to
+// After deregister_memory returns, nothing can touch the memory, whatever the peer does or fails to
 // do.
 
 #include "tests/unit/base/log_capture.h"
@@ -108,7 +108,7 @@ TEST_F(TakeBack, PeerThatNeverAnswersIsFencedAfterHalfASecond) {
   EXPECT_LE(took_ns, 502 * kMs);
   EXPECT_EQ(log.count(LogLevel::Warn, "peer a: no answer within 500 ms"), 1) << log.joined();
   EXPECT_EQ(test(**receiving, nullptr).code(), Errc::Revoked);
-  // The peer wakes up with a send for the credit it still has: it must not reach the memory.
+  // The peer wakes up with a send for its credit, whose data must not reach the memory.
   std::fill(talk.target.begin(), talk.target.end(), kCanary);
   const auto sending = talk.send({.bytes = 1 << 20});
   bed_.hosts[0].control_stands = bed_.hosts[0].loops_stand = false;
@@ -188,7 +188,7 @@ TEST_F(TakeBack, SameRangeTwiceOnOneChannelGoesWithTheLast) {
   take_back_and_watch(talk);
 }
 
-// An abort takes back region after region: only the first silent peer is waited for.
+// An abort takes back one region after the other, and waits only for the first silent peer.
 TEST_F(TakeBack, OtherLinksOfASilentCommunicatorGetNoSecondWait) {
   Talk one(bed_, kA, kB, 4096), other(bed_, {0, 1}, kB, 8192);
   ASSERT_TRUE(one.receive({.bytes = 4096}).ok() && other.receive({.bytes = 8192}).ok());
@@ -201,8 +201,8 @@ TEST_F(TakeBack, OtherLinksOfASilentCommunicatorGetNoSecondWait) {
   EXPECT_LE(bed_.now_ns() - began_ns, 505 * kMs);
 }
 
-// The receiver closes with its credit still out: what is posted goes on reading from the sender's
-// memory for a while.
+// The receiver closes while its credit is out. Posted writes go on reading the sender's memory for
+// a while.
 TEST_F(TakeBack, SendOverALinkWhoseReceiverClosedIsStillWaitedFor) {
   Talk talk(bed_, kA, kB, 48 << 20), other(bed_, kA, kB, 4096);
   delay_writes(100 * kMs);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kMegabyte = 1u << 20;
 
-// Two paths of a link on which every look finds so much more done.
+// Two paths of a link. Each look finds another `done_each` bytes done on them.
 class Paths {
  public:
   Paths(std::uint32_t first_mbps, std::uint32_t second_mbps) {
@@ -52,7 +52,7 @@ TEST(PathSpeeds, APathThatRecoversIsBelievedAgain) {
   EXPECT_NEAR(paths.ratio(), 1, 0.02);
 }
 
-// An even split with one path slow: the other is done early and idle whenever looked at.
+// With an even split and one slow path, the fast path is done early and idle at each look.
 TEST(PathSpeeds, IdleBesideABusyOneMeansFaster) {
   Paths paths(100'000, 100'000);
   paths.looks(100, {kMegabyte, kMegabyte}, {0, kMegabyte});

@@ -26,8 +26,8 @@ std::vector<std::uint64_t> bytes_by_path(const StripeTable& table, std::size_t p
   return sums;
 }
 
-// Every byte once, in whole lines, on queue pairs that exist and no queue pair twice in a row of a
-// path.
+// Checks that the stripes cover the message once, begin at whole 128-byte lines, and lie on queue
+// pairs that exist.
 void expect_covers(const StripeTable& table, std::uint64_t message, std::size_t queue_pairs) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> pieces;
   for (std::uint32_t i = 0; i < table.count; ++i) {
@@ -46,7 +46,8 @@ void expect_covers(const StripeTable& table, std::uint64_t message, std::size_t 
   ASSERT_EQ(at, message);
 }
 
-// The speeds that a part is made of are rounded, and so the parts may come to more than all.
+// The speeds that parts are computed from are rounded, so the parts may add up to more than the
+// whole.
 TEST(PathSpread, RoundedSpeedsGiveAwayNoMoreThanThereIs) {
   constexpr std::uint64_t kMessage = 256 * kMiB;
   for (std::uint64_t in_flight = 1'000'000; in_flight < 1'100'000; in_flight += 128) {
@@ -84,8 +85,9 @@ TEST(PathSpread, PartsAreAsTheSpeeds) {
   EXPECT_EQ(table.count, 12u) << "four queue pairs each";
 }
 
-// In a ring of three each idle cable carries two parts, and a part is stored once: a message alone
-// is done soonest with a quarter of it over the third host; in a ring of four, with a fifth.
+// In a ring of three hosts each idle cable carries two parts, and a part is stored once. A single
+// message is done soonest with a quarter of it over the third host; in a ring of four, with a
+// fifth.
 TEST(PathSpread, AMessageAloneGoesTheOtherWayRoundByALittle) {
   for (const std::uint32_t hosts : {1u, 2u}) {
     const std::array<PathLoad, 2> paths{
@@ -97,7 +99,7 @@ TEST(PathSpread, AMessageAloneGoesTheOtherWayRoundByALittle) {
   }
 }
 
-// What is in flight on a path has been stored already, so it counts once.
+// Bytes in flight on a path have been stored already, so they count once.
 TEST(PathSpread, OfManyInFlightTheOtherWayRoundGetsWhatItCarries) {
   PathLoad direct{.speed_mbps = 100'000};
   PathLoad round{.speed_mbps = 50'000, .hosts_between = 1};

@@ -9,7 +9,7 @@ namespace {
 
 const TransferPolicy kPolicy{};
 
-// The plan covers the message once, without a gap, in 128-byte units.
+// Checks that the plan covers the message once, without a gap, in 128-byte units.
 void expect_covers(const StripePlan& plan, std::uint64_t bytes) {
   std::uint64_t at = 0;
   for (std::uint32_t i = 0; i < plan.count; ++i) {

@@ -108,7 +108,7 @@ TEST(CreditRow, OtherGenerationIsNotThere) {
 TEST(CreditRow, HalfARowIsNotThere) {
   const Row whole = encoded(sample(), 2);
   Credit out;
-  for (const std::size_t cut : {1u, 3u, 4u, 5u, 7u}) {  // the NIC has written words up to here
+  for (const std::size_t cut : {1u, 3u, 4u, 5u, 7u}) {  // the NIC has written the words below it
     Row row{};
     for (std::size_t i = 0; i < cut; ++i) row[i] = whole[i];
     EXPECT_FALSE(read_credit(row.data(), 2, 9, &out)) << cut;
@@ -118,7 +118,7 @@ TEST(CreditRow, HalfARowIsNotThere) {
   EXPECT_FALSE(read_credit(second_half_first.data(), 2, 9, &out));
 }
 
-// A device that copies downwards: the generation is there before the words below it.
+// A device may write words in descending order, so the check may arrive before the words below it.
 TEST(CreditRow, WordsOfTheRoundBeforeAreNotBelieved) {
   Credit before = sample();
   before.generation = 8;

@@ -249,7 +249,7 @@ class Compare(unittest.TestCase):
         first = tree.fromstring(re.findall(r"<svg.*?</svg>", compare.of(value, value), re.S)[0])
         for words in ("A: QPS 1", "A: QPS 4", "B: QPS 1", "B: QPS 4"):
             self.assertIn(words, texts(first))
-        # B's curves in the plot and in the legend; the ceiling likewise.
+        # B's curves and the ceiling, each in the plot and in the legend.
         self.assertEqual(tree.tostring(first, encoding="unicode").count("stroke-dasharray"), 6)
 
 
