@@ -29,7 +29,7 @@ EXTRA = ["--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wno-unused-com
          "--extra-arg=-Wno-ignored-optimization-argument"]
 
 
-BRIEF_S = 120
+BRIEF_S = 60
 
 
 class Headers:
