@@ -37,7 +37,7 @@ std::span<const RailInfo> rails_of(const Engine& engine) {
   return rails.first(std::min<std::size_t>(rails.size(), kDevicesMax));
 }
 
-// Answers null and logs one line if the engine or the rail does not exist.
+// Returns the engine. Returns null and logs one line if the engine or the rail does not exist.
 Engine* engine_with(int device, const char* name) {
   Engine* const engine = Registry::instance().engine();
   if (engine == nullptr) {
@@ -50,7 +50,7 @@ Engine* engine_with(int device, const char* name) {
   return nullptr;
 }
 
-// The plugin interprets a communicator's traffic class. To us it is the byte of the IP header.
+// Returns the class for the engine: the byte of the IP header, as NCCL leaves its meaning to us.
 int usable_traffic_class(int wanted) {
   if (wanted == NCCL_NET_TRAFFIC_CLASS_UNDEF) return kAuto;
   if (wanted >= 0 && wanted <= 255) return wanted;
@@ -73,7 +73,7 @@ ncclResult_t refuse_argument(const char* name) {
   return ncclInvalidArgument;
 }
 
-// NCCL may have written another class since the last connect.
+// Tells the engine the class if NCCL has written another one since the last connect.
 void take_traffic_class(Communicator& communicator) {
   Engine* const engine = Registry::instance().engine();
   const int wanted = communicator.traffic_class();
@@ -95,8 +95,8 @@ ncclResult_t register_range(void* comm, const Memory& memory, void** mhandle) {
   return to_result(region.code());
 }
 
-// NCCL gets the comm only if its close will be understood. A comm that cannot be noted is closed at
-// once.
+// Notes an open comm, so that its close will be understood. Closes it at once, before NCCL gets it,
+// if it cannot be noted.
 template <typename Close>
 void note_open(const void* comm, Context* context, CommKind kind, Close&& close) {
   try {
@@ -155,7 +155,7 @@ ncclResult_t refuse_size(int bytes) noexcept {
 }
 
 namespace {
-// What test() says InvalidArgument of is a group, or nothing that is open.
+// Tests a request of which test() has returned InvalidArgument: a group, or nothing that is open.
 [[gnu::flatten, gnu::noinline]] ncclResult_t test_group_open(Request& request, int* done,
                                                              int* bytes) noexcept {
   const std::span<int> sizes(bytes, bytes == nullptr ? 0 : kGroupMax);
@@ -282,10 +282,10 @@ ncclResult_t close_channel(void* comm) noexcept {
   if (comm == nullptr) return ncclSuccess;
   return guarded("close", [&] {
     Engine* const engine = Registry::instance().engine();
-    // It is taken before the close, because another thread may get the same address at once.
+    // The comm is taken before its close, because another thread may get the same address at once.
     const Context* const context = Registry::instance().comms().take(comm);
     if (engine == nullptr || context == nullptr)
-      return ncclSuccess;  // it went with its communicator
+      return ncclSuccess;  // it was closed with its communicator
     mesh::close(static_cast<Channel*>(comm));
     Registry::instance().threads().release(*engine, context, CommKind::Channel);
     return ncclSuccess;
@@ -298,7 +298,7 @@ ncclResult_t close_listen(void* listen_comm) noexcept {
     Engine* const engine = Registry::instance().engine();
     const Context* const context = Registry::instance().comms().take(listen_comm);
     if (engine == nullptr || context == nullptr)
-      return ncclSuccess;  // it went with its communicator
+      return ncclSuccess;  // it was closed with its communicator
     engine->close_listener(static_cast<Listener*>(listen_comm));
     Registry::instance().threads().release(*engine, context, CommKind::Listener);
     return ncclSuccess;
@@ -343,7 +343,7 @@ ncclResult_t dereg_mr(void* comm, void* mhandle) noexcept {
   if (comm == nullptr || mhandle == nullptr) return ncclSuccess;
   return guarded("deregMr", [&] {
     if (Registry::instance().comms().context_of(comm) == nullptr)
-      return ncclSuccess;  // both went with their communicator
+      return ncclSuccess;  // both went with their communicator's end
     deregister_memory(*static_cast<Channel*>(comm), static_cast<Registration*>(mhandle));
     return ncclSuccess;
   });

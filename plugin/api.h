@@ -1,7 +1,7 @@
 #pragma once
 // NCCL's calls without a version: the tables add or drop parameters and call these. Comms and
 // mhandles are the engine's own objects, so that the hot calls have nothing to look up. Nothing
-// throws. In a forked child every call answers ncclSystemError and touches nothing. Thread: as NCCL
+// throws. In a forked child every call returns ncclSystemError and touches nothing. Thread: as NCCL
 // calls them; isend, irecv and test neither lock nor allocate. Bound: the engine's.
 
 #include <mesh/channel.h>
@@ -17,7 +17,7 @@
 
 namespace mesh::plugin::api {
 
-// NCCL_NET is compared with this name; NCCL 2.12 does so case-sensitively.
+// NCCL compares NCCL_NET with this name; NCCL 2.12 does so case-sensitively.
 inline constexpr char kName[] = "Mesh";
 
 // A range of the address space as regMr gets it.
@@ -25,13 +25,13 @@ struct Memory {
   void* data = nullptr;
   std::size_t bytes = 0;
   int type = NCCL_PTR_HOST;
-  // regMrDmaBuf: what shows the memory, which NCCL closes right after.
+  // For regMrDmaBuf: the buffer's descriptor, which NCCL closes right after, and the offset in it.
   int fd = -1;
   std::uint64_t offset = 0;
 };
 
-// v5..v10: one init in a process. v11 and later: one for each communicator, and *context is passed
-// to listen and connect.
+// v5..v10 call init once in a process. v11 and later call it once for each communicator, and pass
+// *context to listen and connect.
 ncclResult_t init_process(ncclDebugLogger_t logger) noexcept;
 ncclResult_t init_communicator(ncclDebugLogger_t logger, const nccl::NewestCommConfig* config,
                                void** context) noexcept;
@@ -40,11 +40,11 @@ ncclResult_t finalize(void* context) noexcept;  // success if it is null
 ncclResult_t devices(int* count) noexcept;
 ncclResult_t properties(int device, nccl::NewestProperties* properties) noexcept;
 
-// The comm stays null while there is none yet, and on every error.
+// The comm stays null while there is no comm yet, and on every error.
 ncclResult_t listen(void* context, int device, void* handle, void** listen_comm) noexcept;
 ncclResult_t connect(void* context, int device, void* handle, void** send_comm) noexcept;
 
-// For v5..v10, which use the calling thread's context.
+// The arguments of connect in v5..v10, which use the calling thread's context.
 struct Route {
   int device = 0;
   int traffic_class = NCCL_NET_TRAFFIC_CLASS_UNDEF;
@@ -53,7 +53,7 @@ ncclResult_t listen_on_thread(int device, void* handle, void** listen_comm) noex
 ncclResult_t connect_on_thread(const Route& route, void* handle, void** send_comm) noexcept;
 
 ncclResult_t accept(void* listen_comm, void** recv_comm) noexcept;
-// From here on null means success.
+// These two and dereg_mr() return success if the comm is null.
 ncclResult_t close_channel(void* comm) noexcept;
 ncclResult_t close_listen(void* listen_comm) noexcept;
 
@@ -61,14 +61,14 @@ ncclResult_t reg_mr(void* comm, const Memory& memory, void** mhandle) noexcept;
 ncclResult_t reg_mr_dmabuf(void* comm, const Memory& memory, void** mhandle) noexcept;
 ncclResult_t dereg_mr(void* comm, void* mhandle) noexcept;
 
-// Errors on the way of a message. They are kept out of line, because every message would pay for
-// their stack frame.
+// Log and return the errors of data calls. They are kept out of line, because every message would
+// pay for their stack frame.
 [[gnu::cold, gnu::noinline]] ncclResult_t refuse_comm(const char* call) noexcept;
 [[gnu::cold, gnu::noinline]] ncclResult_t refuse_group(int n) noexcept;
 [[gnu::cold, gnu::noinline]] ncclResult_t refuse_size(int bytes) noexcept;
 
-// *request may have a stale pointer or the 0x1 that says "no completion wanted", so it is only
-// written.
+// Stores the request. On entry *request may hold a stale pointer or the 0x1 that says "no
+// completion wanted", so it is never read.
 inline ncclResult_t started(const Result<Request*>& result, void** request) noexcept {
   *request = result.ok() ? result.value() : nullptr;
   return result.ok() ? ncclSuccess : to_result(result.code());
@@ -98,8 +98,8 @@ inline ncclResult_t irecv_group(void* comm, const RecvGroup& members, void** req
   return started(mesh::irecv_group(*static_cast<Channel*>(comm), members), request);
 }
 
-// NCCL's sizes are int and its messages at most 1 GiB. A caller that sent more gets the largest
-// int.
+// Converts a size to NCCL's int. NCCL's messages have at most 1 GiB; a caller that sent more gets
+// the largest int.
 inline int as_int(std::size_t bytes) noexcept {
   if (bytes > std::numeric_limits<int>::max()) [[unlikely]]
     return std::numeric_limits<int>::max();
@@ -112,8 +112,8 @@ inline ncclResult_t finished(std::size_t moved, int* done, int* bytes) noexcept 
   return ncclSuccess;
 }
 
-// It is apart from test(), so that a test of a finished request needs no stack frame. Also of a
-// group, of which bytes gets as many sizes as it has members.
+// Tests a request that is not finished, or a group, for which `bytes` gets one size per member. It
+// is apart from test(), so that a test of a finished request needs no stack frame.
 ncclResult_t test_open(void* request, int* done, int* bytes) noexcept;
 
 inline ncclResult_t test(void* request, int* done, int* bytes) noexcept {
@@ -127,7 +127,7 @@ inline ncclResult_t test(void* request, int* done, int* bytes) noexcept {
   return finished(moved, done, bytes);
 }
 
-// Host memory needs no flush. Null means "none needed" to NCCL, never "try again".
+// Flushes a receive; host memory needs none. A null *request means "none needed", not "try again".
 ncclResult_t iflush(void* comm, const RecvArgs& args, void** request) noexcept;
 
 }  // namespace mesh::plugin::api

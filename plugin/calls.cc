@@ -27,7 +27,7 @@ RecvArgs recv_args(void* data, std::size_t bytes, int tag, void* mhandle) noexce
           .region = static_cast<Registration*>(mhandle)};
 }
 
-// In the form of the call that finds out, so that a single receive needs no stack frame for it.
+// These have the parameters of the irecv that calls them, so a single receive needs no stack frame.
 [[gnu::noinline]] ncclResult_t irecv_group_v9(void* comm, int n, void** data, std::size_t* bytes,
                                               int* tags, void** mhandles, void** request) noexcept {
   *request = nullptr;
@@ -45,7 +45,7 @@ RecvArgs recv_args(void* data, std::size_t bytes, int tag, void* mhandle) noexce
                                                void** request) noexcept {
   return irecv_group_v9(comm, n, data, bytes, tags, mhandles, request);
 }
-// Sizes were int then.
+// Versions before v9 have sizes of type int.
 [[gnu::noinline]] ncclResult_t irecv_group_v5(void* comm, int n, void** data, int* bytes, int* tags,
                                               void** mhandles, void** request) noexcept {
   std::array<std::size_t, kGroupMax> sizes{};
@@ -188,9 +188,9 @@ ncclResult_t dereg_mr(void* comm, void* mhandle) noexcept { return api::dereg_mr
   return irecv_v9(comm, 1, data, bytes, tags, mhandles, request);
 }
 
-// NCCL leaves out members without bytes in the addresses, but not in the sizes (its net transport),
-// so these are not looked at. The last member in device memory is flushed for all: they lie in one
-// GPU, and a read of it pushes whatever the same NIC has written there before.
+// NCCL's net transport leaves out members without bytes in the addresses, but not in the sizes, so
+// the sizes are ignored. One flush of the last member in device memory is enough: all members lie
+// in one GPU, and a read of it pushes whatever the same NIC has written there before.
 ncclResult_t iflush(void* comm, int n, void** data, int*, void** mhandles,
                     void** request) noexcept {
   RecvArgs flushed;

@@ -14,7 +14,7 @@ namespace mesh::plugin {
 
 namespace {
 
-// Null: the call is not watched.
+// Returns null if the call is not watched.
 ChannelEvents* events_of(void* comm) noexcept {
   if (comm == nullptr || in_forked_child()) return nullptr;
   try {
@@ -24,7 +24,7 @@ ChannelEvents* events_of(void* comm) noexcept {
   }
 }
 
-// The request as it is, if there is no memory for its events.
+// Replaces the request by one with events. Leaves it as it is if there is no memory for them.
 template <typename Begin>
 void watch(void** request, Begin&& begin) noexcept {
   try {
@@ -82,7 +82,7 @@ ncclResult_t finalize(void* context) noexcept {
   return calls::finalize(context);
 }
 
-// A table that has them already may be in use.
+// Leaves a table that has these calls already untouched, because it may be in use.
 template <typename Net>
 void set_calls(Net& net, bool watched) noexcept {
   if (net.isend == (watched ? isend : calls::isend_v10)) return;

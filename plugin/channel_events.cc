@@ -20,7 +20,7 @@ ChannelEvents::~ChannelEvents() {
 
 RequestEvents& ChannelEvents::take(const RequestEvents::Begun& begun) {
   open_.reserve(all_.size() + 1);
-  free_.reserve(all_.size() + 1);  // for end()
+  free_.reserve(all_.size() + 1);  // so that end() need not allocate
   if (free_.empty()) free_.push_back(&all_.emplace_back());
   RequestEvents& taken = *free_.back();
   free_.pop_back();
@@ -53,8 +53,8 @@ void* ChannelEvents::receive_begun(Request& request, std::span<const Member> mem
   return as_request(events);
 }
 
-// What a queue pair was given of a request is always seen before the request's slot is used again,
-// because this thread is the one that does so.
+// Passes what queue pairs were given on to the events of its requests. That happens before a
+// request's slot is used again, because this thread is the one that does so.
 void ChannelEvents::see_posted() {
   std::array<Posted, 64> posted;
   std::size_t count = posted.size();

@@ -1,8 +1,8 @@
 #pragma once
-// A channel's requests with open events for NCCL's profiler, and all such channels of the process.
-// Only the calls of plugin/calls_events.h come here; without a profiler nothing does. Thread: a
-// channel's requests belong to its thread in NCCL, which may change at the end; all_events() locks.
-// Bound: the channel's open requests.
+// The requests of one channel that have open events for NCCL's profiler (ChannelEvents), and all
+// such channels of the process (AllEvents). Only the calls of plugin/calls_events.h use them, and
+// only with a profiler. Thread: a channel's requests belong to its thread in NCCL, which may change
+// at the end; AllEvents locks. Bound: the channel's open requests.
 
 #include <mesh/engine.h>
 
@@ -20,11 +20,11 @@ namespace mesh::plugin {
 class ChannelEvents {
  public:
   ChannelEvents(Channel& channel, ncclProfilerCallback_t profiler);
-  ~ChannelEvents();  // stops what is open
+  ~ChannelEvents();  // stops the open events
   ChannelEvents(const ChannelEvents&) = delete;
   ChannelEvents& operator=(const ChannelEvents&) = delete;
 
-  // What NCCL gets in the place of the request, which is tested with test().
+  // Returns what NCCL gets instead of the request, and later passes to test().
   void* send_begun(Request& request, void* phandle, std::size_t bytes);
   struct Member {
     void* phandle = nullptr;
@@ -32,7 +32,7 @@ class ChannelEvents {
   };
   void* receive_begun(Request& request, std::span<const Member> members);
 
-  // Whether NCCL's request is one of ours.
+  // Returns true if a request of NCCL's stands for a RequestEvents of ours.
   static bool is_ours(const void* request) noexcept {
     return (reinterpret_cast<std::uintptr_t>(request) & kOurs) != 0;
   }
@@ -42,7 +42,7 @@ class ChannelEvents {
   ncclResult_t test(RequestEvents& asked, int* done, int* bytes);
 
  private:
-  // NCCL's requests are pointers to aligned objects, and it never looks into them.
+  // The mark in a pointer of ours: other requests are aligned, and NCCL looks into none of them.
   static constexpr std::uintptr_t kOurs = 1;
   static_assert(alignof(RequestEvents) > kOurs);
   RequestEvents& take(const RequestEvents::Begun& begun);
@@ -54,17 +54,17 @@ class ChannelEvents {
 
   const ncclProfilerCallback_t profiler_;
   const std::unique_ptr<PostedReader> reader_;
-  std::deque<RequestEvents> all_;  // they keep their places
+  std::deque<RequestEvents> all_;  // a deque: elements keep their addresses
   std::vector<RequestEvents*> open_, free_;
 };
 
 class AllEvents {
  public:
-  static AllEvents& instance();  // never destroyed, as the registry
+  static AllEvents& instance();  // never destroyed, like the registry
 
-  // From now on; null: no events. No comm is open.
+  // Sets the profiler of channels to come; null: no events. The caller knows that no comm is open.
   void set_profiler(ncclProfilerCallback_t profiler) noexcept;
-  ChannelEvents& of(void* comm);  // made if need be
+  ChannelEvents& of(void* comm);  // makes the entry if there is none
   void drop(const void* comm) noexcept;
   void drop_all_of(const Context* context) noexcept;
 

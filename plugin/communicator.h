@@ -1,7 +1,7 @@
 #pragma once
-// What init of v11 and later hands to NCCL, and gets back with listen, connect and finalize. NCCL's
-// RMA backend takes it for a configuration of NCCL's own: it reads the traffic class at its
-// beginning, and writes another one there before a connect of its own kind (net_ib's
+// The object that init of v11 and later returns to NCCL, and that NCCL passes to listen, connect
+// and finalize. NCCL's RMA backend takes it for a configuration of NCCL's own: it reads the traffic
+// class at its beginning, and writes another class there before it connects (net_ib's
 // ncclIbSetTrafficClass). Thread: NCCL's, any. Bound: one a communicator.
 
 #include <mesh/engine.h>
@@ -18,7 +18,7 @@ struct Communicator {
   nccl::NewestCommConfig config{NCCL_NET_TRAFFIC_CLASS_UNDEF};  // NCCL may write it at any time
   std::atomic<int> engine_has{NCCL_NET_TRAFFIC_CLASS_UNDEF};  // the class that the engine was told
   Context* context = nullptr;
-  bool closing = false;  // its finalize is under way
+  bool closing = false;  // close_communicator() is under way
 
   int traffic_class() noexcept {
     return std::atomic_ref(config.trafficClass).load(std::memory_order_relaxed);

@@ -14,15 +14,15 @@ namespace mesh::plugin {
 
 class EngineEnd {
  public:
-  // Returns at once. At once the engine is gone, too, if it waits for no peer.
+  // Returns at once. An engine that waits for no peer has ended by then.
   void begin(std::unique_ptr<verbs::Provider> provider, std::unique_ptr<Engine> engine) noexcept;
-  void wait() noexcept;  // until it is gone
+  void wait() noexcept;  // returns when the engine has ended
   bool under_way() const noexcept { return thread_.joinable(); }
 
  private:
   void end() noexcept;
 
-  // The thread's while it runs.
+  // Belong to the thread while it runs.
   std::unique_ptr<verbs::Provider> provider_;
   std::unique_ptr<Engine> engine_;
   std::thread thread_;

@@ -1,6 +1,6 @@
-// Where the unwinder, which is linked into the library, finds the tables of an address. glibc has
-// that since 2.35 as _dl_find_object, and libgcc of a newer system asks for it. The library must
-// load with glibc 2.34 too, so it has its own, made of a call that every glibc has.
+// Defines _dl_find_object, by which the unwinder, which is linked into the library, finds the
+// tables of an address. glibc has it since 2.35, and libgcc of a newer system asks for it. The
+// library must load with glibc 2.34 too, so it has its own, made of a call that every glibc has.
 
 #include <dlfcn.h>
 #include <link.h>
@@ -17,7 +17,7 @@ struct Search {
   dl_find_object* found;
 };
 
-// A segment of the object has the address, and another one its tables.
+// Takes an object if one of its segments has the address, and another one the tables.
 int look_at(dl_phdr_info* info, std::size_t, void* argument) {
   const auto& search = *static_cast<const Search*>(argument);
   bool has_address = false;

@@ -10,7 +10,7 @@ namespace mesh::plugin {
 namespace {
 
 std::atomic<ncclDebugLogger_t> g_logger{nullptr};  // released in use_logger, acquired in forward
-std::atomic<int> g_calls{0};                       // of it under way
+std::atomic<int> g_calls{0};                       // calls of the logger that are under way
 
 struct NcclLevel {
   ncclDebugLogLevel level;

@@ -14,7 +14,7 @@ struct Label {
   std::string_view name, value;
 };
 
-// The format requires that backslash, quote and newline are escaped.
+// Escapes backslash, quote and newline, as the format requires.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char each : text) {
@@ -28,7 +28,7 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-// The growing page. It adds samples of the present family.
+// The page under construction. add() appends a sample of the family that begin() has named.
 class Page {
  public:
   Page(const EngineSnapshot& snapshot, const ProcessFacts& facts_of)

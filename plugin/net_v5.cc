@@ -6,7 +6,7 @@ namespace {
 namespace api = mesh::plugin::api;
 namespace calls = mesh::plugin::calls;
 
-// The same call with the result codes of v5.
+// Wraps a call so that it returns only the result codes of v5.
 template <auto Call, typename Type = decltype(Call)>
 struct Filtered;
 template <auto Call, typename... Args>
@@ -20,7 +20,7 @@ constexpr auto kFiltered = &Filtered<Call>::call;
 
 }  // namespace
 
-// NCCL 2.12 knows no code above ncclInvalidUsage, so every answer passes a filter here.
+// NCCL 2.12 knows no code above ncclInvalidUsage, so every result passes a filter here.
 const ncclNet_v5_t ncclNetPlugin_v5 = {
     .name = api::kName,
     .init = kFiltered<&calls::init_v5>,

@@ -11,7 +11,7 @@ namespace mesh::plugin {
 
 namespace {
 
-// NCCL's field is char*, but NCCL only reads it. Elements of an unordered_set never move.
+// NCCL's field is char*, though NCCL only reads it. Elements of an unordered_set never move.
 char* kept_for_ever(const std::string& text) {
   static std::mutex mutex;
   static auto* const kept = new std::unordered_set<std::string>;

@@ -22,8 +22,8 @@ soft::CopyMode copy_mode(std::string_view name) {
   return soft::CopyMode::Auto;
 }
 
-// NCCL_HOSTID has another purpose in NCCL, so the file need not know it. NCCL_MESH_HOST is meant
-// for the file.
+// Returns this host's name in the file. NCCL_MESH_HOST is meant for the file. NCCL_HOSTID has
+// another purpose in NCCL, so it counts only if the file has that name.
 std::string host_in(const soft::FabricFile& fabric, const Settings& settings) {
   if (!settings.host.empty()) return settings.host;
   return fabric.find_host(settings.host_id) >= 0 ? settings.host_id : std::string();

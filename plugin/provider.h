@@ -10,8 +10,8 @@
 
 namespace mesh::plugin {
 
-// NotFound: this host has no such fabric (no libibverbs), and one INFO line said so. Other errors
-// had a WARN line.
+// Returns NotFound, after one INFO line, if this host has no such fabric (no libibverbs). Other
+// errors come after a WARN line.
 Result<std::unique_ptr<verbs::Provider>> open_provider(const Settings& settings);
 
 }  // namespace mesh::plugin

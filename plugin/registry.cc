@@ -28,7 +28,7 @@ std::uint64_t unix_seconds() {
   return static_cast<std::uint64_t>(system_clock::to_time_t(system_clock::now()));
 }
 
-// NCCL reads "none" in any case.
+// NCCL accepts "none" in upper and lower case.
 bool names_profiler(const std::string& plugin) {
   return !plugin.empty() && ::strcasecmp(plugin.c_str(), "none") != 0;
 }
@@ -101,8 +101,8 @@ void Registry::close_communicator(Communicator* communicator) noexcept {
     engine = owned_.get();
   }
   comms_.drop_all_of(communicator->context);
-  // This is done without the mutex, so that other communicators begin and end meanwhile; our entry
-  // keeps the engine.
+  // The mutex is not held, so that other communicators begin and end meanwhile; our entry in
+  // communicators_ keeps the engine.
   engine->close_context(communicator->context);
   const std::lock_guard lock(mutex_);
   const auto closed = find(communicator);
@@ -111,8 +111,7 @@ void Registry::close_communicator(Communicator* communicator) noexcept {
   unmake_engine_if_unused();
 }
 
-// Closing the thread's contexts is done without the mutex. threads_ending_ keeps the engine
-// meanwhile.
+// Closes the thread's contexts without the mutex. threads_ending_ keeps the engine meanwhile.
 void Registry::thread_ended(std::uint64_t thread) noexcept {
   if (in_forked_child()) return;
   {
@@ -127,9 +126,9 @@ void Registry::thread_ended(std::uint64_t thread) noexcept {
   unmake_engine_if_unused();
 }
 
-// With a comm or communicator still open, a thread of NCCL may be inside a data call at this
-// moment. Then only the way into NCCL's logger is closed, and the engine is left to the kernel,
-// which ends our threads and tells the peers.
+// Ends the engine if nothing is open. With a comm or communicator still open, a thread of NCCL may
+// be inside a data call. Then only the way into NCCL's logger is closed, and the engine is left to
+// the kernel, which ends our threads and tells the peers.
 void Registry::process_exits() noexcept {
   if (in_forked_child()) return;
   drop_logger();
@@ -176,7 +175,7 @@ Status Registry::make_engine() {
   return {};
 }
 
-// An init never fails because of metrics.
+// Starts the metrics writer. An init never fails because of metrics.
 void Registry::start_stats(const Settings& settings) noexcept {
   try {
     const std::optional<StatsTarget> target = read_stats_target(settings.stats);
@@ -204,8 +203,8 @@ void Registry::start_stats(const Settings& settings) noexcept {
   }
 }
 
-// A writer that hangs in the file system is left there, and no other is started before it has come
-// back.
+// Ends the metrics writer. A writer that hangs in the file system stays in hung_stats_, and no
+// other is started before it has ended.
 void Registry::finish_stats() noexcept {
   DCHECK(stats_ == nullptr || hung_stats_ == nullptr);
   if (stats_ != nullptr && !stats_->finish()) hung_stats_ = std::move(stats_);
@@ -214,8 +213,8 @@ void Registry::finish_stats() noexcept {
 
 void Registry::unmake_engine_if_unused() noexcept {
   if (!communicators_.empty() || held_for_process_ || threads_ending_ != 0) return;
-  // Other hosts' messages pass through this one. The next init finds the engine as it is, or the
-  // end of the process waits for them.
+  // Other hosts' messages pass through this engine, so it stays: the next init takes it as it is,
+  // or the end of the process waits for those messages.
   if (owned_ != nullptr && owned_->carries_for_others()) return quiet_logger();
   unmake_engine();
 }
@@ -224,7 +223,7 @@ void Registry::unmake_engine() noexcept {
   finish_stats();
   engine_.store(nullptr, std::memory_order_release);
   if (owned_ != nullptr) end_.begin(std::move(provider_), std::move(owned_));
-  // After its last finalize NCCL may be unloaded. The next init brings its logger again.
+  // NCCL may be unloaded after its last finalize. The next init sets the logger again.
   if (end_.under_way()) quiet_logger();
 }
 

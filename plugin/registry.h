@@ -32,10 +32,10 @@ class Registry {
   void close_communicator(Communicator* communicator) noexcept;  // finalize; waits for no peer
 
   bool is_open(const Communicator* communicator) noexcept;
-  // NCCL_PROFILER_PLUGIN names one.
+  // Returns true if NCCL_PROFILER_PLUGIN names a profiler.
   bool profiler_wanted() noexcept;
 
-  // Null: there was no init yet.
+  // Returns null while there is no engine.
   Engine* engine() const noexcept { return engine_.load(std::memory_order_acquire); }
   ThreadContexts& threads() noexcept { return threads_; }
   OpenComms& comms() noexcept { return comms_; }
@@ -44,7 +44,7 @@ class Registry {
   void process_exits() noexcept;
 
  private:
-  // The following are called with the lock held.
+  // The following functions are called with mutex_ held.
   Status make_engine();
   void unmake_engine_if_unused() noexcept;
   void unmake_engine() noexcept;
@@ -64,7 +64,7 @@ class Registry {
   std::unique_ptr<StatsWriter> hung_stats_;  // a writer that hangs in a file system; at most one
   OpenComms comms_;
   ThreadContexts threads_{comms_};
-  EngineEnd end_;  // of the engine before
+  EngineEnd end_;  // ends the previous engine
 };
 
 }  // namespace mesh::plugin

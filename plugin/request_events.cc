@@ -58,7 +58,7 @@ void RequestEvents::add_member(void* phandle, std::size_t room) noexcept {
   ++count_;
 }
 
-// The bytes of a receive are known only now.
+// Ends a receive's event with the bytes, which are known only now.
 void RequestEvents::stop_with(Event& event, std::size_t bytes) const noexcept {
   Descriptor what = receive_of(bytes);
   if (event.open && event.handle != nullptr)
@@ -68,7 +68,7 @@ void RequestEvents::stop_with(Event& event, std::size_t bytes) const noexcept {
 }
 
 void RequestEvents::end(const int* sizes) noexcept {
-  // Its queue pairs have carried so much since that nothing tells any more which they were.
+  // No event was begun: so much has been posted since that nothing tells which queue pairs it used.
   if (is_send() && count_ == 0 && sizes != nullptr)
     posted({.rail = begun_.rail,
             .queue_pair = static_cast<std::uint32_t>(kNoQueuePair),

@@ -1,9 +1,9 @@
 #pragma once
 // The events of NCCL's profiler that are open for one request. A send has one for each queue pair
-// that carries a part of it, from when the part is posted. A receive has one for each of its
-// members, from when it is started; which queue pair will bring the message is the sender's choice,
-// so its event names none. All end with the request, before NCCL hears of that, because NCCL uses
-// the profiler's handle again. Thread: the channel's in NCCL. Bound: kEventsMax.
+// that carries a part of it, which begins when the part is posted. A receive has one for each of
+// its members, which begins when the receive is started and names no queue pair, because the sender
+// chooses it. All of them end with the request, before NCCL learns of its end, because NCCL then
+// reuses the profiler's handle. Thread: the channel's in NCCL. Bound: kEventsMax.
 
 #include <mesh/channel.h>
 #include <mesh/posted.h>
@@ -18,8 +18,8 @@ namespace mesh::plugin {
 
 class ChannelEvents;
 
-// NCCL's example of a profiler has room for eight of a request, and does not look whether there is
-// any left. NCCL's own transport has no more either.
+// NCCL's example of a profiler has room for eight events of a request, and does not check for more.
+// NCCL's own transport has no more either.
 inline constexpr std::size_t kEventsMax = 8;
 inline constexpr int kNoQueuePair = -1;
 
@@ -29,19 +29,19 @@ class RequestEvents {
     ChannelEvents* channel = nullptr;
     Request* request = nullptr;
     ncclProfilerCallback_t profiler = nullptr;
-    void* phandle = nullptr;  // of a send
+    void* phandle = nullptr;  // null for a receive
     std::size_t bytes = 0;
     int rail = 0;
   };
   void begin(const Begun& begun) noexcept;
 
-  // A send's: a queue pair carries this. The parts of one stripe are one event; a stripe that goes
-  // out again over another queue pair ends the event of the one that has lost it.
+  // Begins the event of a queue pair that carries a part of this send. The parts of one stripe are
+  // one event; a stripe that goes out again over another queue pair ends the event of the lost one.
   void posted(const Posted& posted) noexcept;
-  // A receive's: one member of it.
+  // Begins the event of one member of this receive.
   void add_member(void* phandle, std::size_t room) noexcept;
 
-  // The request has ended, or its channel is about to. sizes: of each member, if it went well.
+  // Ends all events. sizes: each member's bytes; null if the request failed or the channel ends.
   void end(const int* sizes) noexcept;
 
   Request* request() const noexcept { return begun_.request; }

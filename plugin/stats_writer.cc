@@ -35,8 +35,8 @@ void StatsWriter::warn(const char* reason) noexcept {
   failing_ = true;
 }
 
-// False: the page cannot be written. A page for which there is no memory is left out like one that
-// the file system refuses.
+// Returns false if the page cannot be written. A page for which there is no memory is left out like
+// one that the file system refuses.
 bool StatsWriter::write(PageKind kind) noexcept {
   try {
     std::string text;
@@ -84,7 +84,7 @@ bool StatsWriter::finish() {
   }
   LOG_WARN("NCCL_MESH_STATS: {} takes longer than {} ms to write; its last page may be missing",
            options_.file, kFinishMs.count());
-  // A page that is being made ends soon, and none is begun afterwards.
+  // Lets a page that is being made end, which is soon, and no other page begin.
   const std::lock_guard lock(page_mutex_);
   abandoned_ = true;
   return false;

@@ -1,8 +1,8 @@
 #pragma once
 // Writes every page of metrics to its file on a thread of its own, so that a file system that hangs
-// delays neither an init nor messages nor the control path. Each page replaces the one before as a
-// whole. Thread: start, finish and destruction on one thread; `page` is called on the writer's own.
-// Bound: one file; finish() takes at most kFinishMs.
+// delays neither an init nor messages nor the control path. Each page replaces the previous one as
+// a whole. Thread: start, finish and destruction on one thread; `page` is called on the writer's
+// own. Bound: one file; finish() takes at most kFinishMs.
 
 #include "src/base/small_file.h"
 
@@ -30,13 +30,13 @@ class StatsWriter {
     std::function<int(const std::string& file, std::string_view text)> write = replace_file;
   };
   // Returns at once. If the first page cannot be written, one WARN line says why, and no other page
-  // is tried. Null: there is no thread for it, and one WARN line said so.
+  // is tried. Returns null, after one WARN line, if the thread cannot be started.
   static std::unique_ptr<StatsWriter> start(Options options);
 
-  // Writes the last page and ends the thread. False: the file system does not answer, and the
-  // object must be kept until has_ended().
+  // Writes the last page and ends the thread. Returns false if the file system does not answer; the
+  // object must then be kept until has_ended().
   [[nodiscard]] bool finish();
-  // The thread does nothing any more, so that destroying the object waits for nothing.
+  // Returns true if the thread has no more to do, so that destroying the object waits for nothing.
   bool has_ended() const noexcept;
 
   explicit StatsWriter(Options options) : options_(std::move(options)) {}  // for start() only
@@ -54,8 +54,8 @@ class StatsWriter {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false, done_ = false;
-  bool wrote_ = false;     // the writer's own: some page is in the file
-  bool failing_ = false;   // the writer's own: a line has said that pages cannot be written
+  bool wrote_ = false;     // writer thread: some page is in the file
+  bool failing_ = false;   // writer thread: a line has said that pages cannot be written
   std::mutex page_mutex_;  // locked while a page is made
   bool abandoned_ = false;
   std::thread thread_;

@@ -99,8 +99,8 @@ ThreadContexts::Entry* ThreadContexts::find(const Context* context) noexcept {
   return entry == entries_.end() ? nullptr : &*entry;
 }
 
-// Contexts are closed one at a time and without the mutex, because other threads open and close
-// comms meanwhile. What is left of listeners goes with its context.
+// Closes the wanted contexts one at a time and without the mutex, because other threads open and
+// close comms meanwhile. Listeners that are still open end with their context.
 template <typename Wanted>
 void ThreadContexts::close_where(Engine& engine, Wanted wanted) noexcept {
   for (;;) {

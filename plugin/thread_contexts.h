@@ -1,11 +1,11 @@
 #pragma once
-// Contexts for callers of v5..v10, which know none. There is one for each thread that calls listen
-// or connect, and for each traffic class. NCCL calls both from a communicator's service thread, so
-// each communicator has one. Those callers have no finalize either: a context whose thread has
-// ended closes with its last channel. Listeners keep it no longer than their thread: NCCL does not
-// close those of connects that it gave up, and only the thread that listens accepts. Thread: any;
-// locks. Bound: a context for each living thread and traffic class, and one for each dead thread
-// with open channels.
+// Contexts for callers of v5..v10, whose calls name none. There is one for each thread that calls
+// listen or connect, and for each traffic class. NCCL calls both from a communicator's service
+// thread, so each communicator has one. Those callers have no finalize either: a context whose
+// thread has ended closes with its last channel. Its listeners do not keep it open, because NCCL
+// does not close the listeners of connects that it gave up, and only the thread that listens
+// accepts. Thread: any; locks. Bound: a context for each living thread and traffic class, and one
+// for each dead thread with open channels.
 
 #include <mesh/engine.h>
 #include <mesh/status.h>
@@ -25,16 +25,16 @@ class ThreadContexts {
  public:
   explicit ThreadContexts(OpenComms& comms) : comms_(comms) {}
 
-  // The calling thread's context, which its first call opens.
+  // Returns the calling thread's context, and opens it at the first call.
   Result<Context*> of_this_thread(Engine& engine, int traffic_class);
 
-  // A comm is counted from hold() until release(), which comes after the comm's close and may close
-  // the context. Unknown contexts, which are those of v11 and later, are ignored.
+  // A comm is counted from hold() until release(), which follows the comm's close and may close the
+  // context. Both ignore unknown contexts, which are those of v11 and later.
   void hold(const Context* context, CommKind kind) noexcept;
   void release(Engine& engine, const Context* context, CommKind kind) noexcept;
 
   void thread_ended(Engine& engine, std::uint64_t thread) noexcept;
-  // A context has a comm, or is being closed at this moment: the engine must stay.
+  // Returns true if a context has a comm or is being closed, so that the engine must stay.
   bool any_held() const;
   std::size_t count() const;
   void close_all(Engine& engine) noexcept;
@@ -60,7 +60,7 @@ class ThreadContexts {
   OpenComms& comms_;
   mutable std::mutex mutex_;
   std::vector<Entry> entries_;
-  int closing_ = 0;  // contexts that are no longer entries and not yet closed
+  int closing_ = 0;  // contexts that have left entries_ and are not yet closed
 };
 
 }  // namespace mesh::plugin

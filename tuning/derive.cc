@@ -14,7 +14,7 @@ namespace {
 // share the four.
 constexpr std::uint32_t kQpsPerCable = 4;
 constexpr std::uint32_t kQpsPerHalf = 2;
-// The largest that keeps a mlx5 work request at four 64-byte blocks: 256 - 16 - 16 - 4.
+// The largest inline size that keeps a mlx5 work request at four 64-byte blocks: 256 - 16 - 16 - 4.
 constexpr int kInlineAuto = 220;
 constexpr int kInlineMax = 512;
 constexpr int kSignalIntervalMax = 64;
@@ -96,7 +96,7 @@ TransferPolicy derive_policy(const FabricTraits& traits, const Settings& setting
     policy.inflight_bytes = static_cast<std::uint64_t>(
         std::clamp(settings.inflight_bytes, std::int64_t{0}, kInflightMax));
   }
-  // A limit below one work request would never let one go.
+  // A limit below one work request would never let any work request go.
   policy.inflight_bytes = std::max(policy.inflight_bytes, policy.wr_bytes);
   assert(std::has_single_bit(policy.slots) && policy.slots <= kSlotsMax);
   assert(policy.qps >= 1 && policy.qps <= kQpsMax && policy.signal_interval >= 1);

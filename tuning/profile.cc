@@ -23,8 +23,8 @@ const char* origin_name(Origin origin) noexcept {
   return "";
 }
 
-// A limit on bytes in flight below one work request would stop everything. Of the two, the one that
-// the user gave is kept.
+// Makes the limit on bytes in flight at least one work request, because a lower one would stop
+// everything. If the user gave the limit, the work request shrinks instead.
 void reconcile(Settings& settings) {
   if (settings.inflight_bytes == kAuto || settings.inflight_bytes >= settings.wr_bytes) return;
   if (given(settings, Knob::InflightBytes)) {

@@ -36,7 +36,7 @@ struct Measured {
   std::uint32_t mtu = 0;             // the smallest of all rails
 };
 
-// What the settings gained on messages of one size. It is for people; the plugin does not read it.
+// The gain of the settings with messages of one size, for people; the plugin does not read it.
 struct SizeClass {
   std::uint64_t bytes = 0;  // measured with messages of this size
   std::string figure;       // "one way" or "8 in flight"
@@ -51,20 +51,20 @@ struct Profile {
   std::vector<SizeClass> sizes;
 };
 
-// No answer: `why` is one line that names the key, its value, and what would be right.
+// Returns nothing if the text is wrong; `why` names the key, its value, and what would be right.
 std::optional<Profile> parse_profile(std::string_view text, std::string& why);
 std::string to_json(const Profile& profile);
 
-// Answers the difference of these rails from the profile's in a few words. Empty: there is none.
+// Returns in a few words how these rails differ from the profile's; empty if they do not.
 std::string mismatch(const Measured& measured, const FabricTraits& traits);
 
 enum class Origin : std::uint8_t { Set, Profile, Default };
 struct Origins {
   std::array<Origin, kKnobCount> of{};
 };
-// Uses the profile's values for settings that were not given explicitly. Null: there is no profile.
+// Sets what was not given explicitly to the profile's values. A null profile has none.
 Origins apply_profile(const Profile* profile, Settings& settings);
-// Says what the engine obeys and where each value comes from, such as "qps 2 (profile),
+// Returns the values that the engine obeys, each with its origin, such as "qps 2 (profile),
 // signal_interval 16 (default), ...".
 std::string choice_text(const TransferPolicy& policy, const Origins& origins);
 

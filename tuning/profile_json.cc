@@ -22,7 +22,7 @@ constexpr std::size_t kTextMax = 1024;
 constexpr std::size_t kDevicesMax = 64;
 constexpr std::int64_t kMbpsMax = 100'000'000;
 
-// Shows a value in a line, cut to a bound.
+// Returns a value as text for a log line, cut to a bound.
 std::string shown(const Json& value) {
   constexpr std::size_t kShown = 60;
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
@@ -30,7 +30,7 @@ std::string shown(const Json& value) {
   return text;
 }
 
-// True if a log line may show the text as it is: it has neither line ends nor control characters.
+// Returns true if a log line may show the text as it is: without line ends and control characters.
 bool is_plain(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
@@ -61,7 +61,7 @@ class Keys {
   std::array<std::set<std::string>, kDepthMax + 2> seen_;
 };
 
-// Walks the document and knows the name of its place. It keeps the first complaint.
+// Reads values from the document and checks them. It keeps the first complaint.
 class Reader {
  public:
   const std::string& why() const noexcept { return why_; }
@@ -70,7 +70,7 @@ class Reader {
     if (why_.empty()) why_ = std::move(what);
   }
 
-  // True: this is an object that has no other keys.
+  // Returns true if this is an object that has no other keys.
   bool object(const Json& value, const std::string& where,
               std::initializer_list<const char*> keys) {
     if (!value.is_object())
@@ -86,7 +86,7 @@ class Reader {
     return ok();
   }
 
-  // The member. Null: it is missing, which is a complaint.
+  // Returns the member, or null if it is missing, which is a complaint.
   const Json* member(const Json& object, const std::string& where, const char* key) {
     const auto found = object.find(key);
     if (found != object.end()) return &*found;

@@ -17,7 +17,7 @@ int connect_neighbours(const Team& team, driver::ConnectionSet& connections) {
   return connections.connect(*team.bootstrap, plan);
 }
 
-// The others exchange what they connect with, and ask every rank.
+// Connects nothing, but takes part in the exchange by which the others connect.
 int Carrying::open(std::string& error) {
   driver::ConnectionPlan plan;
   plan.timeout = std::min(team_.timeout, kConnectPatience);

@@ -1,17 +1,18 @@
 #pragma once
-// Ranks that only carry messages of the others: rank 0, the carriers and rank 1 are neighbours in
-// this order, as the plugin relays over hosts that links lead to. Thread: as Collective.
+// Ranks that only carry messages between ranks 0 and 1. Rank 0, the carriers and rank 1 are
+// neighbours in this order, because the plugin relays over hosts to which it has links. Thread: as
+// Collective.
 
 #include "perf/collectives/collective.h"
 #include "perf/driver/connection_set.h"
 
 namespace mesh::perf {
 
-// The connections between neighbours; they stay while others are measured. Every rank calls it at
-// the same time. An ncclResult_t.
+// Opens the connections between neighbours, which stay open while others are measured. Every rank
+// calls it at the same time. Returns an ncclResult_t.
 int connect_neighbours(const Team& team, driver::ConnectionSet& connections);
 
-// A carrier's part of a collective.
+// A carrier's part of a collective: it connects nothing and moves nothing.
 class Carrying final : public Collective {
  public:
   Carrying(const Team& team, const CollectiveOptions& options)

@@ -1,6 +1,6 @@
 #pragma once
-// What mesh_perf measures: a collective over the plugin's connections, in the ranks of one
-// communicator. Thread: one owner; data moves in the communicator's progress thread. Bound:
+// The operation that mesh_perf measures: a collective over the plugin's connections, in the ranks
+// of one communicator. Thread: one owner; data moves in the communicator's progress thread. Bound:
 // Team::timeout for every wait.
 
 #include "perf/driver/bootstrap.h"
@@ -54,22 +54,22 @@ struct CollectiveOptions {
 
 class Collective {
  public:
-  // Connects. Every rank calls it at the same time. Null: `error` says why.
+  // Connects. Every rank calls it at the same time. Returns null if that fails; `error` says why.
   static std::unique_ptr<Collective> create(const Team& team, const CollectiveOptions& options,
                                             std::string& error);
   virtual ~Collective() = default;
 
-  // The elements that are really moved for a requested size, and their size.
+  // The number of elements that are really moved for a requested size, and the size of so many.
   virtual std::size_t count_for(std::size_t bytes) const = 0;
   virtual std::size_t size_of(std::size_t count) const = 0;
-  // Bytes on the busiest wire over the size, as nccl-tests defines it.
+  // Bytes on the busiest wire divided by the size, as nccl-tests defines it.
   virtual double bus_factor() const = 0;
 
-  // Runs it `iterations` times. An ncclResult_t.
+  // Runs the collective `iterations` times. Returns an ncclResult_t.
   virtual int run(std::size_t count, int iterations) = 0;
-  // Makes one verified run: fills, runs, and looks at every byte. Adds wrong elements to `wrong`.
+  // Makes one verified run: fills, runs, and checks every byte. Adds the wrong elements to `wrong`.
   virtual int check(std::size_t count, std::uint64_t round, std::size_t& wrong) = 0;
-  // The latency of each message of the last run, in microseconds. Null: none is measured.
+  // Returns the latency of each message of the last run, in microseconds; null if none is measured.
   virtual const std::vector<double>* samples_us() const { return nullptr; }
 };
 

@@ -9,7 +9,7 @@
 namespace mesh::perf {
 namespace {
 
-// Memory of one flow, unless a single message needs more.
+// The memory of one flow, unless a single message needs more.
 constexpr std::size_t kFlowBytesMax = std::size_t{64} << 20;
 
 }  // namespace

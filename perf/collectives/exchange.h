@@ -28,7 +28,7 @@ class Exchange final : public Collective {
   int check(std::size_t count, std::uint64_t round, std::size_t& wrong) override;
 
  private:
-  // One connection with what it moves.
+  // One connection and the data that it moves.
   struct Flow {
     driver::Side side = driver::Side::Send;
     int peer = 0;

@@ -46,7 +46,7 @@ int PingPong::open(std::string& error) {
                .side = driver::Side::Recv, .comm = connections_.recv(0), .depth = kVolleySlots});
   volley_ = std::make_unique<Volley>(team_.rank() == 0 ? VolleyRole::Server : VolleyRole::Returner,
                                      VolleyPipes{send_.get(), recv_.get()});
-  // A message that came is answered, and the answer posted, in the same round.
+  // In this order one round takes a message, answers it and posts the answer.
   for (driver::Task* task :
        std::initializer_list<driver::Task*>{recv_.get(), volley_.get(), send_.get()}) {
     team_.communicator->progress().attach(*task);

@@ -7,8 +7,8 @@
 namespace mesh::perf {
 namespace {
 
-// Small whole numbers that differ by place, rank and round. Their sums are exact in every type for
-// up to 256 ranks, except in uint8, which wraps the same way everywhere.
+// Returns a small whole number that differs by place, rank and round. Sums are exact in every type
+// for up to 256 ranks, except in uint8, which wraps in the same way everywhere.
 std::uint32_t value_at(std::size_t index, int rank, std::uint64_t round) {
   const std::uint64_t mixed = (index + 1) * 0x9e3779b97f4a7c15u +
                               static_cast<std::uint64_t>(rank) * 0xbf58476d1ce4e5b9u + round;

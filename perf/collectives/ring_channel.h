@@ -21,7 +21,7 @@ struct RingWires {
   driver::Pipe* next = nullptr;
   driver::Pipe* previous = nullptr;
   driver::NetPiece send_slots, recv_slots;  // of slot 0
-  char* sent = nullptr;                     // where we see the same slots
+  char* sent = nullptr;                     // our own view of these slots
   const char* received = nullptr;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
-// One message to and fro, and how long each round trip takes: the server sends, the returner
-// answers each message with one of the same size. The clock is read once a round trip, as perftest
-// does, so that nothing lies between two of them. Thread: start() and samples from the owner while
+// One message to and fro, and the time of each round trip: the server sends, and the returner
+// answers each message with one of its size. The clock is read once a round trip, as perftest does,
+// so that nothing lies between two of them. Thread: start() and samples from the owner while
 // inactive, turn() from the progress thread.
 
 #include "perf/driver/pipe.h"
@@ -38,7 +38,7 @@ class Volley final : public driver::Task {
   bool turn() override;
   bool active() const noexcept override;
 
-  // Server: of the last start(), half of each round trip in microseconds.
+  // Returns half of each round trip of the last start(), in microseconds. At the server only.
   const std::vector<double>& samples_us() const noexcept { return samples_us_; }
 
  private:

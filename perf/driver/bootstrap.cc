@@ -47,12 +47,12 @@ Result<std::vector<std::string>> unpack(std::string_view packed, int count) {
   return blobs;
 }
 
-// The answer of rank 0 begins with its kind.
+// The first byte of rank 0's answer tells its kind.
 constexpr char kEverything = 'a';
 constexpr char kLoss = 'l';
 constexpr std::uint32_t kPackedOverhead = 1 + kWorldMax * sizeof(std::uint32_t);
 
-// Why the ranks did not meet; error: an errno, where the system refused something.
+// Returns why the ranks did not meet. error: an errno, if the system refused something.
 std::string why_not(const BootstrapOptions& options, Errc code, const std::vector<int>& missing,
                     int error) {
   const std::string place =
@@ -160,7 +160,7 @@ Result<std::vector<std::string>> Bootstrap::hand_out(
   return blobs;
 }
 
-// Tells all ranks that can be reached. The others see us hang up.
+// Tells the loss to all ranks that can be reached. The rest see us hang up.
 void Bootstrap::tell_of_loss() {
   for (std::size_t peer = 1; peer < peers_.size(); ++peer) {
     (void)send_message(peers_[peer].get(), kLoss + std::to_string(lost_),

@@ -1,7 +1,7 @@
 #pragma once
-// How the ranks of one run find each other, in the place of NCCL's own bootstrap: TCP to rank 0,
-// which gathers and hands out. The address is all a rank needs, so the same code serves processes
-// of one host and hosts of a network. Thread: one owner. Every call is bounded by the timeout.
+// Lets the ranks of one run find each other, in the place of NCCL's own bootstrap: TCP to rank 0,
+// which gathers and hands out. A rank needs only the address, so this serves processes of one host
+// as well as hosts of a network. Thread: one owner. Every call is bounded by the timeout.
 
 #include <mesh/status.h>
 
@@ -40,16 +40,16 @@ class Bootstrap {
  public:
   static Result<Bootstrap> join(const BootstrapOptions& options);
 
-  // Everybody's blob, by rank. PeerGone: a rank hung up. Timeout: one did not come. Both: see
-  // lost().
+  // Returns the blobs of all ranks, by rank. Returns PeerGone if a rank hung up, Timeout if one did
+  // not come; lost() names it.
   Result<std::vector<std::string>> all_gather(std::string_view blob);
   Status barrier();
   void set_timeout(std::chrono::milliseconds timeout) noexcept { timeout_ = timeout; }
   int lost() const noexcept { return lost_; }  // the first rank that failed us; -1: none
 
-  // Becomes readable between two calls only when a rank that we talk to has hung up.
+  // Returns a descriptor that is readable between two calls only if a rank has hung up.
   Result<UniqueFd> watch() const;
-  // Ours, as the others reach it; the loopback one when there are no others.
+  // Returns our address as the others reach it; the loopback one if there are no others.
   SocketAddress local_address() const;
 
   int rank() const noexcept { return rank_; }

@@ -1,8 +1,8 @@
 #pragma once
 // Page-aligned memory of its own mapping, so that a test may protect it after handing it back. It
-// is host memory, or stands for that of a GPU (tests/device_memory): then the plugin is given an
-// address at which no CPU may touch it, and we look at it where the device does. Thread: one owner;
-// use_memory() from main, before there are others.
+// is host memory, or stands for that of a GPU (tests/device_memory): then the plugin gets an
+// address at which no CPU may touch it, and data() is the device's own view of it. Thread: one
+// owner; use_memory() from main, before there are others.
 
 #include "tests/device_memory/device_memory.h"
 
@@ -14,14 +14,14 @@ namespace mesh::driver {
 
 enum class MemoryKind : std::uint8_t { Host, Device };
 
-// What Registered is made of from now on. Host at first.
+// Sets the kind of memory of every later Registered. It is host memory at first.
 void use_memory(MemoryKind kind) noexcept;
 MemoryKind memory_in_use() noexcept;
 
 class Buffer {
  public:
   Buffer() = default;
-  // Zeroed; data() is null if the system has none.
+  // The memory is zeroed; data() is null if the system has none.
   explicit Buffer(std::size_t bytes, MemoryKind kind = MemoryKind::Host);
   Buffer(Buffer&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)),
@@ -31,12 +31,12 @@ class Buffer {
   ~Buffer();
 
   char* data() const noexcept { return data_; }  // ours to fill and to read
-  // The plugin's.
+  // The address that the plugin gets.
   char* address() const noexcept {
     return is_device() ? reinterpret_cast<char*>(device_.address()) : data_;
   }
   bool is_device() const noexcept { return device_.address() != nullptr; }
-  UniqueFd export_buffer() const { return device_.export_buffer(); }  // of a device's
+  UniqueFd export_buffer() const { return device_.export_buffer(); }  // for device memory
   std::size_t bytes() const noexcept { return bytes_; }
   bool make_read_only() noexcept;
 

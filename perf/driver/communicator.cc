@@ -21,7 +21,7 @@ struct Attempt {
         era(eras),
         begun_in(eras.load(std::memory_order_relaxed)) {}
 
-  // True: finished, one way or the other.
+  // Returns true if the attempt has ended, in success or failure.
   bool settle(int result, void* comm) {
     if (result == kNetSuccess && comm == nullptr) {
       if (SteadyClock::now() < deadline && era.load(std::memory_order_relaxed) == begun_in)
@@ -96,7 +96,7 @@ int Communicator::dereg_mr(void* comm, void* mhandle) {
 
 std::future<CommOutcome> Communicator::start_connect(const NetHandle& remote,
                                                      milliseconds timeout) {
-  // std::function must be copyable.
+  // The attempt is shared, because std::function must be copyable.
   auto attempt = std::make_shared<Attempt>(timeout, attempts_era_);
   attempt->handle = remote;
   std::future<CommOutcome> outcome = attempt->answer.get_future();

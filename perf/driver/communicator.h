@@ -1,6 +1,6 @@
 #pragma once
 // One NCCL communicator of one rank: the plugin's context, a service thread, a progress thread, and
-// the calls in NCCL's order. What is open when it goes is closed then, in the order of a normal
+// the calls in NCCL's order. The destructor closes what is still open, in the order of a normal
 // destroy. Thread: one owner. Waits are bounded by the timeouts given.
 
 #include "perf/driver/net_api.h"
@@ -49,11 +49,11 @@ class Communicator {
   void* context() const noexcept { return context_; }
   int device_count() const noexcept { return device_count_; }
   const NetProperties& properties() const noexcept { return properties_; }
-  // Stopped after close(), but there as long as this is.
+  // Both threads are stopped by close(), and exist as long as this object.
   ProgressThread& progress() noexcept { return *progress_; }
   ServiceThread& service() noexcept { return *service_; }
 
-  // Service-thread calls, each waited for.
+  // The service thread makes these calls, and the caller waits for each.
   int listen(Listening& listening);
   int close_listen(void* comm);
   int close_send(void* comm);
@@ -61,15 +61,15 @@ class Communicator {
   int reg_mr(void* comm, const NetRegion& region, void** mhandle);
   int dereg_mr(void* comm, void* mhandle);
 
-  // Spun by the service thread until a comm is there; accept closes the listen comm at once, as
+  // The service thread tries again until a comm is there; accept closes the listen comm at once, as
   // NCCL does.
   std::future<CommOutcome> start_connect(const NetHandle& remote, milliseconds timeout);
   std::future<CommOutcome> start_accept(void* listen_comm, milliseconds timeout);
-  // Every attempt still open ends as if its time had run out.
+  // Ends every open attempt as if its time had run out.
   void abandon_attempts() noexcept { attempts_era_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
-  int on_service(const std::function<int()>& work);  // kNetInvalidUsage: closed
+  int on_service(const std::function<int()>& work);  // returns kNetInvalidUsage if closed
 
   NetApi& api_;
   const CommunicatorOptions options_;

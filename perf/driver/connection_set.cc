@@ -31,7 +31,7 @@ struct Collected {
   int first_failure = kNetSuccess;
 };
 
-// Takes finished ones off the front. True: none is left.
+// Takes finished connections off the front. Returns true if none is left.
 bool collect_ready(Pending& pending, Collected& collected) {
   std::size_t ready = 0;
   while (ready < pending.size() &&
@@ -77,7 +77,7 @@ int ConnectionSet::connect_all(const ConnectionPlan& plan, int own_rank,
   for (bool done = false; !done;) {
     done = collect_ready(connects, sends);
     done = collect_ready(accepts, recvs) && done;
-    // One failure ends all: the others may wait for something that never comes.
+    // One failure ends all attempts, because the others may wait for something that never comes.
     if (sends.first_failure != kNetSuccess || recvs.first_failure != kNetSuccess)
       communicator_.abandon_attempts();
   }

@@ -12,7 +12,7 @@
 
 namespace mesh::driver {
 
-// Every rank must ask for what the others expect of it.
+// Every rank must ask for the connections that the other ranks expect of it.
 struct ConnectionPlan {
   std::vector<int> send_to, recv_from;  // ranks; one connection each, for every channel
   int channels = 1;
@@ -26,11 +26,11 @@ class ConnectionSet {
   ConnectionSet(const ConnectionSet&) = delete;
   ConnectionSet& operator=(const ConnectionSet&) = delete;
 
-  // An ncclResult_t; the first that failed. kDriverTimeout too when a rank was lost meanwhile.
+  // Returns an ncclResult_t: the first failure. A rank lost meanwhile is kDriverTimeout, too.
   int connect(Bootstrap& bootstrap, const ConnectionPlan& plan);
-  int close();  // first failure of all
+  int close();  // returns the first failure
 
-  // By place in the plan and channel.
+  // The comms by place in the plan and channel.
   void* send(std::size_t peer, int channel = 0) const { return sends_[index(peer, channel)]; }
   void* recv(std::size_t peer, int channel = 0) const { return recvs_[index(peer, channel)]; }
 

@@ -28,7 +28,7 @@ std::vector<char*> null_terminated(const std::vector<std::string>& words) {
   return pointers;
 }
 
-// What runs this build's programs where the kernel does not. Empty: the kernel does.
+// Returns the command that runs this build's programs where the kernel cannot; empty if it can.
 std::vector<std::string> emulator() {
 #ifdef MESH_EMULATOR
   std::istringstream words(MESH_EMULATOR);
@@ -38,8 +38,7 @@ std::vector<std::string> emulator() {
 #endif
 }
 
-// The child between fork and exec. The launcher has one thread, so that the C library may be used
-// here.
+// Runs in the child, up to exec. The launcher has one thread, so the C library may be used here.
 [[noreturn]] void become(const ProcessSpec& spec, int output, pid_t launcher) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -83,7 +82,7 @@ Result<std::size_t> Launcher::start(const ProcessSpec& spec) {
   process.pid = ::fork();
   if (process.pid < 0) return Errc::System;
   if (process.pid == 0) become(spec, process.output.get(), launcher);
-  ::setpgid(process.pid, process.pid);  // in both, so that neither order leaves a gap
+  ::setpgid(process.pid, process.pid);  // in parent and child, so that neither order leaves a gap
   process.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
   process.running = true;
   processes_.push_back(std::move(process));
@@ -91,8 +90,8 @@ Result<std::size_t> Launcher::start(const ProcessSpec& spec) {
   return processes_.size() - 1;
 }
 
-// Looks at the end without reaping: until kill_all() the dead leader keeps its number, so that its
-// group can be killed without ever meeting a stranger's.
+// Looks at the end without reaping: until kill_all() the dead leader keeps its number, so that
+// killing its group never hits an unrelated process.
 void Launcher::observe(Process& process) noexcept {
   siginfo_t info{};
   while (::waitid(P_PID, static_cast<id_t>(process.pid), &info, WEXITED | WNOWAIT) < 0 &&

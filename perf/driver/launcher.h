@@ -1,7 +1,7 @@
 #pragma once
-// Starts the ranks of one run as processes of this host and takes every one of them, with its
-// children, down again: each rank leads a process group of its own and dies with its launcher.
-// Thread: one owner, the thread that outlives the ranks (their death signal is tied to it).
+// Starts the ranks of one run as processes of this host, and ends every one of them with its
+// children: each rank leads a process group of its own and dies with its launcher. Thread: one
+// owner, the thread that outlives the ranks (their death signal is tied to it).
 
 #include <mesh/status.h>
 
@@ -19,7 +19,7 @@ namespace mesh::driver {
 struct ProcessSpec {
   std::vector<std::string> arguments{};                            // the first is the program
   std::vector<std::pair<std::string, std::string>> environment{};  // added to ours
-  int inherited_fd = -1;  // one of ours that it gets, whatever its flags
+  int inherited_fd = -1;  // a descriptor of ours for the process, whatever its flags
   bool capture = false;   // keep stdout and stderr instead of sharing ours
 };
 
@@ -39,7 +39,7 @@ class Launcher {
   Launcher& operator=(const Launcher&) = delete;
   ~Launcher();  // kills and reaps everything
 
-  // Index of the process.
+  // Returns the index of the process.
   Result<std::size_t> start(const ProcessSpec& spec);
 
   struct WaitOptions {
@@ -69,7 +69,7 @@ class Launcher {
   std::vector<Process> processes_;
 };
 
-// The program that runs now, for starting it again as a rank.
+// Returns the path of the running program, for starting it again as a rank.
 std::string own_program();
 
 }  // namespace mesh::driver

@@ -1,7 +1,7 @@
 #pragma once
-// Runs the program that runs now once for each host of a software fabric, as the ranks of one run
-// on this machine. A rank is told its place by --rank, --world-size, --rendezvous and --launched,
-// and rank 0 also gets --rendezvous-fd. Thread: one owner. Bound: the timeout.
+// Starts the running program once for each host of a software fabric, as the ranks of one run on
+// this machine. A rank is told its place by --rank, --world-size, --rendezvous and --launched, and
+// rank 0 also gets --rendezvous-fd. Thread: one owner. Bound: the timeout.
 
 #include "perf/driver/launcher.h"
 
@@ -26,7 +26,7 @@ struct LocalRanksEnd {
   std::vector<std::optional<ProcessEnd>> ends;  // by rank; none: it was still running
 };
 
-// No answer: they could not be started. The reason is on stderr, as is a timeout.
+// Returns nothing if they could not be started. The reason is on stderr, as is a timeout.
 std::optional<LocalRanksEnd> run_local_ranks(const LocalRanks& run);
 
 }  // namespace mesh::driver

@@ -11,7 +11,7 @@
 namespace mesh::driver {
 namespace {
 
-// In the order of their bits.
+// The names in the order of their bits.
 constexpr std::array<std::string_view, 16> kSubsystems = {
     "INIT",  "COLL", "P2P",   "SHM",  "NET",       "GRAPH", "TUNING",  "ENV",
     "ALLOC", "CALL", "PROXY", "NVLS", "BOOTSTRAP", "REG",   "PROFILE", "RAS"};

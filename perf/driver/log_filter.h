@@ -1,6 +1,6 @@
 #pragma once
-// Which lines of a plugin NCCL shows: those of a level up to NCCL_DEBUG whose subsystems meet
-// NCCL_DEBUG_SUBSYS. A line that meets none of them is dropped at every level, a warning too.
+// Selects the plugin's lines that NCCL shows: those of a level up to NCCL_DEBUG whose subsystems
+// meet NCCL_DEBUG_SUBSYS. A line that meets none of them is dropped at every level, a warning too.
 // Thread: any (values).
 
 #include "plugin/nccl/types.h"
@@ -15,8 +15,8 @@ struct LogFilter {
   unsigned long subsystems = NCCL_INIT | NCCL_BOOTSTRAP | NCCL_ENV;  // NCCL's default
 
   static LogFilter everything() { return {NCCL_LOG_TRACE, NCCL_ALL}; }
-  // By the variables that NCCL reads. Unlike NCCL, which says nothing without NCCL_DEBUG, it then
-  // shows what NCCL_DEBUG=INFO does.
+  // Returns the filter that NCCL's variables ask for. Without NCCL_DEBUG, where NCCL shows nothing,
+  // it shows what NCCL_DEBUG=INFO does.
   static LogFilter from(const Environment& environment);
 
   bool passes(ncclDebugLogLevel line_level, unsigned long line_subsystems) const noexcept {
@@ -24,7 +24,7 @@ struct LogFilter {
   }
 };
 
-// A list such as "INIT,NET"; "^NET" is all but that one. Names that NCCL does not have are ignored.
+// Returns the bits of a list such as "INIT,NET"; "^NET" is all but it. Skips unknown names.
 unsigned long subsystems_of(std::string_view list);
 
 }  // namespace mesh::driver

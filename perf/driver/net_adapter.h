@@ -1,6 +1,6 @@
 #pragma once
 // One class for the tables of all versions: every difference is an `if constexpr` on the version
-// beside the call it concerns. Thread: as NetApi.
+// beside the call that it concerns. Thread: as NetApi.
 
 #include "perf/driver/net_api.h"
 
@@ -222,7 +222,7 @@ class NetAdapter final : public NetApi {
   static int code(ncclResult_t result) noexcept { return static_cast<int>(result); }
 
   Library library_;
-  const Net& net_;  // as NCCL does: the plugin may choose its calls at init
+  const Net& net_;  // a reference, as in NCCL: the plugin may choose its calls at init
   std::string name_;
   std::mutex init_mutex_;
   bool initialised_ = false;

@@ -1,9 +1,9 @@
 #pragma once
 // A network plugin as NCCL sees it, with the differences between the versions of ncclNet taken out:
-// one table of calls for the driver, whatever version is loaded. Behaves as NCCL's own adapters do
-// (init once per load before v11, size limits before v9). Thread: as NCCL: connections and
+// one table of calls for the driver, whatever version is loaded. It behaves as NCCL's own adapters
+// do (init once per load before v11, size limits before v9). Thread: as NCCL: connections and
 // registrations from service threads, data calls from one progress thread per comm. Results are
-// ncclResult_t values as int; names for the ones we meet are below.
+// ncclResult_t values as int; the ones that we meet have names below.
 
 #include "plugin/nccl/versions.h"
 
@@ -61,15 +61,15 @@ struct NetRegion {
 
 class NetApi {
  public:
-  // Opens the library and the table of exactly this version. Null: `error` says why.
+  // Opens the library and the table of exactly this version. Returns null if it fails: see `error`.
   static std::unique_ptr<NetApi> load(const std::string& path, int version, std::string& error);
   virtual ~NetApi() = default;  // closes the library; every context must be finalized
 
   virtual int version() const noexcept = 0;
   virtual const char* name() const noexcept = 0;
 
-  // What init and later inits pass on, from v10. NCCL's is there whether a profiler is loaded or
-  // not.
+  // Sets the callback that every init passes on, from v10. NCCL passes one whether a profiler is
+  // loaded or not.
   void set_profiler(ncclProfilerCallback_t profiler) noexcept { profiler_ = profiler; }
   virtual int init(std::uint64_t comm_id,
                    void** context) = 0;     // the plugin's lines go to PluginLog
@@ -89,7 +89,7 @@ class NetApi {
 
   virtual int isend(void* comm, const NetPiece& piece, void** request) = 0;
   virtual int irecv(void* comm, const NetPiece& piece, void** request) = 0;
-  // Receives that are started together, kNetGroupMax at most; test() says the bytes of each.
+  // Starts receives together, kNetGroupMax at most; test() tells the bytes of each.
   virtual int irecv_group(void* comm, std::span<const NetPiece> pieces, void** request) = 0;
   virtual int iflush(void* comm, const NetPiece& piece, void** request) = 0;
   virtual int test(void* request, int* done, int* bytes) = 0;  // bytes may be null

@@ -9,8 +9,8 @@ namespace mesh::driver {
 void set_variable(const std::string& name, const std::string& value);
 void unset_variable(const std::string& name);
 
-// For a tool that only looks: a plugin that it loads later leaves no page in the place of the
-// job's.
+// Turns metrics off for a tool that only looks, so that a plugin that it loads later does not
+// replace the job's page.
 void write_no_metrics();
 
 }  // namespace mesh::driver

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kWord = sizeof(std::uint64_t);
 constexpr std::size_t kBlock = 4096;
-// Less than this is done before another processor has heard of it.
+// The part that one thread takes. Less than this is done before another processor has heard of it.
 constexpr std::size_t kShare = std::size_t{4} << 20;
 static_assert(kShare % kBlock == 0 && kBlock % kWord == 0);
 // The factor is odd, so multiplication is a bijection of 64-bit words.
@@ -102,13 +102,13 @@ PatternVerdict check_range(std::uint64_t base, const unsigned char* in,
   return verdict;
 }
 
-// Of two parts of one message, the first one's before the other's.
+// Joins the verdicts of two successive parts of one message.
 PatternVerdict both(const PatternVerdict& before, const PatternVerdict& after) noexcept {
   return {before.wrong_bytes + after.wrong_bytes,
           before.good() ? after.first_offset : before.first_offset};
 }
 
-// Shares are whole ones but for the last, so every word lies in one of them.
+// Shares have kShare bytes, but for the last one, so every word lies in one of them.
 using Shares = tbb::blocked_range<std::size_t>;
 Shares shares_of(std::size_t bytes) { return {0, (bytes + kShare - 1) / kShare, 1}; }
 Range bytes_of(const Shares& shares, std::size_t bytes) noexcept {

@@ -26,8 +26,8 @@ struct PatternVerdict {
 
 PatternVerdict check_pattern(const PatternKey& key, const void* data, std::size_t bytes);
 
-// "2 of 64 bytes wrong, first at offset 8: that word belongs at offset 16 of this message". For
-// people.
+// Describes the first wrong word for people: "2 of 64 bytes wrong, first at offset 8: that word
+// belongs at offset 16 of this message".
 std::string describe(const PatternVerdict& verdict, const PatternKey& key, const void* data,
                      std::size_t bytes);
 

@@ -54,7 +54,7 @@ bool Pipe::start_next() {
   return true;
 }
 
-// As NCCL asks for it: with the size that was received, right after the receive is done.
+// Flushes as NCCL does: the size that was received, right after the receive is done.
 bool Pipe::flush_oldest() {
   const std::uint64_t oldest = done_.load(std::memory_order_relaxed);
   int done = flush_ == nullptr ? 1 : 0;

@@ -30,7 +30,7 @@ class Pipe final : public Task {
 
   Pipe(NetApi& api, const PipeOptions& options);
 
-  // Owner. False: `depth` pieces are open.
+  // Called by the owner. Returns false if `depth` pieces are open.
   bool push(const NetPiece& piece);
   std::uint64_t pushed() const noexcept { return pushed_.load(std::memory_order_relaxed); }
   std::uint64_t completed() const noexcept { return done_.load(std::memory_order_acquire); }
@@ -45,17 +45,17 @@ class Pipe final : public Task {
  private:
   bool start_next();    // one isend or irecv; true: accepted
   bool test_oldest();   // true: done
-  bool flush_oldest();  // true: nothing of it is on its way any more
+  bool flush_oldest();  // true: no flush is under way any more
 
   NetApi& api_;
   const PipeOptions options_;
   std::array<NetPiece, kDepthMax> pieces_{};
   std::array<void*, kDepthMax> requests_{};
   std::array<std::size_t, kDepthMax> sizes_{};
-  void* flush_ = nullptr;  // of the oldest, which has arrived
+  void* flush_ = nullptr;  // the flush of the oldest piece, which has arrived
   // Sequentially consistent with ProgressThread's sleeping flag.
   std::atomic<std::uint64_t> pushed_{0};
-  std::uint64_t posted_ = 0;            // the progress thread's
+  std::uint64_t posted_ = 0;            // progress thread only
   std::atomic<std::uint64_t> done_{0};  // released in test_oldest(), acquired in completed()
   std::atomic<int> error_{0};           // released in turn(), acquired in error()
 };

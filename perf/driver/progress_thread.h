@@ -16,7 +16,7 @@ namespace mesh::driver {
 
 class ProgressThread;
 
-// Something that gets turns. Outlives its attachment.
+// Work that gets turns. It outlives its attachment.
 class Task {
  public:
   virtual ~Task() = default;
@@ -41,9 +41,9 @@ class ProgressThread {
 
   void attach(Task& task);
   void detach(Task& task);  // returns when the task gets no more turns
-  void stop();              // joins; further turns never happen
+  void stop();              // joins the thread; there are no further turns
 
-  // Until no task is active. An ncclResult_t, or kDriverTimeout.
+  // Waits until no task is active. Returns an ncclResult_t, or kDriverTimeout.
   int wait_idle(std::chrono::milliseconds timeout);
   int error() const noexcept { return error_.load(std::memory_order_acquire); }
   void poke() noexcept;

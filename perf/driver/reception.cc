@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint32_t kHelloBytesMax = 32;  // "mesh rank 255 of 256"
 using Length = std::uint32_t;                 // as send_message() puts it in front
 
-// Answers the rank. -1: this is no rank of ours.
+// Returns the rank, or -1 if the hello is not of a rank of this run.
 int rank_in(const std::string& hello, int world) {
   int rank = -1;
   const std::string_view key = "mesh rank ";
@@ -30,8 +30,8 @@ int rank_in(const std::string& hello, int world) {
   return -1;
 }
 
-// The bytes of the hello that are known to come: its length first. Not a byte more is read, because
-// a rank goes on with its first message.
+// Returns how many bytes of the hello are known to come: its length first. Not one byte more is
+// read, because a rank goes on with its first message.
 std::size_t bytes_wanted(const std::string& text) {
   if (text.size() < sizeof(Length)) return sizeof(Length);
   Length length = 0;

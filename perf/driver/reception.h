@@ -1,7 +1,7 @@
 #pragma once
-// Rank 0 receives the other ranks here. It listens to all connections at once, so that a silent
-// stranger keeps no rank waiting. Thread: one owner. Bounds: the deadline, and kStrangersMax
-// sockets more than ranks are missing; beyond that the oldest is dropped.
+// Receives the other ranks at rank 0. It listens to all connections at once, so that a silent peer
+// keeps no rank waiting. Thread: one owner. Bounds: the deadline, and kStrangersMax sockets more
+// than ranks are missing; beyond that the oldest is dropped.
 
 #include <mesh/status.h>
 
@@ -18,7 +18,7 @@ namespace mesh::driver {
 
 inline constexpr std::size_t kStrangersMax = 64;
 
-// How a rank introduces itself.
+// Returns the text by which a rank introduces itself.
 std::string hello_of(int rank, int world);
 
 class Reception {
@@ -26,9 +26,9 @@ class Reception {
   Reception(int listening, int world)
       : listening_(listening), ranks_(static_cast<std::size_t>(world)) {}
 
-  // The others' sockets by rank; our own place stays empty. Timeout: one did not come. Protocol:
-  // one came twice.
-  // `missing`, if it is there, then has the ranks that did not.
+  // Returns the sockets of the other ranks by rank; our own place stays empty. Returns Timeout if a
+  // rank did not come, Protocol if one came twice. `missing`, if given, then gets the ranks that
+  // did not come.
   Result<std::vector<UniqueFd>> gather(Deadline deadline, std::vector<int>* missing = nullptr) &&;
 
  private:

@@ -13,7 +13,7 @@ namespace mesh::driver {
 
 class ServiceThread {
  public:
-  using Turn = std::function<bool()>;  // called until it answers true
+  using Turn = std::function<bool()>;  // called until it returns true
 
   ServiceThread();
   ~ServiceThread();  // operations still open are dropped, as at an abort

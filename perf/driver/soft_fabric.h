@@ -1,7 +1,7 @@
 #pragma once
-// A software fabric for one run: a private copy of a fabric file, so that runs of the same file
-// never meet, and what each host's process needs in its environment to be that host. The copy is a
-// memory file and goes with its launcher. Thread: one owner.
+// A software fabric for one run: a private copy of a fabric file, so that runs with one file never
+// meet, and the environment that makes a process one of its hosts. The copy is a memory file and
+// goes with its launcher. Thread: one owner.
 
 #include <mesh/status.h>
 
@@ -17,7 +17,7 @@ class SoftFabric {
  public:
   // `wanted` has names of hosts by rank; empty: every host of the file. Errors go to stderr.
   static Result<SoftFabric> open(const std::string& file, const std::vector<std::string>& wanted);
-  // The same from a text instead of a file.
+  // Does what open() does, with a text instead of a file.
   static Result<SoftFabric> make(const std::string& text, const std::vector<std::string>& wanted);
 
   const std::vector<std::string>& hosts() const noexcept { return hosts_; }

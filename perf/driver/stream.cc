@@ -16,10 +16,10 @@ namespace {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
-// A host out of reach answers nothing; one try takes no longer than this, the next may find it up.
+// The limit of one try: a host out of reach answers nothing, and the next try may find it up.
 constexpr std::chrono::seconds kOneTry{3};
-// Between two tries: nothing tells us when rank 0 starts, or when its name appears. A name server
-// is asked less often.
+// The pauses between two tries: nothing tells us when rank 0 starts, or when its name appears. A
+// name server is asked less often.
 constexpr std::chrono::milliseconds kConnectPause{20};
 constexpr std::chrono::milliseconds kNamePause{200};
 
@@ -48,8 +48,8 @@ AddressList resolve(const HostAndPort& address, int flags, int* error = nullptr)
   return {code == 0 ? found : nullptr, &::freeaddrinfo};
 }
 
-// A cluster makes the names of its hosts as these start. A name that is unknown, has no address or
-// gets no answer now may be known soon.
+// Returns true if the name may be known soon: a cluster makes the names of its hosts as these
+// start, so that a name is unknown, has no address or gets no answer at first.
 bool may_appear(int error) {
   return error == EAI_AGAIN || error == EAI_NONAME || error == EAI_NODATA;
 }
@@ -68,7 +68,7 @@ void set_options(int socket) {
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, 30'000);
 }
 
-// A port of the ephemeral range on this host can meet itself while nobody listens there.
+// Returns true if the socket has met itself, as an ephemeral port can while nobody listens there.
 bool connected_to_itself(int socket) {
   sockaddr_storage own{}, other{};
   socklen_t own_length = sizeof(own), other_length = sizeof(other);
@@ -182,15 +182,15 @@ Result<UniqueFd> listen_at(const std::string& address) {
   if (where.host == "localhost" || resolve(where, AI_NUMERICHOST) != nullptr)
     return listen_on(where);
   if (resolve(where, 0) == nullptr) return Errc::NotFound;
-  // Many hosts know their own name as 127.0.1.1, where no other host reaches them: behind a name we
-  // listen on every address.
+  // Many hosts know their own name as 127.0.1.1, where no other host reaches them. So with a name
+  // we listen on every address.
   where.host = "::";
   auto every = listen_on(where);
   where.host = "0.0.0.0";
   return every.ok() ? std::move(every) : listen_on(where);
 }
 
-// Null: there is no such name.
+// Returns null if there is no such name.
 static AddressList resolve_until(Deadline deadline, const HostAndPort& where) {
   int error = 0;
   AddressList list = resolve(where, 0, &error);

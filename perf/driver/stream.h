@@ -23,11 +23,11 @@ Result<std::string> receive_message(int socket, std::uint32_t bytes_max, Deadlin
 Status wait_for(int fd, short events, Deadline deadline);  // Timeout when it does not come
 Status wait_for_any(std::span<pollfd> entries, Deadline deadline);
 
-// The address is "host:port" or "[v6]:port". With a name it listens on every address. NotFound:
-// nobody knows the name. System: errno says why.
+// Listens at "host:port" or "[v6]:port". With a name it listens on every address. Returns NotFound
+// if nobody knows the name; System: errno says why.
 Result<UniqueFd> listen_at(const std::string& address);
-// Tries until the deadline, whatever fails: a name that nobody knows yet, too (NotFound in the
-// end). At once: a port that is none.
+// Tries until the deadline, whatever fails, also with a name that nobody knows yet (NotFound in the
+// end). Fails at once if the port is none.
 Result<UniqueFd> connect_to(const std::string& address, Deadline deadline);
 Result<UniqueFd> accept_one(int listening, Deadline deadline);
 

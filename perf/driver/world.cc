@@ -35,7 +35,7 @@ std::string unusable(const std::string& name, const std::string& value, const st
   return name + ": '" + value + "' is not usable; wanted: " + wanted;
 }
 
-// Answers why it cannot be used. Empty: it can.
+// Returns why the rendezvous cannot be used; empty if it can.
 std::string rendezvous_mistake(const std::string& text) {
   const std::size_t colon = text.rfind(':');
   const bool bracketed = text.starts_with('[');
@@ -53,7 +53,7 @@ struct Texts {
   std::string rank, size;
 };
 
-// What one launcher says. Flags come before the variables of the first launcher.
+// Returns what one launcher says. Flags replace the variables of the first launcher.
 Texts said_by(const Launcher& launcher, const World& flags, const Environment& environment) {
   Texts texts{variable(environment, launcher.rank), variable(environment, launcher.size)};
   if (&launcher != &kLaunchers.front()) return texts;

@@ -18,13 +18,13 @@ struct World {
                            // the rest means nothing
 };
 
-// `flags` are those of the command line. Fails with one line in `why` that names what is wrong or
-// contradictory.
+// Returns the place of this process. `flags` are those of the command line. Fails with one line in
+// `why` that names what is wrong or contradictory.
 Result<World> find_world(const World& flags, const Environment& environment, std::string& why);
 
-// The value of a variable, empty when it is not set.
+// Returns the value of a variable, empty if it is not set.
 std::string variable(const Environment& environment, const std::string& name);
-// True: the variable is set, and not to 0.
+// Returns true if the variable is set, and not to 0.
 bool switched_on(const Environment& environment, const std::string& name);
 
 }  // namespace mesh::driver

@@ -97,7 +97,7 @@ void print_open_questions(int cores) {
       "on) is not measured here.\n");
 }
 
-// The ratio of the default to the better of the other two.
+// Returns the ratio of the default to the better of the two other modes.
 double print_table(const Options& options, const std::array<Figures, kModes.size()>& figures) {
   const topo::HostTopology host = topo::read_host_topology();
   std::printf(

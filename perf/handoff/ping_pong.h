@@ -23,15 +23,15 @@ struct HandoffOptions {
 
 class HandoffPair {
  public:
-  // Null: `why` says why. `fabric` is this run's own.
+  // Returns null if it fails; `why` says why. `fabric` is this run's own.
   static std::unique_ptr<HandoffPair> open(const soft::FabricFile& fabric,
                                            const HandoffOptions& options, std::string& why);
   ~HandoffPair();
   HandoffPair(const HandoffPair&) = delete;
   HandoffPair& operator=(const HandoffPair&) = delete;
 
-  // One-way times in nanoseconds (half of each exchange), in order. Empty: it failed, and `why`
-  // says how.
+  // Returns the one-way times in nanoseconds (half of each exchange), in order. Empty if it failed;
+  // `why` says how.
   std::vector<double> run(std::size_t exchanges, std::string& why);
 
  private:
@@ -51,12 +51,12 @@ class HandoffPair {
   bool connect(Host& from, Host& to, std::string& why);
   bool register_all(std::string& why);
   enum class Side : std::uint8_t { Send, Receive };
-  Request* begin(Host& host, Side side);  // null: it was not accepted
+  Request* begin(Host& host, Side side);  // null if it was not accepted
   static bool end(Request* request);
   bool echo(std::size_t exchanges);
 
   const HandoffOptions options_;
-  // One message to the other host and back, timed. False: none came.
+  // Sends one message to the other host and back, timed. Returns false if none came.
   bool exchange_one(std::vector<double>& one_way_ns);
 
   Host hosts_[2];

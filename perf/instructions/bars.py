@@ -1,4 +1,4 @@
-"""What the engine has promised for its own instructions, doorbells and growth, as checks of a
+"""The promises of the engine about its own instructions, doorbells and growth, as checks of a
 result (see perf/README.md).
 
 Each bar: words, the figure, the most it may be. NCCL's own figures beside some were counted the
@@ -67,7 +67,7 @@ def bars(cases):
 
 
 def show(cases):
-    """Prints every bar; how many were missed."""
+    """Prints every bar. Returns how many were missed."""
     missed = 0
     print("%-60s %10s %8s" % ("bar", "is", "at most"))
     for words, figure, most in bars(cases):

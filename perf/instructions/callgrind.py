@@ -79,7 +79,7 @@ def call_of(chain):
 
 
 class OwnCode:
-    """What was executed inside the plugin and outside the null fabric, and what it called there."""
+    """The costs of what ran inside the plugin and outside the null fabric, and its calls of it."""
 
     def __init__(self, path):
         self.costs = {}  # {call: {function: {event: self cost}}}
@@ -111,7 +111,7 @@ class OwnCode:
                 entries[name] = entries.get(name, 0) + count
 
     def sum_of(self, side, event_names):
-        """The events added up over every call of a side ("sender", "receiver", "" for both)."""
+        """Returns the sum of events over all calls of a side ("sender", "receiver", "": both)."""
         return sum(events.get(event, 0) for call,
                    functions in self.costs.items() if call.startswith(side)
                    for events in functions.values() for event in event_names)

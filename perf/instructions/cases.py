@@ -1,4 +1,4 @@
-"""The cases: what each moves, and how one is measured."""
+"""The cases: the messages that each moves, and the measurements of one."""
 
 import json
 import os
@@ -20,11 +20,11 @@ UNBATCHED = {"NCCL_MESH_SIGNAL_INTERVAL": "1"}
 
 
 def rails(count):
-    """Both ends have so many, of which NCCL names the first."""
+    """Returns the settings of a fabric with so many rails at both ends. NCCL names the first."""
     return {"NCCL_MESH_FABRIC": "soft:" + os.path.join(FABRICS, "null%d.json" % count)}
 
 
-# As of a cable that both PCIe halves serve.
+# Two paths, like those of a cable that both PCIe halves serve.
 TWO_PATHS = {**rails(2), "NCCL_MESH_RAILS": "all"}
 
 # a multiple of every ring's length, so that what happens once a round is counted in full
@@ -55,7 +55,7 @@ class Case:
                 *(["--marker"] if self.marker else []), *self.extra]
 
     def environment(self):
-        # Settings of the caller's are kept, so that the effect of any of them can be looked at.
+        # The caller's settings are kept, so that their effect can be looked at.
         return {**os.environ, **{k: v for k, v in BASE.items() if k not in os.environ},
                 **self.settings}
 
@@ -105,7 +105,7 @@ CASES = [
 
 
 def forget_settings():
-    """From here on the defaults are measured, whatever the caller has set."""
+    """Removes the caller's settings, so that the defaults are measured from here on."""
     for name in [name for name in os.environ if name.startswith("NCCL_")]:
         del os.environ[name]
 
@@ -122,8 +122,8 @@ def run(command, environment):
 
 
 def count_instructions(case, options, messages):
-    """Our own code under callgrind, per message and side, with data misses if asked for; and the
-    OwnCode it was read from."""
+    """Returns the figures of our own code under callgrind, per message and side, with data misses
+    if asked for; and the OwnCode from which they were read."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "callgrind.out")
         run(callgrind.command(out, options.caches) + case.command(options.binary, messages),
@@ -146,8 +146,8 @@ def count_instructions(case, options, messages):
 
 
 def run_heard(case, options, messages):
-    """A run whose fabric was heard. The fabric speaks when the engine ends, on a thread after the
-    last finalize, and nobody hears it if that thread ends before the next init; then again."""
+    """Runs until the fabric's counts are in the figures. The fabric logs them when the engine ends,
+    on a thread after the last finalize; they are lost if that thread ends before the next init."""
     for _ in range(HEARINGS):
         figures = run(case.command(options.binary, messages), case.environment())
         if figures["fabric"]:
@@ -156,8 +156,8 @@ def run_heard(case, options, messages):
 
 
 def count_verbs(case, options):
-    """What the null fabric counted, per message: of two runs the difference, so that set-up and end
-    cancel."""
+    """Returns the null fabric's counts per message: the difference of two runs, so that set-up and
+    end cancel."""
     few, many = (run_heard(case, options, messages) for messages in (MESSAGES, 3 * MESSAGES))
     more = many["messages"] - few["messages"]
     if not (few["fabric"] and many["fabric"]):
@@ -171,14 +171,14 @@ def count_verbs(case, options):
     figures["queue_pairs"] = many["fabric"]["queue_pairs"]
     figures["registered_bytes"] = many["fabric"]["registered_bytes"] - many["user_bytes"]
     if case.channels > 1:
-        # Of malloc, registered memory included; a channel is one side's half of a connection.
+        # malloc's, registered memory included; a channel is one side's half of a connection.
         figures["allocated_bytes_per_channel"] = round(many["grown_bytes"] / (case.channels - 1) /
                                                        2)
     return figures
 
 
 def measure_time(case, options):
-    """CPU nanoseconds a message, both ends and the null fabric together, outside callgrind."""
+    """Returns the CPU nanoseconds of a message outside callgrind: both ends and the fabric."""
     times = run(case.command(options.binary, TIME_MESSAGES, TIME_RUNS),
                 case.environment())["cpu_ns"]
     return {"cpu_ns": {"median": round(statistics.median(times), 1), "least": round(min(times), 1),

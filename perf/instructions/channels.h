@@ -15,7 +15,7 @@ namespace mesh::instructions {
 
 enum class Contexts { Two, One };
 
-// What the plugin is told of the buffers; nothing reads or writes them.
+// The kind of memory that the plugin is told; nothing reads or writes the buffers.
 enum class Memory { Host, Device };
 
 struct ChannelsOptions {
@@ -42,17 +42,17 @@ class Channels {
   Channels(const Channels&) = delete;
   Channels& operator=(const Channels&) = delete;
 
-  // Empty: all are there; else what went wrong.
+  // Opens all channels. Returns what went wrong, or an empty text.
   std::string open(const ChannelsOptions& options);
-  // Also by the destructor. The plugin says what it counted when its last communicator has gone.
+  // Called by the destructor, too. The plugin logs its counts when its last communicator has gone.
   void close();
 
   driver::NetApi& api() noexcept { return api_; }
   std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(senders_.size()); }
   End& sender(std::uint64_t message) noexcept { return senders_[message % senders_.size()]; }
   End& receiver(std::uint64_t message) noexcept { return receivers_[message % receivers_.size()]; }
-  // Of malloc while the channels beyond the first were opened: the plugin's, as ours is set aside
-  // before.
+  // The bytes that malloc gave while the channels beyond the first were opened: the plugin's, as
+  // ours are set aside before.
   std::size_t grown_bytes() const noexcept { return grown_bytes_; }
 
  private:

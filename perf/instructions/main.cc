@@ -74,9 +74,9 @@ std::string measure(Channels& channels, const Options& options,
   return {};
 }
 
-// The last finalize leaves the engine's end, and with it the fabric's line, to a thread, and the
-// log is not heard from then on. The next init hears it again, and waits for that thread. Another
-// fabric says nothing.
+// Returns the null fabric's counts; another fabric logs none. The last finalize leaves the end of
+// the engine, and with it the fabric's line, to a thread, and nothing is logged from then on. The
+// next init turns the log on again, and waits for that thread.
 std::map<std::string, std::uint64_t> counts_of_fabric(NetApi& api, const PluginLog& log) {
   void* context = nullptr;
   if (api.init(1, &context) != mesh::driver::kNetSuccess) return {};

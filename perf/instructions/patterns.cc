@@ -77,7 +77,7 @@ void run_bursts(Traffic& traffic, std::uint64_t window) {
   }
 }
 
-// As a burst, but the receives have one request. The channel does not change within a group.
+// Runs bursts whose receives have one request. The channel does not change within a group.
 void run_groups(Traffic& traffic) {
   std::array<void*, kWindow> sends{};
   for (std::uint64_t first = 0; first < traffic.work.messages && !failed(traffic);

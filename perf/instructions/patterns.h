@@ -1,8 +1,8 @@
 #pragma once
-// How messages follow each other, as NCCL's proxy would make them, in one thread that plays both
-// ends. Every call into the plugin goes through one of five functions that are never inlined: by
-// their names callgrind's figures are put to a side. Thread: one owner. Bound: kIdleMax rounds
-// without an end to any request count as stuck.
+// Sequences of messages as NCCL's proxy would make them, in one thread that plays both ends. Every
+// call into the plugin goes through one of five functions that are never inlined: by their names
+// callgrind's figures are put to a side. Thread: one owner. Bound: kIdleMax rounds without an end
+// to any request count as stuck.
 
 #include "perf/instructions/channels.h"
 
@@ -33,7 +33,7 @@ struct Work {
   bool flush = false;  // each received message, as NCCL does on device memory
 };
 
-// The five. What they meet is in Traffic::error.
+// The state of the five functions. An error that they meet goes to `error`.
 struct Traffic {
   Channels& channels;
   const Work& work;
@@ -47,7 +47,7 @@ bool receiver_test(Traffic& traffic, void* request);  // true: done
 bool sender_test(Traffic& traffic, void* request);
 void receiver_flush(Traffic& traffic, std::uint64_t message);  // until it is done
 
-// Moves all messages. Empty: done; else what went wrong.
+// Moves all messages. Returns what went wrong, or an empty text.
 std::string move_messages(Channels& channels, const Work& work);
 
 }  // namespace mesh::instructions

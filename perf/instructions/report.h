@@ -18,7 +18,7 @@ struct Report {
   std::map<std::string, std::uint64_t> fabric;  // the null fabric's counts, by name
 };
 
-// The counts of the null fabric's last line among the plugin's; empty without one.
+// Returns the counts in the null fabric's last line among the plugin's; empty without such a line.
 std::map<std::string, std::uint64_t> fabric_counts(const std::vector<std::string>& lines);
 std::string json(const Report& report);
 

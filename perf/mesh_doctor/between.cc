@@ -71,7 +71,7 @@ bool Look::gather_rails(const OwnRails& own) {
   return true;
 }
 
-// All do what rank 0 was told: who measures longer than the others would be waited for in vain.
+// Takes rank 0's options, because the other hosts would wait in vain for one that measures longer.
 bool Look::agree() {
   const auto texts = bootstrap_.all_gather(
       fmt::format("{} {} {}", options_.threshold, options_.quick ? 1 : 0, options_.patience_s));
@@ -81,7 +81,7 @@ bool Look::agree() {
   return !first.fail();
 }
 
-// Each host answers for those before it: what its own routes say counts.
+// Gathers all meetings. Each host, by its own routes, answers for the hosts of lower ranks.
 bool Look::gather_meetings(const OwnRails& own) {
   const auto rank = static_cast<std::size_t>(bootstrap_.rank());
   std::vector<Meeting> mine(rank);

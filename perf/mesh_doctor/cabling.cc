@@ -114,8 +114,8 @@ Cabling cabling_of(std::vector<HostRails> hosts,
     for (std::size_t j = i + 1; j < cabling.hosts.size(); ++j) {
       std::vector<Half> halves;
       for (const engine::WirePath& path : meetings[j][i]) {
-        if (path.connector_rail >= cabling.hosts[i].rails.size()) continue;  // nobody's word is
-        if (path.acceptor_rail >= cabling.hosts[j].rails.size()) continue;   // taken for it
+        if (path.connector_rail >= cabling.hosts[i].rails.size()) continue;  // another host's index
+        if (path.acceptor_rail >= cabling.hosts[j].rails.size()) continue;   // is not trusted
         Half& half = halves.emplace_back(Half{.a = {i, path.connector_rail},
                                               .b = {j, path.acceptor_rail},
                                               .mtu = mtu_bytes(path.mtu)});

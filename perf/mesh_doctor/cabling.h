@@ -1,6 +1,6 @@
 #pragma once
-// The cabling map: which port of which host meets which, as the engine's own pairing has it.
-// Thread: any (values). Bound: kPathsMax of the engine for each pair of hosts.
+// The cabling map: the ports of all hosts and which of them meet, as the engine's own pairing has
+// it. Thread: any (values). Bound: kPathsMax of the engine for each pair of hosts.
 
 #include "engine/link/path_choice.h"
 #include "perf/mesh_doctor/host_rails.h"
@@ -40,18 +40,18 @@ struct Cabling {
   std::string text(const Cable& cable) const;  // by its first half
   std::string hosts_of(const Cable& cable) const;
   std::vector<End> met_by(const End& end) const;
-  std::vector<End> ports_of(const End& end) const;  // of that host, that are one cable with it
+  std::vector<End> ports_of(const End& end) const;         // of its host, on its cable
   bool joined(std::size_t host, std::size_t other) const;  // by some cable that is up
 };
 
-// The pairs of rails that meet; the connector's is the first. As the acceptor sees it.
+// The pairs of rails that meet, as the acceptor sees it; the connector's rail comes first.
 using Meeting = std::vector<engine::WirePath>;
 Meeting meeting_of(const HostRails& connector, const HostRails& acceptor,
                    const engine::AskRoute& ask);
 
-// Of one host with each one before it.
+// Writes the meetings of one host with each host before it.
 std::string meetings_text(const std::vector<Meeting>& meetings);
-// Protocol: it is not that text, or not of `hosts` hosts.
+// Returns Protocol if the text is not of meetings_text(), or not about `hosts` hosts.
 Result<std::vector<Meeting>> meetings_from(const std::string& text, std::size_t hosts);
 
 // meetings[j][i] is what host j, as the acceptor, has found with host i < j.

@@ -10,7 +10,7 @@ namespace mesh::doctor {
 
 namespace {
 
-// Each of them leaves a port out, so that no rail is left is only what follows.
+// Returns true if the finding leaves a port out: that no rail is left only follows from it.
 bool explains_no_rail(const Finding& each) {
   const bool of_gids = each.name.starts_with("gid-") && each.severity == Severity::Broken;
   return of_gids || each.name == "hca-names-none";
@@ -49,7 +49,7 @@ const RailFacts* rail_of(const HostFacts& facts, const std::string& port) {
 }
 
 const SettingFacts* setting(const HostFacts& facts, const std::string& name) {
-  const auto& all = facts.software.settings;  // what wins comes first
+  const auto& all = facts.software.settings;  // the effective ones come first
   const auto found = std::find_if(all.begin(), all.end(), [&name](const SettingFacts& each) {
     return each.name == name && !each.value.empty();
   });

@@ -10,8 +10,8 @@ namespace mesh::doctor {
 namespace {
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
-// A connection's buffer is 4 MiB for one of NCCL's three protocols, and less for the others. So two
-// channels to two peers, both ways, are between 32 and 96 MiB.
+// A connection's buffer is 4 MiB for one of NCCL's three protocols, and less for the two others. So
+// two channels to two peers, both ways, are between 32 and 96 MiB.
 constexpr std::int64_t kLockedMin = 64 * kMiB;
 
 void check_memlock(const HostFacts& facts, Findings& found) {

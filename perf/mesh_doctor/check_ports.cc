@@ -9,11 +9,11 @@
 namespace mesh::doctor {
 namespace {
 
-// What the headers of RoCE v2 take of an Ethernet frame at most, as the kernel counts.
+// The most bytes of an Ethernet frame that the headers of RoCE v2 take, as the kernel counts.
 constexpr int kRoceHeaders = 96;
 constexpr int kRoceMtuMax = 4096;
 
-// The largest packet that an interface lets through. 0: none.
+// Returns the largest packet that an interface lets through; 0 if there is none.
 int roce_mtu(int netdev_mtu) {
   for (const int mtu : {4096, 2048, 1024, 512, 256}) {
     if (mtu + kRoceHeaders <= netdev_mtu) return mtu;
@@ -23,7 +23,7 @@ int roce_mtu(int netdev_mtu) {
 
 bool active(const PortFacts& port) { return port.state == "ACTIVE"; }
 
-// The plugin's own words about a port, from a line such as "ports not used: a:1 is down, b:1 ...".
+// Returns the plugin's words about a port, from a line "ports not used: a:1 is down, b:1 ...".
 std::string reason_of(const HostFacts& facts, const PortFacts& port) {
   constexpr std::string_view kBegin = ": ";
   for (const std::string& note : facts.notes) {
@@ -45,7 +45,7 @@ void check_use(const HostFacts& facts, const PortFacts& port, Findings& found) {
   const std::string reason = reason_of(facts, port);
   if (!active(port) || facts.rails.empty() || rail_of(facts, port.name) || left_out(facts, port))
     return;
-  if (!port.other_half.empty() && rail_of(facts, port.other_half)) return;  // its own finding
+  if (!port.other_half.empty() && rail_of(facts, port.other_half)) return;  // it has the finding
   found.push_back(finding(
       "port-not-used", facts.host,
       {.about = port.name,
@@ -109,7 +109,7 @@ void check_speed(const HostFacts& facts, const PortFacts& port, Findings& found)
                  "to (ethtool)."}));
 }
 
-// What the user may have chosen instead of RoCE v2.
+// Returns true if the user has chosen the older type instead of RoCE v2.
 bool wants_old_type(const HostFacts& facts) {
   const SettingFacts* const wanted = setting(facts, "NCCL_IB_ROCE_VERSION_NUM");
   return wanted != nullptr && wanted->value == "1";
@@ -120,13 +120,13 @@ bool has_type(const PortFacts& port, std::string_view type) {
                      [type](const GidFacts& each) { return each.type == type; });
 }
 
-// Such a port has a finding about its GIDs, and none that follows from it.
+// Returns true for a port with a finding about its GIDs, which gets none that follows from it.
 bool lacks_gid(const HostFacts& facts, const PortFacts& port) {
   return active(port) && port.link_layer == "Ethernet" && !has_type(port, "RoCE v2") &&
          !wants_old_type(facts) && rail_of(facts, port.name) == nullptr && !left_out(facts, port);
 }
 
-// NCCL_IB_GID_INDEX names a GID of another type of this port, or none.
+// Adds a finding if NCCL_IB_GID_INDEX names a GID of another type of this port, or none.
 void check_pinned_gid(const HostFacts& facts, const PortFacts& port, Findings& found) {
   const SettingFacts* const pinned = setting(facts, "NCCL_IB_GID_INDEX");
   if (pinned == nullptr || !active(port) || port.link_layer != "Ethernet") return;

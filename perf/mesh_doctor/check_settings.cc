@@ -14,7 +14,7 @@
 namespace mesh::doctor {
 namespace {
 
-// Those of a file that choose networks hold for every job of the host, and are soon forgotten.
+// Settings that choose networks: in a file they hold for all jobs of a host and are soon forgotten.
 constexpr std::array kChoosing{"NCCL_NET",          "NCCL_IB_DISABLE",    "NCCL_IB_HCA",
                                "NCCL_IB_GID_INDEX", "NCCL_SOCKET_IFNAME", "NCCL_TOPO_FILE"};
 
@@ -130,7 +130,7 @@ void check_settings(const HostFacts& facts, Findings& found) {
   check_plugin_off(facts, found);
   check_hca(facts, found);
   check_interface(facts, found);
-  std::set<std::string> seen;  // what is set again further on has no effect
+  std::set<std::string> seen;  // a name that comes again further on has no effect
   for (const SettingFacts& each : facts.software.settings) {
     if (!seen.insert(each.name).second) continue;
     check_unknown(facts, each, found);

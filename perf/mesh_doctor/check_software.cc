@@ -16,7 +16,7 @@ namespace {
 using Version = std::array<int, 3>;
 
 constexpr Version kOldest{2, 12, 0};     // the first with an interface that the plugin has
-constexpr Version kArmMended{2, 29, 3};  // 2.28.9 and 2.29.2 stop in a pool of the proxy there
+constexpr Version kArmMended{2, 29, 3};  // on Arm, 2.28.9 and 2.29.2 stop in a pool of the proxy
 
 Version version_of(const std::string& text) {
   Version version{};

@@ -20,9 +20,9 @@ void check_machine(const HostFacts& facts, Findings& found);
 void check_software(const HostFacts& facts, Findings& found);
 void check_settings(const HostFacts& facts, Findings& found);
 
-// Null: the port is no rail.
+// Returns null if the port is no rail.
 const RailFacts* rail_of(const HostFacts& facts, const std::string& port);
-// What holds in a job. Null: it is not set.
+// Returns the setting that holds in a job, or null if it is not set.
 const SettingFacts* setting(const HostFacts& facts, const std::string& name);
 
 bool is_spark(const MachineFacts& machine);  // a DGX Spark, or another machine of its chip

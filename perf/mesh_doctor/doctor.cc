@@ -16,7 +16,7 @@
 namespace mesh::doctor {
 namespace {
 
-// How long the error counters of a host are watched that has nobody to measure with.
+// How long a host that has nobody to measure with watches its error counters.
 constexpr unsigned kAloneSeconds = 3;
 
 int fail(const char* what, const char* why) {
@@ -30,7 +30,7 @@ int lost(const driver::Bootstrap& bootstrap, Errc why) {
               errc_name(why));
 }
 
-// By rank. Protocol: one is of another version, which is said.
+// Returns all facts by rank. Returns Protocol, after a line, if a host has another version.
 Result<std::vector<HostFacts>> share(driver::Bootstrap& bootstrap, const HostFacts& own) {
   const auto all = bootstrap.all_gather(to_text(own));
   if (!all.ok()) return all.status();

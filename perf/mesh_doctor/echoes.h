@@ -1,6 +1,6 @@
 #pragma once
-// What one host shows, the cable to another host shows too. One fault has one finding: the one of
-// the host, which knows more. Thread: any (pure).
+// Leaves one finding for each fault. A fault that a host shows also shows at its cable to another
+// host; the host's own finding stays, because the host knows more. Thread: any (pure).
 
 #include "perf/mesh_doctor/finding.h"
 
@@ -8,7 +8,7 @@
 
 namespace mesh::doctor {
 
-// Findings between hosts, less those of which a host has the cause among its own.
+// Returns the findings between hosts, without those whose cause is among a host's own findings.
 std::vector<Finding> without_echoes(std::vector<Finding> between, const std::vector<Finding>& own);
 
 }  // namespace mesh::doctor

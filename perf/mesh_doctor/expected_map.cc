@@ -20,7 +20,7 @@ bool names_port(const std::string& word) {
   return slash != std::string::npos && slash > 0 && slash + 1 < word.size();
 }
 
-// One expected pair and where its ends are; without a place: that host has no such rail.
+// One expected pair and the places of its ends; an end has none if its host has no such rail.
 struct Wanted {
   const ExpectedPair& names;
   std::optional<End> a, b;
@@ -99,7 +99,7 @@ bool Comparison::meet(const End& a, const End& b) const {
   return std::find(others.begin(), others.end(), b) != others.end();
 }
 
-// Whom that port meets against the map.
+// Returns the ports that this port meets against the map.
 std::vector<End> Comparison::strangers_at(const std::optional<End>& end) const {
   if (!end) return {};
   std::vector<End> others = cabling_.met_by(*end);
@@ -107,7 +107,7 @@ std::vector<End> Comparison::strangers_at(const std::optional<End>& end) const {
   return others;
 }
 
-// Then the half that is gone is a finding by itself.
+// Returns true if a found cable has the pair's other half: the missing half is a finding by itself.
 bool Comparison::is_half_of_a_found_cable(const Wanted& wanted) const {
   const auto shares = [&](const std::optional<End>& end, const End& found) {
     return end && end->host == found.host &&
@@ -126,7 +126,7 @@ bool Comparison::is_half_of_a_found_cable(const Wanted& wanted) const {
   return false;
 }
 
-// Then that is the finding.
+// Returns true if the port's host has no rail at all, which is the finding then.
 bool Comparison::has_no_rail(const std::string& port) const {
   return std::any_of(cabling_.hosts.begin(), cabling_.hosts.end(), [&](const HostRails& each) {
     return each.host == host_of(port) && each.rails.empty();
@@ -178,7 +178,7 @@ void Comparison::look_at(const Wanted& wanted) {
 
 void Comparison::look_at(const Half& half) {
   if (expected_.contains(ordered(half.a, half.b))) return;
-  // Otherwise it is told where the port's own cable is missed.
+  // A port of the map that meets a wrong port is told where its own cable is missed.
   if (expected_ends_.contains(half.a) || expected_ends_.contains(half.b)) return;
   findings_.push_back(finding(
       "extra-cable", cabling_.hosts[half.a.host].host + " and " + cabling_.hosts[half.b.host].host,

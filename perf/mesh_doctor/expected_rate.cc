@@ -5,7 +5,7 @@
 namespace mesh::doctor {
 namespace {
 
-// Of a RoCE v2 packet over IPv4, beside its payload.
+// The bytes of a RoCE v2 packet over IPv4 beside its payload.
 constexpr double kPacketOverheadBytes = 82;
 
 double payload_share(std::uint32_t mtu) { return mtu / (mtu + kPacketOverheadBytes); }
@@ -18,12 +18,12 @@ const RailPace& pace(const Cabling& cabling, const End& end) {
   return cabling.hosts[end.host].paces[end.rail];
 }
 
-// What the slower PCIe link of the two ends carries. 0: one is not known.
+// Returns the rate of the slower PCIe link of the two ends; 0 if one of them is not known.
 double bus_gbps(const Cabling& cabling, const Half& half) {
   return std::min(pace(cabling, half.a).bus_gbps, pace(cabling, half.b).bus_gbps);
 }
 
-// halves: of the cable.
+// halves: how many the cable has.
 double half_gbps(const Cabling& cabling, const Half& half, std::size_t halves) {
   const double port = port_gbps(cabling, half) * payload_share(half.mtu);
   const double bus = bus_gbps(cabling, half);
@@ -39,7 +39,7 @@ double expected_gbps(const Cabling& cabling, const Step& step) {
     return !pace(cabling, half.a).known || !pace(cabling, half.b).known;
   };
   if (std::any_of(halves.begin(), halves.end(), unknown)) return 0;
-  // Of a cable whose other half is missing at one end, too.
+  // A half that is missing at one end counts, too.
   const std::size_t all = std::max(cabling.ports_of(halves.front().a).size(),
                                    cabling.ports_of(halves.front().b).size());
   if (step.half) return half_gbps(cabling, halves[*step.half], all);

@@ -12,7 +12,7 @@ namespace {
 using enum Severity;
 
 constexpr std::array kKinds{
-    // Of one host.
+    // Findings about one host.
     FindingKind{"no-plugin", Broken, "nccl-mesh cannot be loaded, or refuses to start"},
     FindingKind{"no-rail", Broken, "no RDMA port of the host can be used"},
     FindingKind{"port-not-used", Warning, "a port is active, and the plugin cannot use it"},
@@ -54,7 +54,7 @@ constexpr std::array kKinds{
     FindingKind{"setting-unknown", Warning, "a variable `NCCL_MESH_...` that does not exist"},
     FindingKind{"setting-idle", Warning, "a setting of NCCL's that does nothing with nccl-mesh"},
     FindingKind{"conf-leftover", Warning, "`nccl.conf` chooses networks or ports for every job"},
-    // Between hosts.
+    // Findings between hosts.
     FindingKind{"host-missing", Broken, "a host did not come, or is only in the expected map"},
     FindingKind{"host-lost", Broken, "a host took part and stopped answering"},
     FindingKind{"handshake-network", Broken, "a host does not reach another one for the handshake"},

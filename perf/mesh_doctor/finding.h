@@ -1,5 +1,5 @@
 #pragma once
-// What the doctor says: findings, each of a kind from one table, which the page and a test list.
+// The findings of the doctor, each of a kind from one table, which the page and a test list.
 // Thread: any (values). Bound: the table.
 
 #include <cstdint>
@@ -39,7 +39,7 @@ struct Remark {
   std::string about, evidence, remedy;
 };
 
-// `name` must be one of the table.
+// Makes a finding; `name` must be one of the table.
 Finding finding(std::string_view name, const std::string& host, Remark remark);
 
 std::string findings_markdown();  // the table in perf/README.md

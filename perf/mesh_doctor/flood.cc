@@ -68,8 +68,8 @@ bool Flood::turn() {
   if (!active_.load(std::memory_order_acquire)) return false;
   const Clock::time_point now = Clock::now();
   bool moved = send_more(now);
-  // As many receives are open at the first end mark as end marks come: what has arrived is looked
-  // at before a place is used again, and every place is used.
+  // There are as many end marks as open receives, so every place is used, and what has arrived must
+  // be looked at before its place is used again.
   while (take(now)) moved = true;
   moved = receive_more() || moved;
   moved = send_.turn() || moved;

@@ -1,9 +1,9 @@
 #pragma once
 // Both directions of one connection pair at once, for a fixed time: sends as many messages as go,
-// and notes when each of the other side's arrives. Too few messages tell no rate: then it goes on
-// for a bounded time more. Short messages follow the last long one, so that the receiver knows the
-// end. Thread: start() and the readers from the owner while inactive, turn() from the progress
-// thread.
+// and notes the arrival of each message of the other side. Too few messages tell no rate, so it
+// then goes on for a bounded time more. Short messages (end marks) follow the last long one, so
+// that the receiver knows the end. Thread: start() and the readers from the owner while inactive,
+// turn() from the progress thread.
 
 #include "perf/driver/pipe.h"
 #include "perf/driver/progress_thread.h"
@@ -16,13 +16,13 @@
 namespace mesh::doctor {
 
 struct FloodPieces {
-  driver::NetPiece sent;      // one message; every one is the same
+  driver::NetPiece sent;      // one message, sent again and again
   driver::NetPiece received;  // the first of Flood::kDepth places, each as large as `sent`
 };
 
 struct FloodTimes {
   std::chrono::milliseconds whole{0};
-  std::chrono::milliseconds warm{0};  // of that; what arrives then does not count
+  std::chrono::milliseconds warm{0};  // the first part of `whole`, which does not count
   std::chrono::milliseconds more{0};  // after `whole`, at most, until kLeast messages are sent
   bool sends = true;                  // false: this end only receives
 };
@@ -47,7 +47,7 @@ class Flood final : public driver::Task {
   bool send_more(Clock::time_point now);
   bool receive_more();
   bool take(Clock::time_point now);
-  bool is_over(Clock::time_point now) const noexcept;  // for what is sent
+  bool is_over(Clock::time_point now) const noexcept;  // true: no long message is sent any more
   bool sent_all() const noexcept { return marks_ == kDepth && send_.completed() == send_.pushed(); }
 
   driver::Pipe send_, recv_;

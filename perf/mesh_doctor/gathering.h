@@ -1,5 +1,5 @@
 #pragma once
-// How the hosts of a run find each other, and who did not come. Thread: one owner. Bound: the
+// Gathers the hosts of a run, and tells which ones did not come. Thread: one owner. Bound: the
 // options' wait.
 
 #include "perf/driver/bootstrap.h"
@@ -11,8 +11,8 @@
 
 namespace mesh::doctor {
 
-// Without a rendezvous this host is the only one, and so it is when others do not come: then
-// `missing` gets a finding for each. No answer: the rendezvous itself cannot be, and `why` says so.
+// Returns a bootstrap of this host alone if there is no rendezvous, or if others do not come;
+// `missing` then gets a finding for each. Fails if the rendezvous itself cannot be; `why` says so.
 Result<driver::Bootstrap> gather_hosts(const Options& options, std::vector<Finding>& missing,
                                        std::string& why);
 

@@ -30,9 +30,8 @@ struct OwnDoors {
   std::vector<UniqueFd> sockets;
 };
 
-// The addresses that the plugin would listen on (engine/control/control_listener.cc): of the first
-// one's family. A link-local one of IPv6 is left out, because it means nothing without an
-// interface.
+// Listens where the plugin would (engine/control/control_listener.cc): at the addresses of the
+// first one's family, without IPv6 link-local ones, which mean nothing without an interface.
 OwnDoors open_doors() {
   OwnDoors own;
   const Result<Settings> settings = load_settings();
@@ -74,7 +73,7 @@ void knock_at(const std::vector<Door>& doors, std::size_t host, std::vector<Knoc
   }
 }
 
-// Takes the answers that are there. Those that were opened are `reached`.
+// Takes the connects that have ended. Marks a host to which one has succeeded in `reached`.
 void take_answers(std::vector<Knock>& knocks, const std::vector<pollfd>& entries,
                   std::vector<bool>& reached) {
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -86,7 +85,7 @@ void take_answers(std::vector<Knock>& knocks, const std::vector<pollfd>& entries
                 [&](const Knock& each) { return !each.socket.valid() || reached[each.host]; });
 }
 
-// Which hosts answer at any of their doors.
+// Returns which hosts answer at any of their doors.
 std::vector<bool> reach(const std::vector<std::vector<Door>>& doors, std::size_t own_rank) {
   std::vector<bool> reached(doors.size());
   std::vector<Knock> knocks;
@@ -118,7 +117,7 @@ std::string marks(const std::vector<bool>& reached) {
   return text;
 }
 
-// from has marked every host that it reaches.
+// Adds a finding for each host that `from` does not reach. reached: `from`'s marks, one per host.
 void note_unreached(HandshakeLook& look, const std::vector<std::string>& hosts, std::size_t from,
                     const std::string& reached) {
   for (std::size_t to = 0; to < hosts.size() && to < reached.size(); ++to) {

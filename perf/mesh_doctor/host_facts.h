@@ -1,7 +1,7 @@
 #pragma once
-// What was read on one host. Every host sends its facts to rank 0 as JSON, and the checks are pure
-// functions of them. A number of -1 and an empty text mean "not known", unless a field says other.
-// Thread: any (values). Bound: the ports and files of the host.
+// The facts that were read on one host. Every host sends its facts to rank 0 as JSON, and the
+// checks are pure functions of them. A number of -1 and an empty text mean "not known", unless a
+// field says differently. Thread: any (values). Bound: the ports and files of the host.
 
 #include <mesh/status.h>
 
@@ -17,7 +17,7 @@ struct Address {
   int gid_index = -1;
 };
 
-// A device as NCCL is offered it by the plugin.
+// A device as the plugin offers it to NCCL.
 struct RailFacts {
   int index = -1;
   std::string name;                // "mlx5_0:1"
@@ -49,13 +49,13 @@ struct PortFacts {
   std::string link_layer;  // "Ethernet", "InfiniBand"
   std::string state, physical_state;
   int rate_mbps = -1;     // now
-  int capable_mbps = -1;  // the most that the port can do
+  int capable_mbps = -1;  // the most that the port supports
   std::string netdev;
   int netdev_mtu = -1;
   std::string pci;
-  std::uint64_t cable = 0;  // the same for both PCIe halves of a socket; 0: not known
+  std::uint64_t cable = 0;  // equal for both PCIe halves of a socket; 0: not known
   std::string card;         // the system image GUID, which all functions of a card share
-  std::string other_half;   // the port that is the same socket over other PCIe lanes
+  std::string other_half;   // the port that shows this socket over other PCIe lanes
   std::vector<GidFacts> gids;
   Counters counters, counters_later;
 };
@@ -66,7 +66,7 @@ struct PcieFacts {
   std::string id;      // "15b3:1021"
   std::string device;  // the RDMA device; empty: it has none
   int width = -1, width_max = -1;
-  double gts = -1, gts_max = -1;  // of a lane
+  double gts = -1, gts_max = -1;  // of a lane: now, and at most
   std::string iommu;              // "identity", "DMA", "DMA-FQ"
 };
 
@@ -76,7 +76,7 @@ struct LibraryFacts {
   std::string path;
   std::string file;     // the path without links
   std::string version;  // as the file tells it
-  bool ours = false;    // a plugin: it is nccl-mesh
+  bool ours = false;    // true: this plugin is nccl-mesh
 };
 
 struct SettingFacts {
@@ -95,18 +95,18 @@ struct MachineFacts {
   std::int64_t huge_pages = -1, huge_pages_free = -1, huge_page_kib = -1;
   std::vector<std::string> gpus;     // PCI addresses
   bool has_gb10 = false;             // the chip of a DGX Spark, whoever made the machine
-  std::vector<std::string> modules;  // of the kernel that concern GPU memory
+  std::vector<std::string> modules;  // kernel modules that concern GPU memory
   bool acs_known = true;
-  std::vector<std::string> acs_bridges;  // that send traffic between devices by way of the CPU
+  std::vector<std::string> acs_bridges;  // they send traffic between devices by way of the CPU
   std::vector<std::string> interfaces;
 };
 
-// Which libraries a job started from here would take.
+// The libraries that a job started from here would take.
 struct SoftwareFacts {
   std::vector<LibraryFacts> nccl;            // the loader's, then torch's
   std::vector<LibraryFacts> plugins;         // that NCCL would load, in its order
   std::vector<std::string> missing_plugins;  // that NCCL_NET_PLUGIN names and nobody finds
-  std::vector<SettingFacts> settings;        // those that win, and those they hide
+  std::vector<SettingFacts> settings;        // the effective ones, and those that they hide
 };
 
 struct HostFacts {
@@ -123,7 +123,7 @@ struct HostFacts {
 };
 
 std::string to_text(const HostFacts& facts);
-// Protocol: it is not what to_text writes.
+// Returns Protocol if the text is not of to_text().
 Result<HostFacts> facts_from(const std::string& text);
 
 }  // namespace mesh::doctor

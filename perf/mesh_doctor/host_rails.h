@@ -1,5 +1,5 @@
 #pragma once
-// The rails of one host as the engine tells them to a peer, and what a rate may be compared with.
+// The rails of one host as the engine tells them to a peer, and the facts that bound their rates.
 // Every host sends its own to all others as JSON. Thread: any (values). Bound: the host's rails.
 
 #include "engine/control/frames.h"
@@ -12,7 +12,7 @@
 
 namespace mesh::doctor {
 
-// What HELLO does not say of a rail.
+// The facts about a rail that HELLO does not tell.
 struct RailPace {
   double bus_gbps = 0;  // what its PCIe link carries as it is trained now; 0: not known
   bool known = true;    // false: a software fabric that names no rate, so nothing can be expected
@@ -27,10 +27,10 @@ struct HostRails {
 };
 
 std::string to_text(const HostRails& rails);
-// Protocol: it is not what to_text writes.
+// Returns Protocol if the text is not of to_text().
 Result<HostRails> rails_from(const std::string& text);
 
-// Two hosts of one name get their ranks behind it, so that each is named once.
+// Appends its rank to the name of a host that shares its name, so that each name is unique.
 void tell_apart(std::vector<HostRails>& hosts);
 
 std::string rail_text(const HostRails& host, std::size_t rail);  // "a/mesh0:1"

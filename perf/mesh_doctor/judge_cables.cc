@@ -1,4 +1,4 @@
-// What is wrong with the cables that were measured.
+// Findings about the cables that were measured.
 #include "perf/mesh_doctor/measured.h"
 
 #include <fmt/format.h>
@@ -26,13 +26,13 @@ std::string first_line_with(const Measured& measured, const char* words) {
   return {};
 }
 
-// The slower direction carries less than this part of the faster one.
+// A direction is sick if it carries less than this share of the faster direction.
 constexpr double kSickShare = 0.75, kSickShareAtOnce = 0.5;
 bool unequal(double one, double other, double share) {
   return std::min(one, other) < share * std::max(one, other);
 }
 
-// Both ends were ready, and what failed needs the cable.
+// Returns true if both ends were ready, and what failed needs the cable.
 bool messages_failed(const Measured& measured) {
   const auto needs_cable = [](const Seen& seen) {
     constexpr std::array kWhat{"the connection", "a message of one MTU", "the content of a message",
@@ -62,7 +62,7 @@ class CableJudge {
     bool half = false;
     double slower() const { return std::min(to_a, to_b); }
     bool enough(double threshold) const { return slower() >= threshold * expected; }
-    // Credits for one direction travel in the other, so a sick one may take the other with it.
+    // Credits for one direction travel in the other, so a sick direction may slow the healthy one.
     bool sick(double threshold) const {
       if (enough(threshold)) return false;
       const bool alone = alone_to_a > 0 && alone_to_b > 0;
@@ -175,9 +175,9 @@ std::vector<Finding> CableJudge::findings() {
   const auto halves = std::count_if(rates_.begin(), rates_.end(), is_half);
   const auto bad_halves = std::count_if(rates_.begin(), rates_.end(),
                                         [&](const Rate& rate) { return rate.half && bad(rate); });
-  bool told = false;  // what a half is short of, the whole is too
+  bool told = false;  // a half has a finding, which holds for the whole
   for (const Rate& rate : rates_) {
-    if (rate.half && bad(rate) && bad_halves == halves) continue;  // then it is the cable
+    if (rate.half && bad(rate) && bad_halves == halves) continue;  // the cable is slow, not a half
     if (!rate.half && told) continue;
     told = told || sick(rate) || bad(rate);
     if (sick(rate)) one_direction(rate);

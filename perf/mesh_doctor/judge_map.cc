@@ -1,4 +1,4 @@
-// What the map alone shows.
+// Findings that the map alone proves.
 #include "perf/mesh_doctor/measured.h"
 
 #include <fmt/format.h>
@@ -71,7 +71,7 @@ std::vector<Finding> look_at_map(const Cabling& cabling) {
 
 std::vector<Finding> lone_rails(const Cabling& cabling) {
   std::vector<Finding> findings;
-  // Where a host has no rail at all, that is the finding, and what would meet it is not known.
+  // If a host has no rail at all, that is the finding, and what would meet it is not known.
   const auto bare = [](const HostRails& host) { return host.rails.empty(); };
   if (std::any_of(cabling.hosts.begin(), cabling.hosts.end(), bare)) return findings;
   for (std::size_t host = 0; host < cabling.hosts.size(); ++host) {

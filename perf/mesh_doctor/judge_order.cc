@@ -1,4 +1,4 @@
-// The order of the ranks against the ring that NCCL makes of them.
+// Compares the order of the ranks with the ring that NCCL makes of them.
 #include "perf/mesh_doctor/judge_order.h"
 
 #include "perf/mesh_doctor/rank_order.h"
@@ -10,7 +10,7 @@
 namespace mesh::doctor {
 namespace {
 
-// A cable that carries nothing joins nobody.
+// Returns true for a cable that was measured and carried nothing: it joins nobody.
 bool silent(const std::vector<Measured>& measured, std::size_t cable) {
   bool any = false, passed = false;
   for (const Measured& each : measured) {

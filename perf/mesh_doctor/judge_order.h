@@ -1,5 +1,5 @@
 #pragma once
-// Whether the order of the ranks makes a ring of cables. Thread: any (pure). Bound: as find_ring().
+// Judges whether the ranks' order makes a ring of cables. Thread: any (pure). Bound: find_ring()'s.
 
 #include "perf/mesh_doctor/finding.h"
 #include "perf/mesh_doctor/measured.h"
@@ -12,9 +12,9 @@
 namespace mesh::doctor {
 
 struct OrderAdvice {
-  std::optional<Finding> finding;  // another order would do, and this one does not
-  std::vector<std::size_t> order;  // that one
-  std::string note;                // none would do
+  std::optional<Finding> finding;  // set if another order makes a ring, and this one does not
+  std::vector<std::size_t> order;  // the better order
+  std::string note;                // set if no order that makes a ring was found
 };
 OrderAdvice advise_order(const Cabling& cabling, const std::vector<Measured>& measured);
 

@@ -31,7 +31,7 @@ class MappedFile {
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
-  // The text from behind `words` on. Empty: they are not there.
+  // Returns the text behind `words`; empty if the file does not have them.
   std::string_view behind(std::string_view words) const {
     if (data_ == MAP_FAILED) return {};
     const std::string_view all(static_cast<const char*>(data_), bytes_);

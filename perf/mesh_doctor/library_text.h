@@ -1,6 +1,6 @@
 #pragma once
-// What a library says of itself in its texts, without loading it. Thread: any. Bound: the file is
-// mapped and searched once.
+// Reads what a library says of itself in its texts, without loading it. Thread: any. Bound: the
+// file is mapped and searched once.
 
 #include <string>
 

@@ -1,4 +1,4 @@
-// What an Ethernet port could do, from the link modes that its driver supports.
+// Reads the speed that an Ethernet port could have from the link modes that its driver supports.
 #include "perf/mesh_doctor/read_ports.h"
 
 #include "src/base/unique_fd.h"
@@ -21,8 +21,7 @@ struct Modes {
   int mbps;
 };
 
-// Newer kernels know more modes; ports that have one of those have one of these as well, or their
-// speed is not known.
+// Newer kernels know more modes. The speed of a port that has only modes of those is not known.
 constexpr std::array kModes{
     Modes{ETHTOOL_LINK_MODE_1000baseT_Half_BIT, ETHTOOL_LINK_MODE_1000baseT_Full_BIT, 1'000},
     Modes{ETHTOOL_LINK_MODE_10000baseT_Full_BIT, ETHTOOL_LINK_MODE_10000baseT_Full_BIT, 10'000},
@@ -48,7 +47,7 @@ constexpr std::array kModes{
 
 constexpr std::size_t kWordsMax = 128;  // the kernel's own count is a signed byte
 
-// The kernel's settings, and behind them three masks: supported, advertised, the partner's.
+// The kernel's settings, followed by three masks: supported, advertised, and the partner's.
 class Request {
  public:
   static constexpr std::size_t kHeadWords = sizeof(ethtool_link_settings) / sizeof(std::uint32_t);

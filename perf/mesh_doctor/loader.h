@@ -1,5 +1,5 @@
 #pragma once
-// Where the dynamic loader of a host finds a library that a program asks for by name. Thread: any.
+// Finds a library as the dynamic loader of a host does for a program that names it. Thread: any.
 // Bound: the cache of the loader.
 
 #include "perf/mesh_doctor/host_facts.h"
@@ -11,12 +11,12 @@
 
 namespace mesh::doctor {
 
-// The name has no slash, or it is a path. Without: LD_LIBRARY_PATH, the loader's cache, and the
-// folders that every loader knows.
+// Looks for a name without a slash in LD_LIBRARY_PATH, the loader's cache, and the folders that
+// every loader knows. A name with a slash is a path.
 std::optional<LibraryFacts> find_library(const Tree& tree, const Environment& environment,
                                          const std::string& name);
 
-// The first path for a name in the text of /etc/ld.so.cache that is there. Empty: none.
+// Returns the first existing path for a name in the text of /etc/ld.so.cache; empty if none exists.
 std::string find_in_cache(const Tree& tree, const std::string& cache, const std::string& name);
 
 }  // namespace mesh::doctor

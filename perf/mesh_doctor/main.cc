@@ -7,7 +7,7 @@ namespace {
 
 using mesh::doctor::Options;
 
-// Rank 0 has printed, and its status is the answer.
+// Starts the hosts. Rank 0 prints the report, and its exit status is the result.
 int launch(const Options& options, int argc, char** argv) {
   const auto end =
       mesh::driver::run_local_ranks({.tool = "mesh_doctor",

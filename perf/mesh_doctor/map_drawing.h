@@ -1,6 +1,6 @@
 #pragma once
-// The cabling map for people: as text, as one stands behind each host, and as a picture. Thread:
-// any (values). Bound: the cabling.
+// The cabling map for people: as text, as seen from behind each host, and as a picture. Thread: any
+// (values). Bound: the cabling.
 
 #include "perf/mesh_doctor/cabling.h"
 #include "perf/mesh_doctor/finding.h"
@@ -19,9 +19,9 @@ struct MapView {
   const std::vector<Finding>& findings;
 };
 
-// Every port of every host, and the ports that it meets.
+// Returns every port of every host, and the ports that it meets.
 std::string map_section(const MapView& view);
-// What each cable carried.
+// Returns the rates that each cable carried.
 std::string rates_section(const MapView& view);
 std::string map_svg(const MapView& view);
 nlohmann::ordered_json cables_json(const MapView& view);

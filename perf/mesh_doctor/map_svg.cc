@@ -85,7 +85,7 @@ class Picture {
     }
     return false;
   }
-  // How far from the straight line, among the cables of the same hosts.
+  // Returns how far a cable bends from the straight line, among the cables of its two hosts.
   double bend(std::size_t cable) const {
     std::size_t before = 0, all = 0;
     for (std::size_t i = 0; i < cabling_.cables.size(); ++i) {
@@ -108,10 +108,10 @@ class Picture {
   Point size_;
   std::vector<Point> places_;
   std::string out_;
-  std::vector<std::string> labels_;  // above all lines
+  std::vector<std::string> labels_;  // drawn above all lines
 };
 
-// The last measure of a cable is of all its halves, where it has them.
+// Returns the rates in the middle of a line. A cable's last measurement is that of all its halves.
 Lines Picture::middle_text(std::size_t cable) const {
   const Measured* last = nullptr;
   for (const Measured& each : view_.measured)
@@ -133,7 +133,7 @@ Lines Picture::ports_text(const Cable& cable, bool of_a) const {
   return names;
 }
 
-// Between two neighbours, so that the words on their cable stand apart.
+// Returns the distance of two neighbours at which the words on their cable stand apart.
 double Picture::distance_wanted() const {
   double ports = 0, middle = 0;
   for (std::size_t i = 0; i < cabling_.cables.size(); ++i) {

@@ -10,7 +10,7 @@
 namespace mesh::doctor {
 namespace {
 
-constexpr int kTries = 2;  // of what is slow: a busy host is no sick cable
+constexpr int kTries = 2;  // tries of a slow cable, because a busy host is no sick cable
 
 ProbeTimes times_of(const MeasureOptions& options) {
   ProbeTimes times;
@@ -76,7 +76,7 @@ bool CableMeasurer::run(const Cabling& cabling) {
   return true;
 }
 
-// A half that carries nothing is known by then, and would only be waited for again.
+// Returns false for a whole cable of which a half carries nothing: it would be waited for in vain.
 bool CableMeasurer::wanted(const Cabling& cabling, const Step& step) const {
   if (step.half || cabling.cables[step.cable].halves.size() == 1) return true;
   return std::none_of(measured_.begin(), measured_.end(), [&](const Measured& each) {
@@ -122,8 +122,8 @@ bool CableMeasurer::run_round(const Cabling& cabling, const Round& round, bool a
   return true;
 }
 
-// Of two tries the better one, or the one that failed, with what the second has seen of each
-// direction alone.
+// Keeps the better one of two tries, or the one that failed, with the rates that the second try has
+// seen of each direction alone.
 void CableMeasurer::keep(const Measured& measured) {
   for (Measured& each : measured_) {
     if (each.step.cable != measured.step.cable || each.step.half != measured.step.half) continue;

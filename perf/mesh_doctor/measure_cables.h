@@ -22,11 +22,11 @@ struct MeasureOptions {
 
 class CableMeasurer {
  public:
-  // api: null where the plugin does not load; such a host takes part in the exchanges.
+  // api: null if the plugin does not load; such a host only takes part in the exchanges.
   CableMeasurer(driver::Bootstrap& bootstrap, driver::NetApi* api, const MeasureOptions& options)
       : bootstrap_(bootstrap), api_(api), options_(options) {}
 
-  // False: a host was lost.
+  // Returns false if a host was lost.
   bool run(const Cabling& cabling);
   const std::vector<Measured>& measured() const noexcept { return measured_; }
   std::size_t left_out() const noexcept { return left_out_; }

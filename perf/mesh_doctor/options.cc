@@ -72,7 +72,7 @@ void add_place(CLI::App& app, Options& options) {
   app.add_flag("--launched", options.launched, "")->group("");
 }
 
-// Of what lies between hosts; empty: there are several, or nobody has asked.
+// Returns the mistake if one host alone is asked about cables between hosts; empty otherwise.
 std::string asked_in_vain(const Options& options) {
   if (options.launches() || (options.many() && options.world.size > 1)) return {};
   for (const auto& [name, file] :

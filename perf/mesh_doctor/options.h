@@ -16,13 +16,13 @@ struct Options {
   std::string map_file;     // where the found cabling is written; empty: nowhere
   std::string svg_file;     // where the cabling map is drawn; empty: nowhere
   std::string plugin;
-  std::string root = "/";  // what is read as the host's file system
-  std::string fabric;      // of the software fabric, whose hosts are looked at; empty: this host
+  std::string root = "/";  // the folder that is read as the host's file system
+  std::string fabric;      // file of a software fabric whose hosts are looked at; empty: this host
   std::vector<std::string> hosts;  // of that file; empty: all
-  double threshold = 0.8;          // the part of what a port promises that is enough
-  int patience_s = 8;              // for what should come over a cable
+  double threshold = 0.8;          // the share of the expected rate that is enough
+  int patience_s = 8;              // how long to wait for what should come over a cable
   int timeout_s = 600;
-  int wait_s = 60;  // for the other hosts to come
+  int wait_s = 60;  // how long to wait for the other hosts
 
   driver::World world;     // with a rendezvous: one of several hosts
   int rendezvous_fd = -1;  // from our launcher, for rank 0
@@ -32,7 +32,7 @@ struct Options {
   bool launches() const noexcept { return !fabric.empty() && !launched; }
 };
 
-// False: the process must end with *exit_code; --help and mistakes have been printed.
+// Returns false if the process must end with *exit_code; --help and mistakes have been printed.
 bool parse_options(int argc, char** argv, Options& options, int* exit_code);
 
 }  // namespace mesh::doctor

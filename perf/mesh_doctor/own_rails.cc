@@ -13,7 +13,7 @@ namespace mesh::doctor {
 namespace {
 
 constexpr std::string_view kSoft = "soft:";
-// Of what a PCIe link carries, packets of 128 bytes of data leave so much for data.
+// The share of a PCIe link's rate that packets of 128 bytes of data leave for data.
 constexpr double kPcieShare = 0.85;
 constexpr double kLineCodeFromGts = 8;  // from PCIe 3.0 on, 128 bits take 130
 
@@ -32,7 +32,8 @@ double bus_gbps(const HostFacts& facts, const std::string& rail) {
   return link == facts.pcie.end() ? 0 : link_gbps(*link);
 }
 
-// A link of the file without a rate is as fast as memory, and memory is not as fast as every rate.
+// A link of the fabric file without a rate is as fast as memory. With a rate above this one nothing
+// can be expected either, because memory may be slower.
 constexpr double kSoftGbpsMax = 10;
 
 bool has_rate(const soft::FabricFile& fabric, const std::string& host, const verbs::Rail& rail) {
@@ -54,7 +55,7 @@ OwnRails OwnRails::none(const HostFacts& facts) {
 
 OwnRails OwnRails::read(const HostFacts& facts) {
   OwnRails own = none(facts);
-  set_log_level(LogLevel::None);  // the plugin says the same
+  set_log_level(LogLevel::None);  // the plugin logs the same lines
   const Result<Settings> settings = load_settings();
   if (!settings.ok()) return own;
   own.rails_.soft = settings->fabric.starts_with(kSoft);

@@ -1,6 +1,6 @@
 #pragma once
 // The rails of this host as the engine would tell them, read with a provider of our own while the
-// plugin has none. Thread: one owner. Bound: the host's rails.
+// plugin has none open. Thread: one owner. Bound: the host's rails.
 
 #include "perf/mesh_doctor/cabling.h"
 #include "perf/mesh_doctor/host_facts.h"
@@ -16,12 +16,12 @@ namespace mesh::doctor {
 
 class OwnRails {
  public:
-  // Without a usable rail, or a plugin's setting that is wrong, there are none.
+  // Reads the rails. There are none if no rail is usable, or a setting of the plugin's is wrong.
   static OwnRails read(const HostFacts& facts);
-  static OwnRails none(const HostFacts& facts);  // of a host whose plugin does not load
+  static OwnRails none(const HostFacts& facts);  // for a host whose plugin does not load
 
   const HostRails& rails() const noexcept { return rails_; }
-  // Which of the connector's rails meet ours, by subnet and by our routes.
+  // Returns the pairs of the connector's rails and ours that meet, by subnet and by our routes.
   Meeting meeting_with(const HostRails& connector) const;
 
  private:

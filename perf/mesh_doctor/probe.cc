@@ -24,7 +24,7 @@ using driver::kNetSuccess;
 using Json = nlohmann::json;
 
 constexpr std::size_t kFloodBytesMin = 64u << 10, kFloodBytesMax = 1u << 20;
-constexpr double kMessageSeconds = 0.5e-3;  // of a flood's message, at the port's speed
+constexpr double kMessageSeconds = 0.5e-3;  // the time of a flood's message at the port's speed
 constexpr std::size_t kSmallBytes = 8;
 constexpr std::size_t kLinesMax = 20;
 
@@ -35,7 +35,7 @@ std::size_t flood_bytes(std::uint32_t speed_mbps) {
   return bytes / kFloodBytesMin * kFloodBytesMin;
 }
 
-// What the plugin says of a port or a path that is lost.
+// Returns true if a line of the plugin tells of a port or a path that is lost.
 bool tells(const std::string& line) {
   constexpr std::array kSigns{"its port is ", "is lost",       "full packets of",         "no path",
                               "paths carry",  "queue pair to", "could not be brought up", "fails",
@@ -75,7 +75,7 @@ struct Probe::Memory {
   std::size_t bytes = 0;  // of a large message
 };
 
-// The plugin's settings for one step, and the user's afterwards.
+// Sets the plugin's settings for one step, and restores the user's afterwards.
 class Probe::Settings {
  public:
   Settings(const std::vector<std::string>& rails, std::chrono::milliseconds patience) {
@@ -151,7 +151,7 @@ bool Probe::connect(const std::string& handle) {
 
 namespace {
 
-// A message each way.
+// Sends a message each way.
 int exchange(driver::ProgressThread& progress, const std::array<driver::Pipe*, 2>& pipes,
              const std::array<driver::NetPiece, 2>& pieces, std::chrono::milliseconds patience) {
   for (driver::Pipe* pipe : pipes) progress.attach(*pipe);
@@ -171,7 +171,7 @@ double median_of(std::vector<double> samples) {
 
 }  // namespace
 
-// The content tells that it is the other end's, and whole.
+// Sends a message each way, whose content tells that it is the other end's, and whole.
 bool Probe::full_packets(const Memory& memory) {
   driver::Pipe send(api_, {.side = driver::Side::Send, .comm = send_});
   driver::Pipe recv(api_, {.side = driver::Side::Recv, .comm = recv_});
@@ -216,8 +216,8 @@ bool Probe::flood(const Memory& memory, bool sends, double& received_gbps) {
   return result == kNetSuccess || fail("large messages", result);
 }
 
-// Credits for one direction travel in the other. So a sick one takes the other with it, and only
-// each alone tells which it is.
+// Credits for one direction travel in the other, so a sick direction slows both, and only each
+// direction alone tells which it is.
 bool Probe::floods(const Memory& memory) {
   if (!flood(memory, true, seen_.received_gbps)) return false;
   if (!step_.alone) return true;

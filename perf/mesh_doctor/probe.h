@@ -24,11 +24,11 @@ struct ProbeStep {
   std::vector<std::string> rails;  // of this host, "mlx5_0:1"
   std::uint32_t mtu = 4096;        // of the path
   std::uint32_t speed_mbps = 0;    // of the slower port
-  bool serves = false;             // of the two ends, the one that begins
+  bool serves = false;             // true: of the two ends this is the one that begins
   bool alone = false;              // each direction is measured alone, too
 };
 
-// What one end has seen.
+// The result of one end.
 struct Seen {
   std::string failed;              // what did not work, "the connection"; empty: all did
   std::string why;                 // the plugin's result
@@ -38,7 +38,7 @@ struct Seen {
   std::vector<std::string> lines;  // of the plugin, about what went wrong
 };
 std::string to_text(const Seen& seen);
-Seen seen_from(const std::string& text);  // what is not to_text's is a failure
+Seen seen_from(const std::string& text);  // a text that is not of to_text() is a failure
 
 class Probe {
  public:

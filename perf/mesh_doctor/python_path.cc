@@ -19,7 +19,7 @@ std::string find_python(const Tree& tree, const Environment& environment) {
   return {};
 }
 
-// PREFIX/lib/python3.11/site-packages. `version` may be any where the file does not tell it.
+// Adds folders such as PREFIX/lib/python3.11/site-packages. A `version` of "python3" means any.
 void add_libraries(const Tree& tree, const std::string& prefix, const std::string& version,
                    std::vector<std::string>& folders) {
   for (const std::string& name : tree.names(prefix + "/lib")) {

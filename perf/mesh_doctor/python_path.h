@@ -1,6 +1,6 @@
 #pragma once
-// Where the Python of an environment finds its packages, without running it. Thread: any. Bound:
-// the folders of one Python.
+// Finds the folders in which the Python of an environment looks for packages, without running it.
+// Thread: any. Bound: the folders of one Python.
 
 #include "perf/mesh_doctor/tree.h"
 #include "src/base/config.h"
@@ -10,7 +10,7 @@
 
 namespace mesh::doctor {
 
-// In Python's order. Empty: there is no python3 in PATH.
+// Returns the folders in Python's order; empty if there is no python3 in PATH.
 std::vector<std::string> python_folders(const Tree& tree, const Environment& environment);
 
 }  // namespace mesh::doctor

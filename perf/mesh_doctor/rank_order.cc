@@ -16,7 +16,7 @@ class Search {
         if (a != b && joined(a, b)) neighbours_[a].push_back(b);
       }
     }
-    // A host with few cables can only be reached from few: it goes first.
+    // A host with few cables goes first, because it can be reached from few hosts.
     for (std::vector<std::size_t>& each : neighbours_) {
       std::stable_sort(each.begin(), each.end(), [this](std::size_t a, std::size_t b) {
         return neighbours_[a].size() < neighbours_[b].size();

@@ -1,6 +1,6 @@
 #pragma once
-// Which order of the hosts makes every neighbour in NCCL's ring a neighbour by cable. Thread: any
-// (pure). Bound: kOrderStepsMax steps of the search.
+// Finds an order of the hosts that makes every neighbour in NCCL's ring a neighbour by cable.
+// Thread: any (pure). Bound: kOrderStepsMax steps of the search.
 
 #include <cstddef>
 #include <functional>
@@ -14,7 +14,7 @@ inline constexpr std::size_t kOrderStepsMax = 1'000'000;
 
 using Joined = std::function<bool(std::size_t, std::size_t)>;
 
-// The neighbours in the ring 0, 1, ... that no cable joins.
+// Returns the neighbours in the ring 0, 1, ... that no cable joins.
 std::vector<std::pair<std::size_t, std::size_t>> broken_neighbours(std::size_t hosts,
                                                                    const Joined& joined);
 

@@ -13,7 +13,7 @@
 namespace mesh::doctor {
 namespace {
 
-// Of the software fabric where there is one.
+// Returns the host's name in the software fabric, if there is one, or else the system's.
 std::string host_name(const Environment& environment) {
   std::string fabric = driver::variable(environment, "NCCL_MESH_HOST");
   if (!fabric.empty()) return fabric;
@@ -46,7 +46,7 @@ HostFacts read_host(const Options& options) {
   facts.host = host_name(environment);
   if (const auto tree = tree_of(options, facts.host)) {
     read_files(*tree, environment, facts);
-    // As NCCL does before it loads a plugin.
+    // Sets the variables that NCCL would set from its files before it loads a plugin.
     for (const auto& [name, value] : with_conf_files(*tree, environment)) {
       if (!environment.contains(name)) driver::set_variable(name, value);
     }

@@ -16,7 +16,7 @@ HostFacts read_host(const Options& options);
 // Reads the error counters once more, into counters_later.
 void read_again(const Options& options, HostFacts& facts);
 
-// The files alone, without the plugin.
+// Reads the files alone, without the plugin.
 void read_files(const Tree& tree, const Environment& environment, HostFacts& facts);
 
 }  // namespace mesh::doctor

@@ -14,7 +14,7 @@ namespace {
 
 constexpr unsigned kMayLock = 14;  // CAP_IPC_LOCK
 
-// The line that begins with `name`, without it and the blanks behind it.
+// Returns the rest of the line that begins with `name`, without the blanks in front.
 std::string value_of(const Tree& tree, const std::string& file, std::string_view name) {
   for (const std::string& line : tree.lines(file)) {
     if (!line.starts_with(name)) continue;
@@ -24,7 +24,7 @@ std::string value_of(const Tree& tree, const std::string& file, std::string_view
   return {};
 }
 
-// "        64 kB"
+// Reads a number such as "        64 kB".
 std::int64_t number_of(const std::string& text) {
   std::int64_t value = -1;
   std::from_chars(text.data(), text.data() + text.size(), value);
@@ -56,15 +56,16 @@ std::string processor(const Tree& tree) {
   return ::uname(&names) == 0 ? names.machine : "";
 }
 
-// A device tree tells the product of machines without DMI; it ends with a zero.
+// Returns the product. Without DMI the device tree tells it, with a zero at the end.
 std::string product(const Tree& tree) {
   std::string name = tree.line("/sys/class/dmi/id/product_name");
   if (name.empty()) name = tree.line("/proc/device-tree/model");
   return name.substr(0, name.find('\0'));
 }
 
-// Extended capabilities begin at 256, each with its kind, version and the place of the next. No
-// answer: the file ends before them, as it does for all but root.
+// Returns whether the bridge redirects traffic (ACS). Extended capabilities begin at 256, each with
+// its kind, version and the place of the next. Returns nothing if the file ends before them, as it
+// does for all but root.
 std::optional<bool> redirects(const std::string& config) {
   constexpr std::size_t kFirst = 256, kWhole = 4096;
   constexpr unsigned kAcs = 0x0d, kRequest = 0x04, kCompletion = 0x08;
@@ -86,14 +87,14 @@ bool above(const std::string& bridge, const Paths& functions) {
                      [&bridge](const std::string& each) { return each.starts_with(bridge + "/"); });
 }
 
-// The numbers that NVIDIA's kernel takes for this chip's GPU.
+// Returns true for the numbers that NVIDIA's kernel takes for this chip's GPU.
 bool is_gb10(const std::string& device) {
   const unsigned long number = std::strtoul(device.c_str(), nullptr, 16);
   return number >= 0x2e00 && number <= 0x2e3f;
 }
 
-// A bridge counts that has both a GPU and a network card below it: what they say to one another may
-// pass there.
+// Reads GPUs and bridges. A bridge counts if it has both a GPU and a network card below it, because
+// traffic between the two may pass there.
 void read_functions(const Tree& tree, MachineFacts& facts) {
   const std::string functions = "/sys/bus/pci/devices/";
   Paths gpus, cards;

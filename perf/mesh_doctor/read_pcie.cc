@@ -15,7 +15,8 @@ struct Lanes {
   double gts = -1;
 };
 
-// "32.0 GT/s PCIe"; "Unknown" where there is no link.
+// Reads a text such as "32.0 GT/s PCIe". Returns -1 for "Unknown", the text of a slot without a
+// link.
 double gts_of(const std::string& text) {
   const double gts = std::strtod(text.c_str(), nullptr);
   return gts > 0 ? gts : -1;
@@ -26,7 +27,7 @@ Lanes lanes_of(const Tree& tree, const std::string& folder, const std::string& w
           .gts = gts_of(tree.line(folder + "/" + when + "_link_speed"))};
 }
 
-// A link can do what both its ends can.
+// Returns what both ends of a link can do, or the known one of the two.
 template <typename Number>
 Number lesser(Number one, Number other) {
   return one < 0 || other < 0 ? std::max(one, other) : std::min(one, other);
@@ -37,8 +38,8 @@ bool network_card(const Tree& tree, const std::string& folder) {
   return kind.starts_with("0x0200") || kind.starts_with("0x0207");
 }
 
-// Virtual functions, functions of virtual machines, and those whose port is part of a bond have no
-// RDMA device of their own where all is well.
+// Returns true for functions that need no RDMA device of their own: virtual functions, functions of
+// virtual machines, and those whose port is part of a bond.
 bool lent_or_joined(const Tree& tree, const std::string& folder) {
   if (tree.has(folder + "/physfn")) return true;
   if (tree.resolved(folder + "/driver").ends_with("/vfio-pci")) return true;

@@ -11,7 +11,7 @@ namespace {
 
 const std::string kDevices = "/sys/class/infiniband/";
 constexpr int kGidsMax = 256;
-// Every one counts something that a healthy link never does, or a peer that was not ready.
+// Each counts an event that a healthy link never has, or a peer that was not ready.
 constexpr std::array kErrorCounters{"symbol_error",
                                     "link_error_recovery",
                                     "link_downed",
@@ -28,13 +28,13 @@ constexpr std::array kErrorCounters{"symbol_error",
                                     "rnr_nak_retry_err",
                                     "roce_adp_retrans_to"};
 
-// "4: ACTIVE"
+// Returns "ACTIVE" of "4: ACTIVE".
 std::string behind_colon(const std::string& text) {
   const std::size_t colon = text.find(": ");
   return colon == std::string::npos ? text : text.substr(colon + 2);
 }
 
-// "200 Gb/sec (4X HDR)"
+// Reads a rate such as "200 Gb/sec (4X HDR)".
 int rate_mbps(const std::string& text) {
   const double gbps = std::strtod(text.c_str(), nullptr);
   return gbps > 0 ? static_cast<int>(gbps * 1000) : -1;
@@ -56,7 +56,8 @@ std::vector<GidFacts> read_gids(const Tree& tree, const std::string& folder) {
   return gids;
 }
 
-// The device's own interface, or that of the GIDs where it lies on another one, as soft-RoCE does.
+// Returns the interface of the GIDs, which may be another device's (soft-RoCE), or else the own
+// one.
 std::string netdev_of(const Tree& tree, const PortFacts& port) {
   for (const GidFacts& gid : port.gids) {
     if (!gid.netdev.empty()) return gid.netdev;
@@ -66,7 +67,7 @@ std::string netdev_of(const Tree& tree, const PortFacts& port) {
 }
 
 int capable(const Tree& tree, const PortFacts& port, const std::string& rate) {
-  if (port.link_layer == "InfiniBand")  // one lane of a cable that has four
+  if (port.link_layer == "InfiniBand")  // 1X is one lane of a cable that has four
     return rate.find("(1X ") != std::string::npos ? port.rate_mbps * 4 : port.rate_mbps;
   return tree.whole_machine() && !port.netdev.empty() ? capable_mbps(port.netdev) : -1;
 }
@@ -122,7 +123,7 @@ Counters read_counters(const Tree& tree, const PortFacts& port) {
 std::vector<PortFacts> read_ports(const Tree& tree) {
   std::vector<PortFacts> ports;
   for (const std::string& device : tree.names(kDevices)) {
-    // iWARP, whose ports speak no RoCE and whose GIDs mean nothing.
+    // Skips iWARP devices, whose ports speak no RoCE and whose GIDs mean nothing.
     if (tree.line(kDevices + device + "/node_type").find("RNIC") != std::string::npos) continue;
     for (const std::string& number : tree.names(kDevices + device + "/ports"))
       ports.push_back(read_port(tree, device, number));

@@ -11,7 +11,7 @@ std::vector<PortFacts> read_ports(const Tree& tree);
 Counters read_counters(const Tree& tree, const PortFacts& port);
 std::vector<PcieFacts> read_pcie(const Tree& tree, const std::vector<PortFacts>& ports);
 
-// The fastest link mode that the interface's driver supports, in Mb/s. -1: it does not tell.
+// Returns the fastest link mode that the interface's driver supports, in Mb/s; -1 if it tells none.
 int capable_mbps(const std::string& netdev);
 
 }  // namespace mesh::doctor

@@ -18,7 +18,7 @@ using driver::variable;
 constexpr const char* kNccl = "libnccl.so.2";
 constexpr const char* kEnvironment = "the environment";
 
-// Of a file that NCCL reads. A line without "=" or with "#" in front says nothing.
+// Adds the settings of a file that NCCL reads. Skips lines without "=" or with "#" in front.
 void add_file(const Tree& tree, const std::string& file, std::vector<SettingFacts>& settings) {
   for (std::string line : tree.lines(file)) {
     if (line.ends_with('\r')) line.pop_back();
@@ -29,7 +29,7 @@ void add_file(const Tree& tree, const std::string& file, std::vector<SettingFact
   }
 }
 
-// The user's file goes before that of the host, and the environment before both.
+// Returns all settings, the effective ones first: environment, the user's file, the host's file.
 std::vector<SettingFacts> all_settings(const Tree& tree, const Environment& environment) {
   std::vector<SettingFacts> settings;
   for (const auto& [name, value] : environment) {
@@ -76,7 +76,7 @@ void find_nccl(const Tree& tree, const Environment& environment, SoftwareFacts& 
   for (LibraryFacts& library : facts.nccl) read_version(tree, library);
 }
 
-// As NCCL reads the name: a file of the loader's, or a short name for one.
+// Finds a plugin as NCCL reads its name: a file of the loader's, or a short name for one.
 std::optional<LibraryFacts> find_plugin(const Tree& tree, const Environment& environment,
                                         const std::string& name) {
   auto found = find_library(tree, environment, name);

@@ -10,10 +10,10 @@
 
 namespace mesh::doctor {
 
-// The environment with what nccl.conf adds to it, as NCCL does at its start.
+// Returns the environment with what nccl.conf adds to it, as NCCL does at its start.
 Environment with_conf_files(const Tree& tree, Environment environment);
 
-// The plugin that a job would load, if that is nccl-mesh; or else the one beside this tool.
+// Returns the plugin that a job would load, if that is nccl-mesh; or else the one beside this tool.
 std::string plugin_of_job(const Tree& tree, const Environment& environment);
 
 SoftwareFacts read_software(const Tree& tree, const Environment& environment);

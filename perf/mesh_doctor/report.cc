@@ -39,7 +39,7 @@ std::string rail_line(const RailFacts& rail) {
                      rail.speed_mbps / 1000.0, rail.mtu, rail.pci.empty() ? "" : "  " + rail.pci);
 }
 
-// What a job started from this environment would take.
+// Returns the libraries that a job started from this environment would take.
 std::string software_lines(const SoftwareFacts& software) {
   std::string lines;
   for (const LibraryFacts& each : software.nccl) {

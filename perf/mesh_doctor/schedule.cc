@@ -43,7 +43,7 @@ Schedule schedule(const Cabling& cabling, bool one_machine) {
     const auto last = std::find_if(made.rounds.rbegin(), made.rounds.rend(), [&](const Round& all) {
       return std::any_of(all.begin(), all.end(), of_cable);
     });
-    const auto from = one_machine ? made.rounds.end() : last.base();  // the one after it
+    const auto from = one_machine ? made.rounds.end() : last.base();  // the round after it
     const auto free = std::find_if(from, made.rounds.end(),
                                    [&](const Round& round) { return fits(cabling, round, step); });
     if (free == made.rounds.end()) {

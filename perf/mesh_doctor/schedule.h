@@ -1,6 +1,6 @@
 #pragma once
-// In which order the cables are measured: every host has at most one of them at a time. Thread: any
-// (pure). Bound: the cabling, kStepsMax steps.
+// The order in which the cables are measured: every host has at most one of them at a time. Thread:
+// any (pure). Bound: the cabling, kStepsMax steps.
 
 #include "perf/mesh_doctor/measured.h"
 
@@ -13,8 +13,8 @@ inline constexpr std::size_t kStepsMax = 2000;
 
 using Round = std::vector<Step>;
 
-// Of each cable every half alone, and then all of them together. One at a time where the hosts
-// share a machine.
+// Each cable has a step for every half alone, and then one for all halves together. Hosts that
+// share a machine measure one cable at a time.
 struct Schedule {
   std::vector<Round> rounds;
   std::size_t left_out = 0;  // steps beyond the bound

@@ -18,11 +18,11 @@ class Tree {
   explicit Tree(std::string root);
 
   bool has(const std::string& path) const;
-  bool whole_machine() const noexcept { return root_.empty(); }  // no planted one
+  bool whole_machine() const noexcept { return root_.empty(); }  // false: a planted tree
   std::string at(const std::string& path) const { return root_ + path; }
 
-  // An answer that is empty, or -1: there is none.
-  std::string line(const std::string& path) const;  // the first
+  // These return an empty value, or -1, if there is none.
+  std::string line(const std::string& path) const;  // the first line
   std::int64_t number(const std::string& path) const;
   std::string text(const std::string& path) const;
   std::vector<std::string> lines(const std::string& path) const;

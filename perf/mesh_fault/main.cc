@@ -115,7 +115,7 @@ bool is_about_port(const Options& options) {
   return options.action == "down" || options.action == "up" || options.action.starts_with("card-");
 }
 
-// What is meant. Of `clear` the host is enough.
+// Returns the NIC that is meant. For `clear` the host is enough.
 std::optional<NicRef> place_of(const Options& options, const FabricFile& fabric) {
   NicRef end;
   if (fabric.find_nic(options.host, options.nic, &end)) return end;
@@ -124,7 +124,7 @@ std::optional<NicRef> place_of(const Options& options, const FabricFile& fabric)
   return NicRef{.host = host, .nic = 0};
 }
 
-// Empty: they fit the fabric.
+// Returns the mistake in the options; empty if they fit the fabric.
 std::string mistake_in(const Options& options, const FabricFile& fabric) {
   if (!place_of(options, fabric))
     return options.fabric + " has no NIC " + options.host + "/" + options.nic;
@@ -156,7 +156,7 @@ int run(const Options& options) {
   int status = tell(*fabric, *place_of(options, *fabric), order);
   const bool port = is_about_port(options);
   if (options.action.starts_with("card-"))
-    order.fault.kind = FaultKind::PortDown;  // as the other end sees it
+    order.fault.kind = FaultKind::PortDown;  // the other end sees the port down
   // A switch keeps its own ports up, so only a cable has another end that sees it.
   if (port && !options.one_end && fabric->other_end(options.host, options.nic, &other))
     status = std::max(status, tell(*fabric, other, order));

@@ -8,7 +8,7 @@
 namespace mesh::perf {
 namespace {
 
-// Answers the indices by rank. Empty: some name is not in the file.
+// Returns the indices by rank; empty if some name is not in the file.
 std::vector<int> places(const soft::FabricFile& file, const std::vector<std::string>& hosts) {
   std::vector<int> found;
   for (const std::string& host : hosts) {

@@ -18,8 +18,8 @@ class EndMark {
   EndMark(std::string file, driver::Bootstrap& bootstrap)
       : file_(std::move(file)), bootstrap_(bootstrap) {}
 
-  // Whether some rank's host has the file. Every rank asks after the same round, and all get the
-  // same answer. An error: a rank was lost.
+  // Returns whether some rank's host has the file. Every rank asks after the same round, and all
+  // get the same result. Returns an error if a rank was lost.
   Result<bool> seen();
 
  private:

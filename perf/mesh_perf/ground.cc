@@ -12,8 +12,8 @@ constexpr char kSoftRoce = 's';
 constexpr char kOtherRdma = 'r';
 constexpr char kEmulated = 'e';
 
-// Every rail carries a share of the data, whichever device the connections are opened on. A device
-// that cannot be asked about counts by its empty name.
+// Returns the devices of all rails, because every rail carries a share of the data, whichever
+// device the connections are opened on. A device that cannot be asked about has an empty name.
 std::vector<std::string> device_names(driver::Communicator& communicator) {
   std::vector<std::string> names;
   for (int device = 0; device < communicator.device_count(); ++device) {

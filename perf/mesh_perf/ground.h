@@ -24,17 +24,17 @@ struct Ground {
 };
 
 // Finds the ground of all ranks together, because figures are only as real as the least real of
-// their devices. False: a rank was lost.
+// their devices. Returns false if a rank was lost.
 bool find_ground(const Options& options, const Team& team, Ground& ground);
 
-// A letter for each fact that find_ground() tells of one rank, and the facts of all ranks' letters.
+// kinds_of() returns a letter for each fact about a rank; add_kinds() adds the facts of all ranks.
 std::string kinds_of(const std::vector<std::string>& devices,
                      const std::string& class_directory = "/sys/class/infiniband");
 void add_kinds(const std::vector<std::string>& of_ranks, Ground& ground);
 
-// Whether an RDMA device (its name without the port) is the kernel's soft-RoCE. That driver alone
-// shows, as `parent`, the net device it was laid over; a kernel without that file still has no bus
-// device behind it, and then the usual name decides.
+// Returns true if an RDMA device (its name without the port) is the kernel's soft-RoCE. Only that
+// driver shows, as `parent`, the net device on which it lies. With a kernel that has no such file,
+// it is a device of the usual name that has no bus device behind it.
 bool is_soft_roce(const std::string& device,
                   const std::string& class_directory = "/sys/class/infiniband");
 

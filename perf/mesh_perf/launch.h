@@ -6,7 +6,7 @@
 
 namespace mesh::perf {
 
-// Exit status of the whole run.
+// Returns the exit status of the whole run.
 int launch_ranks(const Options& options, int argc, char** argv);
 
 }  // namespace mesh::perf

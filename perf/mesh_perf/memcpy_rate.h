@@ -6,8 +6,8 @@
 
 namespace mesh::perf {
 
-// Best of several rounds over eight slots of the size, as the connections use them; 10^9 bytes a
-// second, 0 without memory.
+// Returns the best of several rounds over eight slots of the size, as the connections use them, in
+// 10^9 bytes a second; 0 without memory.
 double measure_memcpy(std::size_t block_bytes);
 
 }  // namespace mesh::perf

@@ -128,8 +128,8 @@ void add_place(CLI::App& app, Options& options) {
 
 constexpr std::string_view kSoft = "soft:";
 
-// A rank that our launcher did not start uses the fabric that its environment names. --fabric may
-// only name the same.
+// Chooses the fabric, or returns a mistake. A rank that our launcher did not start uses the fabric
+// that its environment names, and --fabric may only name that one.
 std::string choose_fabric(const Environment& environment, Options& options) {
   const std::string setting = driver::variable(environment, "NCCL_MESH_FABRIC");
   const std::string chosen = setting.starts_with(kSoft) ? setting.substr(kSoft.size()) : "rdma";
@@ -154,7 +154,7 @@ std::string check_via(const Options& options) {
   return "--via is for latency and sendrecv on the software fabric, between two --hosts";
 }
 
-// Answers the mistake. Empty: there is none.
+// Returns the mistake; empty if there is none.
 std::string find_place(Options& options) {
   const Environment environment = process_environment();
   std::string why;

@@ -51,7 +51,7 @@ struct Options {
 
 const char* kind_name(Kind kind) noexcept;
 
-// False: the process must end with *exit_code; --help and mistakes have been printed.
+// Returns false if the process must end with *exit_code; --help and mistakes have been printed.
 bool parse_options(int argc, char** argv, Options& options, int* exit_code);
 
 }  // namespace mesh::perf

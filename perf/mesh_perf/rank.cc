@@ -66,8 +66,8 @@ class Session {
   std::vector<Row> rows_;
 };
 
-// The number of iterations: those that were requested, and with a least time as many more as that
-// needs, by the time of the slowest rank.
+// Chooses the number of iterations: those that were requested, and with a least time as many more
+// as that needs, by the time of the slowest rank.
 int Session::choose_iterations(std::size_t count, int& iterations) {
   iterations = options_.iterations;
   if (options_.min_time_ms == 0) return driver::kNetSuccess;
@@ -214,7 +214,7 @@ int run_collective(const Options& options, const Team& team, RunLimit& limit) {
   return Session(options, team, *collective, limit).run(ground);
 }
 
-// The first rank decides when the time of all is over. False: a rank was lost.
+// Gives all ranks the earliest deadline of any rank. Returns false if a rank was lost.
 bool agree_on_end(driver::Bootstrap& bootstrap, RunLimit& limit) {
   const auto all = bootstrap.all_gather(std::to_string(limit.left().count()));
   if (!all.ok()) return false;

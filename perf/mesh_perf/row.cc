@@ -9,8 +9,8 @@
 namespace mesh::perf {
 namespace {
 
-// A setting as the plugin of rank 0 finds it. No answer: it is unset or auto, and the plugin
-// chooses.
+// Returns a setting as the plugin of rank 0 finds it. Returns nothing if it is unset or auto, so
+// that the plugin chooses.
 std::optional<std::uint64_t> setting(const Environment& environment, const std::string& name) {
   const std::string text = driver::variable(environment, name);
   std::uint64_t value = 0;

@@ -26,7 +26,7 @@ struct Row {
 
 std::size_t total_wrong(const std::vector<Row>& rows) noexcept;
 
-// Everything about the run, for --json.
+// Returns everything about the run, for --json.
 results::File result_file(const Options& options, const Ground& ground,
                           const std::vector<Row>& rows);
 

@@ -10,7 +10,7 @@
 namespace mesh::perf {
 namespace {
 
-// The ranks' deadlines differ by the way of one message on busy hosts.
+// The difference between the ranks' deadlines: the time of one message on busy hosts.
 constexpr std::chrono::milliseconds kSkew{250};
 // How long a rank stays after it has said that its time is over. On busy hosts another rank notices
 // its own deadline later, and would report a lost peer before that.

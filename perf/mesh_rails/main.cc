@@ -39,7 +39,7 @@ int fail(const char* what, const std::string& why) {
   return 1;
 }
 
-// What lies between the NICs and the rest of this host.
+// Fills in what lies between the NICs and the rest of this host.
 void fill_ways(mesh::rails::Report& report) {
   const auto has_pci = [](const mesh::rails::Rail& rail) {
     return rail.line && rail.line->pci != "none";

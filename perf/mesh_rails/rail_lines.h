@@ -30,7 +30,7 @@ std::optional<RailLine> parse_rail_line(const std::string& line);
 // The plugin's other lines about ports: why some are not used, why none is usable, and which share
 // a subnet.
 std::vector<std::string> port_notes(const std::vector<std::string>& lines);
-// One of them says that no port can be used, or that the settings leave none.
+// Returns true if a line says that no port can be used, or that the settings leave none.
 bool tell_of_no_rail(const std::vector<std::string>& lines);
 
 }  // namespace mesh::rails

@@ -1,6 +1,6 @@
 #pragma once
-// What mesh_rails tells of the ways between a rail's NIC and the CPUs, memory and GPUs of its host.
-// Thread: any (values). Bound: the parts of the host.
+// The ways between a rail's NIC and the CPUs, memory and GPUs of its host, as mesh_rails tells
+// them. Thread: any (values). Bound: the parts of the host.
 
 #include "src/topo/ways.h"
 
@@ -17,12 +17,12 @@ struct RailWays {
   std::vector<std::string> near_memory;  // the nodes that are nearest, by name
 };
 
-// poller_cpu is left to the caller. Without ways: the host has no device of that PCI address.
+// Returns no ways if the host has no device of that PCI address. Leaves poller_cpu to the caller.
 RailWays ways_of(const topo::HostParts& host, const std::string& pci);
 
-// Lines for people; `name` is the rail's. What is alike shares a line.
+// Returns lines for people; `name` is the rail's. Ways that are alike share a line.
 std::string ways_text(const topo::HostParts& host, const RailWays& ways, const std::string& name);
-// Fields of the rail's object.
+// Adds the ways as fields of the rail's object.
 void add_ways(const topo::HostParts& host, const RailWays& ways, nlohmann::ordered_json& rail);
 
 }  // namespace mesh::rails

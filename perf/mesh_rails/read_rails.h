@@ -7,7 +7,7 @@
 
 namespace mesh::rails {
 
-// Answers a result of NCCL. A plugin that refuses to start is no failure: it has no rails, and the
+// Returns a result of NCCL. A plugin that refuses to start is no failure: it has no rails, and the
 // report or the log has the reason.
 int read_rails(driver::NetApi& api, Report& report);
 

@@ -26,7 +26,7 @@ std::string guid_text(std::uint64_t guid) {
   return text.data();
 }
 
-// The first row of a rail has everything; the others have its other addresses.
+// Returns a rail's rows. The first has everything; the others have its other addresses.
 std::vector<Cells> rows_of(const Rail& rail) {
   Cells first{std::to_string(rail.index),
               rail.properties.name,
@@ -59,7 +59,7 @@ std::array<std::size_t, kColumns> widths_of(const std::vector<Cells>& rows) {
   return widths;
 }
 
-// Empty: of no rail anything is known.
+// Returns an empty text if nothing is known of any rail.
 std::string ways_table(const Report& report) {
   std::string text;
   for (const Rail& rail : report.rails)

@@ -34,11 +34,11 @@ void until(const char* what, Done&& done) {
   const auto limit = Time::now() + kStepLimit;
   while (!done()) {
     if (Time::now() > limit) fail(fmt::format("{}: not in {} s", what, kStepLimit.count()));
-    ::nanosleep(&kPause, nullptr);  // a caller that spins would be the figure
+    ::nanosleep(&kPause, nullptr);  // a caller that spins would dominate the figures
   }
 }
 
-// The other process, or the one that waits for the figures.
+// The connection to the other process, or to the one that waits for the figures.
 class Line {
  public:
   explicit Line(int fd) : fd_(fd) {}
@@ -111,7 +111,7 @@ class Member {
     for (Peer& peer : peers) peer.handle = line.hear<HandleBytes>();
   }
 
-  // In rounds, as NCCL does (NCCL_CONNECT_ROUND_MAX_PEERS, whose default is 128).
+  // Connects in rounds, as NCCL does (NCCL_CONNECT_ROUND_MAX_PEERS, whose default is 128).
   void connect_all(std::size_t at_once) {
     for (std::size_t first = 0; first < peers.size(); first += at_once) {
       const std::size_t last = std::min(first + at_once, peers.size());
@@ -162,7 +162,7 @@ class Member {
   std::unique_ptr<Engine> engine_;
 };
 
-// Each peer is a communicator of its own here.
+// Plays all peers. Each is a communicator of its own here.
 void be_the_peers(const Order& order, const soft::FabricFile& file, const Line& line) {
   Member member(file, "b");
   member.peers.resize(order.peers);
@@ -192,7 +192,7 @@ Figures be_the_one(const Order& order, const soft::FabricFile& file, const Line&
   line.say(Mark::Connect);
   member.connect_all(order.at_once);
   const std::uint64_t connected_ns = usage().wall_ns;
-  line.hear<Mark>();  // and so are they
+  line.hear<Mark>();  // the peers are connected, too
   const EngineStats stats = member.engine().stats();
   figures.connected = usage();
   figures.connected.wall_ns = connected_ns;
@@ -205,7 +205,7 @@ Figures be_the_one(const Order& order, const soft::FabricFile& file, const Line&
   return figures;
 }
 
-// A process that does it; its standard error is ours. Answers its id.
+// Starts a process that does the work; its standard error is ours. Returns its id.
 template <typename Work>
 pid_t in_process(const Work& work) {
   const pid_t process = ::fork();

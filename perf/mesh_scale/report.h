@@ -1,6 +1,6 @@
 #pragma once
-// The figures of several sizes side by side, each for one peer, and what is out of proportion.
-// Thread: any. Bounds: none.
+// The figures per peer of several sizes side by side, and those that are out of proportion. Thread:
+// any. Bounds: none.
 
 #include "perf/mesh_scale/member.h"
 
@@ -17,14 +17,14 @@ struct PerPeer {
 };
 PerPeer per_peer(const Figures& figures);
 
-inline constexpr std::size_t kBasePeers = 64;  // others are compared with them
+inline constexpr std::size_t kBasePeers = 64;  // the size with which other sizes are compared
 inline constexpr double kBar = 1.20;
 
 std::string table(const std::vector<Figures>& all);
 std::string json(const std::vector<Figures>& all);
 
-// One line for each figure that is more than the bar allows for one peer at some larger size than
-// kBasePeers, or than the first size if that is not there. Times are judged if asked for.
+// Returns one line for each figure per peer that at some larger size exceeds the bar, which is
+// relative to kBasePeers, or to the first size if that is missing. Times are judged if asked for.
 enum class Judge : unsigned char { Counts, CountsAndTimes };
 std::vector<std::string> out_of_proportion(const std::vector<Figures>& all, Judge what);
 

@@ -41,7 +41,7 @@ struct Options {
 volatile sig_atomic_t g_over = 0;
 void on_signal(int) { g_over = 1; }
 
-// The setting's own syntax: a period may follow the file, and %h and %p stand for anything.
+// Returns a pattern for the setting's own syntax: a period may follow, and %h and %p are anything.
 std::string pattern_of(std::string file) {
   std::error_code none;  // what cannot be looked at is no folder
   if (fs::is_directory(file, none)) return file + "/*.prom";
@@ -72,7 +72,7 @@ std::vector<std::string> files_of(const std::vector<std::string>& patterns) {
 
 class Watch {
  public:
-  // Reads every page there is. What cannot be read is named once on stderr.
+  // Reads every page there is. A file that cannot be read is named once on stderr.
   void look(const std::vector<std::string>& files) {
     for (const std::string& file : files) {
       std::ifstream stream(file);

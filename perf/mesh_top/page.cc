@@ -15,7 +15,8 @@ bool holds(const Labels& all, const Labels& some) {
   });
 }
 
-// From the quote at `at`; behind the closing one afterwards. False: there is none.
+// Takes the text from the quote at `at` on, and moves `at` behind the closing quote. Returns false
+// if there is none.
 bool take_text(const std::string& line, std::size_t& at, std::string& text) {
   for (++at; at < line.size() && line[at] != '"'; ++at) {
     if (line[at] != '\\') {
@@ -28,7 +29,7 @@ bool take_text(const std::string& line, std::size_t& at, std::string& text) {
   return at++ < line.size();
 }
 
-// From the brace at `at`; behind the closing one afterwards.
+// Takes the labels from the brace at `at` on, and moves `at` behind the closing brace.
 bool take_labels(const std::string& line, std::size_t& at, Labels& labels) {
   ++at;
   while (at < line.size() && line[at] != '}') {

@@ -21,7 +21,7 @@ struct Sample {
 struct Page {
   std::vector<Sample> samples;  // in the order of the page
 
-  // The first of that name whose labels hold these. Null: there is none.
+  // Returns the first sample of that name whose labels hold these, or null.
   const Sample* find(const std::string& name, const Labels& labels = {}) const;
   double value(const std::string& name, const Labels& labels = {}) const;  // 0: there is none
   std::vector<const Sample*> all(const std::string& name, const Labels& labels = {}) const;
@@ -29,7 +29,7 @@ struct Page {
   std::string process() const;
 };
 
-// Protocol: a line that is neither a comment nor a sample; `why` names it.
+// Returns Protocol if a line is neither a comment nor a sample; `why` names it.
 Result<Page> parse_page(const std::string& text, std::string* why);
 
 }  // namespace mesh::top

@@ -9,7 +9,7 @@ namespace mesh::top {
 namespace {
 
 constexpr double kGiga = 1e9;
-// A process is silent that has missed so many pages, but not within the first minute.
+// A process is silent if it has missed so many pages, but not within the first minute.
 constexpr std::uint64_t kPagesMissed = 3;
 constexpr std::uint64_t kOldPageS = 60;
 
@@ -23,7 +23,7 @@ const std::string& label(const Sample& sample, const std::string& name) {
   return found == sample.labels.end() ? none : found->second;
 }
 
-// Of a counter, a second.
+// Returns the rate of a counter, per second.
 double rate(const Process& process, const Sample& sample) {
   const double until = process.now.value("mesh_page_time_seconds");
   double from = process.now.value("mesh_start_time_seconds"), before = 0;
@@ -60,7 +60,7 @@ std::string process_line(const Process& process, const ViewOptions& options) {
                      marked(fmt::format("{:>6}", errors), errors != 0, options), rails);
 }
 
-// What the oldest request of a link waits for.
+// Returns the reason for which the oldest request of a link waits, and since when.
 std::string wait_text(const Page& page, const Labels& link) {
   const Sample* longest = nullptr;
   for (const Sample* const wait : page.all("mesh_waiting_seconds", link)) {
@@ -90,7 +90,7 @@ std::string path_line(const Process& process, const Sample& path, const ViewOpti
   const std::string state = path_state(process.now, path, &wrong);
   Labels about = path.labels;
   const Sample* const via = process.now.find("mesh_path_route_info", about);
-  // Of what a link receives, its paths count only what the receiver posts.
+  // The paths of a receiving link count only what the receiver posts, so their rate is not shown.
   const bool sends = label(path, "direction") == "send";
   const double failures = process.now.value("mesh_path_failures_total", about);
   return fmt::format(

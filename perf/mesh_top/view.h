@@ -1,7 +1,7 @@
 #pragma once
-// The screen of mesh_top: processes, their links with rates and what these wait for, their paths,
-// and what they carry for others. Rates are those between two pages of a process, and of its whole
-// run where there is only one. Thread: any (pure).
+// The screen of mesh_top: processes, their links with rates and waits, their paths, and what they
+// carry for others. Rates are those between two pages of a process, or of its whole run if there is
+// only one page. Thread: any (pure).
 
 #include "perf/mesh_top/page.h"
 
@@ -19,7 +19,7 @@ struct Process {
 
 struct ViewOptions {
   std::uint64_t now_s = 0;  // since the epoch
-  bool colour = false;      // what is wrong stands out
+  bool colour = false;      // true: what is wrong stands out
 };
 
 std::string view(const std::vector<Process>& processes, const ViewOptions& options);

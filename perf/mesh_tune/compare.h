@@ -1,6 +1,6 @@
 #pragma once
-// Two things measured in turns, again and again: by how much they differ, and whether that is more
-// than the noise. Thread: any (pure). Bound: linear in the runs.
+// Compares two settings that are measured in turns: by how much they differ, and whether that is
+// more than the noise. Thread: any (pure). Bound: linear in the runs.
 
 #include <span>
 #include <vector>
@@ -18,8 +18,8 @@ struct Comparison {
 Comparison compare(std::span<const double> candidate, std::span<const double> reference);
 
 enum class Verdict { Better, Same, Worse };
-// `noise` is what two measurements of one and the same thing differ by; a gain must exceed that,
-// and the spread of its own ratios.
+// `noise` is the difference between two measurements of one setting; a gain must exceed that, and
+// the spread of its own ratios.
 Verdict judge(const Comparison& comparison, double noise) noexcept;
 
 }  // namespace mesh::tune

@@ -65,7 +65,7 @@ class Traffic {
  public:
   explicit Traffic(const perf::Team& team) : team_(team) {}
 
-  // The microseconds of a message on this rank. Below 0: `why`.
+  // Returns the microseconds of a message on this rank; below 0 if it failed, and `why` says why.
   double time(const Point& point, std::uint64_t bytes_max, std::string& why) {
     const bool stream = point.figure == Figure::Stream;
     std::unique_ptr<perf::Collective>& flow = flows_[stream];
@@ -118,8 +118,8 @@ std::unique_ptr<LiveBench> LiveBench::open(const LiveOptions& options, driver::B
   return bench->api_ == nullptr ? nullptr : std::move(bench);
 }
 
-// The rails of both hosts: all names, and the smaller of the numbers. They are read before the
-// plugin opens them.
+// Finds the rails of both hosts: all names, and the smaller of the numbers. They are read before
+// the plugin opens them.
 bool LiveBench::find_ground(std::string& why) {
   const Result<Settings> settings = load_settings();
   if (!settings.ok()) why = "a setting is not usable";

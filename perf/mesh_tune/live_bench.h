@@ -20,7 +20,7 @@ struct LiveOptions {
 
 class LiveBench final : public Bench {
  public:
-  // Null: `why`. Both ranks call it at the same time.
+  // Returns null if it fails; `why` says why. Both ranks call it at the same time.
   static std::unique_ptr<LiveBench> open(const LiveOptions& options, driver::Bootstrap& bootstrap,
                                          std::string& why);
 
@@ -29,8 +29,8 @@ class LiveBench final : public Bench {
   const tuning::Measured& ground() const override { return ground_; }
   bool wavers() const override { return true; }
 
-  void finish();                  // rank 0: the other may go
-  bool follow(std::string& why);  // rank 1: until rank 0 finishes; false: it failed
+  void finish();                  // rank 0: lets rank 1 end
+  bool follow(std::string& why);  // rank 1: serves until rank 0 finishes; false: it failed
 
  private:
   LiveBench(const LiveOptions& options, driver::Bootstrap& bootstrap)

@@ -12,7 +12,7 @@
 namespace mesh::tune {
 namespace {
 
-// The reply to a change of settings settles within a few hundred messages; the model's own bars
+// The effect of a change of settings settles within a few hundred messages; the model's own bars
 // take as many.
 constexpr std::uint64_t kMessages = 600, kLargeMessages = 200;
 constexpr std::uint64_t kLarge = std::uint64_t{1} << 20;

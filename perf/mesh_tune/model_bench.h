@@ -9,7 +9,7 @@
 
 namespace mesh::tune {
 
-// Null: `why` says what is wrong with the file.
+// Returns null if the file is wrong; `why` says how.
 std::unique_ptr<Bench> open_model_bench(const std::string& file, std::string& why);
 
 }  // namespace mesh::tune

@@ -58,7 +58,7 @@ bool can_hold(const std::string& file) {
          (::access(file.c_str(), F_OK) != 0 || ::access(file.c_str(), W_OK) == 0);
 }
 
-// Answers the mistake. Empty: there is none.
+// Returns the mistake; empty if there is none.
 std::string settle(Options& options) {
   const Environment environment = process_environment();
   const Result<Settings> settings = load_settings(environment);

@@ -25,12 +25,12 @@ struct Options {
   bool launched = false;
 
   bool is_rank() const noexcept { return !world.rendezvous.empty(); }
-  // Without the settings that the environment fixes.
+  // Returns the plan without the settings that the environment fixes.
   Plan plan() const;
   std::vector<std::string> fixed;  // their names
 };
 
-// False: *exit_code is how to end; help and mistakes have been printed.
+// Returns false if the process must end with *exit_code; help and mistakes have been printed.
 bool parse_options(int argc, char** argv, Options& options, int* exit_code);
 
 }  // namespace mesh::tune

@@ -10,8 +10,8 @@ namespace mesh::tune {
 
 void print_plan(const Options& options);
 void print_report(const Options& options, const Report& report);
-// The profile, and with --json all of it. False: a line on stderr said which file could not be
-// written.
+// Writes the profile, and with --json all of the report. Returns false, after a line on stderr, if
+// a file could not be written.
 bool write_files(const Options& options, Report& report);
 
 }  // namespace mesh::tune

@@ -12,8 +12,8 @@ namespace {
 constexpr std::uint64_t kKiB = 1024;
 constexpr std::uint64_t kMiB = 1024 * kKiB;
 
-// How much two measurements of one setting differ: the quartile of the rounds that is farther off,
-// and at least kNoiseMin.
+// Returns by how much two measurements of one setting differ: the quartile of the rounds that is
+// farther off, and at least kNoiseMin.
 double noise_of(std::span<const double> there, std::span<const double> again) {
   const Comparison same = compare(again, there);
   return std::max({kNoiseMin, same.high - 1, 1 - same.low, std::abs(same.ratio - 1)});
@@ -34,7 +34,7 @@ Candidate judge_candidate(const Stage& stage, const Trial& there, const Trial& a
   return candidate;
 }
 
-// Among the points where the setting is better, the one where it gains most.
+// Names the point where the setting gains most, among those where it is better.
 std::string reason(const Candidate& winner) {
   const PointVerdict* best = nullptr;
   for (const PointVerdict& each : winner.points) {

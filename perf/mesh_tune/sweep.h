@@ -39,15 +39,15 @@ struct Plan {
 };
 Plan plan_sweep(Effort effort);
 
-// Times of a message, in microseconds: of each point, of each round.
+// The times of a message, in microseconds, of each point in each round.
 struct Trial {
-  std::optional<std::int64_t> value;  // none: the setting that is there
+  std::optional<std::int64_t> value;  // none: the present setting
   std::vector<std::vector<double>> times;
 };
 
 struct PointVerdict {
   Point point;
-  Comparison comparison;  // with the setting that is there
+  Comparison comparison;  // with the present setting
   double noise = 0;
   Verdict verdict = Verdict::Same;
 };
@@ -59,16 +59,16 @@ struct Candidate {
 };
 struct Choice {
   std::vector<Candidate> candidates;
-  std::optional<std::size_t> winner;  // of candidates; none: what is there stays
+  std::optional<std::size_t> winner;  // of candidates; none: the present setting stays
   std::string why;
 };
 
-// A gain below this is none, however still the machine.
+// A gain below this counts as none, however still the machine is.
 inline constexpr double kNoiseMin = 0.02;
 
 std::vector<PointVerdict> judge_points(std::span<const Point> points, const Trial& there,
                                        const Trial& again, const Trial& other);
-// Wins who is better on some point and worse on none; among those the best on the whole.
+// The winner is better on some point and worse on none; of several, it is the best on the whole.
 Choice choose(const Stage& stage, const Trial& there, const Trial& again,
               std::span<const Trial> others);
 

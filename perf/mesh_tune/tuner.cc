@@ -35,8 +35,8 @@ class Tuner {
   bool over() const { return Clock::now() >= end_; }
   int rounds() const { return bench_.wavers() ? options_.plan.rounds : 1; }
 
-  // Runs each set once in a round, in another order each time. Answers the number of whole rounds.
-  // Below 0: `why`.
+  // Runs each set once in a round, in another order each time. Returns the number of whole rounds,
+  // or a number below 0 if it fails; `why` says why.
   int run_rounds(std::vector<Contender>& contenders, std::span<const Point> points,
                  const std::string& what, std::string& why) {
     for (Contender& each : contenders) each.trial.times.resize(points.size());
@@ -79,7 +79,7 @@ class Tuner {
     return true;
   }
 
-  // The sizes of the plan, and those where the winners won.
+  // Returns the sizes of the plan, and those at which the winners won.
   std::vector<Point> points_of_whole() const {
     std::vector<Point> points = options_.plan.final_points;
     for (const StageReport& stage : report_.stages) {
@@ -92,8 +92,8 @@ class Tuner {
     return points;
   }
 
-  // Each stage looked at a few sizes. This checks that all winners together are no loss. The time
-  // limit does not shorten it, because without it nothing may be chosen.
+  // Checks that all winners together are no loss, because each stage looked at a few sizes. The
+  // time limit does not shorten this, because without it nothing may be chosen.
   bool compare_whole(std::string& why) {
     if (chosen_ == tuning::KnobValues()) {
       report_.verdict = "the defaults hold: nothing was faster by more than the noise";

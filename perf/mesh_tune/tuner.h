@@ -31,7 +31,7 @@ struct Report {
   tuning::Profile profile;          // without when and how
 };
 
-// Nothing: `why`.
+// Returns nothing if it fails; `why` says why.
 std::optional<Report> tune(Bench& bench, const TunerOptions& options, std::string& why);
 
 }  // namespace mesh::tune

@@ -16,7 +16,7 @@ LinkPairOptions options_of(const benchmark::State& state) {
           .bytes = static_cast<std::size_t>(state.range(0))};
 }
 
-// Turns until both are done.
+// Turns the loops until both requests are done.
 void finish(Request& send, Request& receive) {
   bool sent = false, received = false;
   while (!(sent && received)) {
@@ -62,7 +62,7 @@ void empty_test(benchmark::State& state) {
   finish(*pair.send(0, 8), *receive);
 }
 
-// The same of a context that so many others send to, each over a link of its own.
+// Measures empty_test() in a context that so many others send to, each over a link of its own.
 void empty_test_of_peers(benchmark::State& state) {
   const auto peers = static_cast<std::size_t>(state.range(0));
   LinkPair pair({.channels = peers, .bytes = kEight, .peers = peers});

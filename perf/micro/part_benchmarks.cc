@@ -64,7 +64,7 @@ void credit_row_read(benchmark::State& state) {
 }
 BENCHMARK(credit_row_read)->ArgName("paths")->Arg(1)->Arg(2);
 
-// A waiting sender finds no new credit.
+// Reads a row that has no new credit, as a waiting sender does.
 void credit_row_not_there(benchmark::State& state) {
   Row row = some_row(1);
   engine::NearCredit credit;

@@ -14,8 +14,7 @@ namespace mesh::model {
 
 // The defaults are those of a modern NIC, each from a published source:
 // - Headers are 82 bytes for a packet, 16 more on the first, and 4 more with immediate data: RoCE
-// v2
-//   over IPv4, RC WRITE (src/soft/wire_model.h).
+//   v2 over IPv4, RC WRITE (src/soft/wire_model.h).
 // - Costs are those of UCX's model of mlx5: post 75 ns through libibverbs, doorbell 40 ns,
 //   completion 20 ns, fetch of a work request 350 ns.
 // - A half moves 109 Gb/s, as a PCIe Gen5 x4 function does at 128-byte payloads. NVIDIA's DGX Spark
@@ -40,10 +39,10 @@ struct FabricSpec {
 inline constexpr double kHalfGbps = 109;
 inline constexpr std::uint32_t kViaMax = 3;
 
-// The text of a fabric file, for soft::parse().
+// Returns the text of a fabric file, for soft::parse().
 std::string fabric_text(const FabricSpec& spec);
 
-// The traits of the first host's rails for tuning: how many.
+// Returns the traits of the first host's rails that tuning needs: how many they are.
 FabricTraits traits_of(const soft::FabricFile& fabric);
 
 }  // namespace mesh::model

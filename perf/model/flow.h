@@ -42,14 +42,14 @@ class Flow {
     std::uint32_t width() const noexcept { return static_cast<std::uint32_t>(open.size()); }
   };
 
-  // The test that has just succeeded at the receiver ended at that time.
+  // Notes that the test that has just succeeded at the receiver ended at that time.
   void note_received(std::uint64_t at_ns) { received_ns_.push_back(at_ns); }
   void stop() noexcept { stopped_ = true; }  // no new sends
-  void rewind();                             // what is done does not count; nothing is in flight
+  void rewind();                             // forgets what is done; nothing is in flight
   bool finished() const noexcept { return send.over() && receive.over(); }
 
-  // Of the messages after the warm-up. The rate leaves out as many at the end, where fewer and
-  // fewer are in flight.
+  // Figures of the messages after the warm-up. The rate leaves out as many at the end, where fewer
+  // and fewer are in flight.
   std::vector<std::uint64_t> latencies_ns() const;  // from isend to the receiver's test
   double bytes_per_ns() const;                      // from completion to completion at the receiver
   double messages_per_us() const { return bytes_per_ns() * 1000 / static_cast<double>(load.bytes); }

@@ -1,8 +1,8 @@
 #pragma once
-// Work beside each other, results in order: each piece has a world of its own and nothing in common
-// with the others, so what it finds does not depend on how many of them run at a time. Thread: one
-// calls; `work` runs on threads of oneTBB, as many as there are processors to use, `take` on one at
-// a time. Bound: kAhead pieces are begun before their predecessors are taken.
+// Runs pieces of work beside each other and takes their results in order. Each piece has a world of
+// its own and nothing in common with other pieces, so its result does not depend on how many run at
+// a time. Thread: one calls; `work` runs on threads of oneTBB, as many as there are processors to
+// use, `take` on one at a time. Bound: kAhead pieces are begun before their predecessors are taken.
 
 #include <tbb/parallel_pipeline.h>
 
@@ -13,8 +13,8 @@ namespace mesh::model {
 
 inline constexpr std::size_t kAhead = 64;
 
-// take(i, work(i)) for every i below count, in this order, each as soon as it can be. False: a
-// take() was false, and none came after it.
+// Calls take(i, work(i)) for every i below count, in this order, each as soon as it can be. Returns
+// false once a take() has returned false; no other follows it.
 template <typename Work, typename Take>
 bool in_order(std::size_t count, const Work& work, const Take& take) {
   using Result = decltype(work(std::size_t{}));

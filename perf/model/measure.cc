@@ -123,7 +123,7 @@ std::optional<double> measure_ring(const Experiment& experiment, const Load& loa
   return sum / static_cast<double>(flows.size());
 }
 
-// By the nearest rank, so that every figure is a latency that occurred.
+// Returns figures by the nearest rank, so that every figure is a latency that occurred.
 LatencyFigures figures_of(std::vector<std::uint64_t> latencies_ns) {
   if (latencies_ns.empty()) return {};
   std::sort(latencies_ns.begin(), latencies_ns.end());

@@ -21,7 +21,7 @@ struct Experiment {
   std::uint32_t channels = 1;  // each carries the whole load
   Direction direction = Direction::OneWay;
   bool sites = false;      // each host names a site of its own
-  std::uint32_t via = 0;   // from the first host to the one behind so many, which carry
+  std::uint32_t via = 0;   // how many hosts between the two measured ones carry
   bool both_ways = false;  // of a ring
   std::size_t last() const noexcept { return std::size_t{via} + 1; }
 };
@@ -38,24 +38,24 @@ struct LatencyFigures {
   std::uint64_t samples = 0;
 };
 
-// Nothing: `why`.
+// Returns nothing if it fails; `why` says why.
 std::optional<Throughput> measure_throughput(const Experiment& experiment, const Load& load,
                                              std::string& why);
-// One at a time whatever the load says; beside_bytes above 0: while another channel sends one
-// message of that size, until it ends.
+// Measures one message at a time, whatever the load says. With beside_bytes above 0, another
+// channel sends one message of that size meanwhile, and its end ends the measurement.
 std::optional<LatencyFigures> measure_latency(const Experiment& experiment, const Load& load,
                                               std::size_t beside_bytes, std::string& why);
 
-// What the host before the last one sends to it, alone and while it carries messages of the first
-// host to it as well: 10^9 bytes a second of either.
+// The rate of the last but one host to the last one, alone and while it also carries messages of
+// the first host there: 10^9 bytes a second of each traffic.
 struct Yielding {
   double alone = 0, beside = 0, carried = 0;
 };
 std::optional<Yielding> measure_yielding(const Experiment& experiment, const Load& own,
                                          const Load& carried, std::string& why);
 
-// A ring in which every host sends to the next one, or to both neighbours: 10^9 bytes a second of
-// one such flow, on average.
+// Measures a ring in which every host sends to the next one, or to both neighbours. Returns the
+// average of such a flow in 10^9 bytes a second.
 std::optional<double> measure_ring(const Experiment& experiment, const Load& load,
                                    std::string& why);
 

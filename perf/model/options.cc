@@ -150,7 +150,7 @@ void add_settings(CLI::App& app, Options& options) {
       ->group(group);
 }
 
-// Answers the mistake. Empty: there is none.
+// Returns the mistake; empty if there is none.
 std::string settle(Options& options) {
   FabricSpec& spec = options.spec;
   if (options.bytes_max < options.bytes_min) options.bytes_max = options.bytes_min;

@@ -22,7 +22,7 @@ struct Options {
   bool one_way = false;
   bool sites = false;
   bool relays = false;     // the table of relays instead of sizes
-  bool both_ways = false;  // or that of rings
+  bool both_ways = false;  // the table of rings instead
   std::size_t beside_bytes = 0;
   FabricSpec spec;
   std::string fabric_file;  // empty: spec
@@ -31,7 +31,7 @@ struct Options {
   std::string json_file;
 };
 
-// False: *exit_code is how to end.
+// Returns false if the process must end with *exit_code.
 bool parse_options(int argc, char** argv, Options& options, int* exit_code);
 
 }  // namespace mesh::model

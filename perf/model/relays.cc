@@ -81,7 +81,7 @@ double hop_ns(const FabricSpec& spec, const CallCosts& calls, std::uint32_t chai
   return static_cast<double>(spec.delay_ns) + wire + cpu + rounds;
 }
 
-// With the part y of a slice of time 1: 1 - y = y (hosts - 1) + what it is stored + the hops.
+// A part y of a slice of time 1 has 1 - y = y (hosts - 1) + the time to store it + the hops.
 double gain_both_ways(const Ring& ring, double slice_ns, double hop_ns) {
   const double via = ring.hosts - 2;
   const double stored = 1 + (via - 1) / ring.stripes;
@@ -94,7 +94,7 @@ double gain_both_ways_in_flight(const Ring& ring) { return ring.hosts / (ring.ho
 namespace {
 constexpr std::size_t kSlices[] = {65536, 524288, 4194304};
 
-// How much faster a ring of so many hosts is with both ways. Nothing: the reason was printed.
+// Returns how much faster such a ring is with both ways, or nothing after the reason was printed.
 std::optional<double> measure_gain(const Options& options, std::uint32_t hosts, const Load& load,
                                    Direction direction) {
   FabricSpec spec = options.spec;
@@ -118,7 +118,7 @@ std::optional<double> measure_gain(const Options& options, std::uint32_t hosts, 
   return rates[1] / rates[0];
 }
 
-// Slices alone, eight in flight, and eight in flight to either neighbour.
+// One slice at a time, eight in flight, and eight in flight to either neighbour.
 struct Traffic {
   std::uint32_t outstanding = 1;
   Direction direction = Direction::OneWay;

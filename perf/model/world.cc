@@ -43,7 +43,7 @@ bool World::open_hosts(const WorldOptions& options, std::string& why) {
     host.provider = std::move(*provider);
     EngineOptions wanted;
     wanted.settings.socket_ifname = "lo";
-    // One connection stands for all of a job's.
+    // One connection stands for all connections of a job.
     wanted.settings.rails = options.relays ? "auto" : "all";
     wanted.settings.both_ways = options.both_ways ? 1 : 0;
     if (options.sites) wanted.settings.site = spec.name;
@@ -92,13 +92,13 @@ Flow* World::add_flow(const Load& load, std::size_t sender, std::size_t receiver
   return flows_.back().get();
 }
 
-// A link between neighbours, so that they know each other.
+// Opens a link between neighbours, so that they know each other.
 bool World::introduce(std::size_t host, std::string& why) {
   flows_.push_back(std::make_unique<Flow>(Load{.messages = 0}, host, host + 1));
   return connect(*flows_.back(), why);
 }
 
-// A path over other hosts is opened by the first message.
+// Sends the first message, which opens a path over other hosts.
 bool World::wake(Flow& flow, std::string& why) {
   for (int step = 0; step < kHandshakeSteps; ++step) {
     for (Flow::End* const end : {&flow.send, &flow.receive}) {
@@ -112,7 +112,7 @@ bool World::wake(Flow& flow, std::string& why) {
   return why = "the first message does not end", false;
 }
 
-// Nothing is left over. False: a request has failed, or it does not end.
+// Exchanges one message and leaves nothing over. Returns false if a request fails or does not end.
 bool World::exchange_one(Flow& flow) {
   const std::uint64_t all = flow.send.done + 1;
   for (int step = 0; step < kHandshakeSteps; ++step) {
@@ -180,8 +180,8 @@ bool World::register_memory(Flow::End& end, std::string& why) {
   return true;
 }
 
-// The kernel's sockets may have taken any number of steps. What follows begins at the same moment
-// every time, with nothing left over.
+// Sets the clock to a round time with nothing left over, because the kernel's sockets may have
+// taken any number of steps: what follows begins at the same moment every time.
 void World::start_clock() {
   settle();
   const std::uint64_t start_ns = (now_ns() / kStartNs + 1) * kStartNs;
@@ -232,7 +232,7 @@ void World::Cpu::skip_until(std::uint64_t due_ns) noexcept {
   if (free_at_ns < due_ns) free_at_ns += (due_ns - free_at_ns) / idle_round_ns * idle_round_ns;
 }
 
-// Of proxies that have something to do, and of relays.
+// Visits the proxies that have something to do, and the relays.
 template <typename Visitor>
 void World::each_cpu(Visitor&& visit) {
   for (Host& host : hosts_) {
@@ -241,7 +241,7 @@ void World::each_cpu(Visitor&& visit) {
   }
 }
 
-// No host: everything is over.
+// Returns no host if everything is over.
 World::Actor World::next_actor() {
   Actor next;
   bool over = true;
@@ -256,8 +256,8 @@ World::Actor World::next_actor() {
   return over ? Actor{} : next;
 }
 
-// While no round achieves anything, nothing can change before the next NIC event. So whole rounds
-// are skipped, and everybody is where they would have been.
+// Skips whole rounds that achieve nothing, because nothing can change before the next NIC event.
+// Every thread is then where it would have been.
 void World::skip_idle(std::uint64_t due_ns) {
   if (due_ns == UINT64_MAX) return;
   bool idle = true;
@@ -290,7 +290,7 @@ bool World::run(const std::function<bool()>& done, std::string& why) {
   return true;
 }
 
-// Makes one call of the host's proxy. False: it failed.
+// Makes one call of the host's proxy. Returns false if it failed.
 bool World::act(Host& host) {
   const std::uint64_t from_ns = now_ns();
   Flow::End& end = *host.ends[host.at];
@@ -318,7 +318,7 @@ bool World::act(Host& host) {
   return called != Flow::Called::Failed;
 }
 
-// One turn of a middle host's thread: over all chains.
+// Turns a middle host's thread once, over all its chains.
 void World::turn_relay(Host& host) {
   const std::uint64_t from_ns = now_ns();
   const std::uint64_t own_ns = host.chains * calls_.chain_ns;

@@ -3,8 +3,8 @@
 // anywhere. Every host has one CPU, its proxy, whose calls cost modelled time; a host calls when
 // its CPU is free, and time jumps to the next thing that happens. The same fabric, policy and
 // traffic give the same figures on any machine. The handshake alone goes through the kernel's
-// loopback; the clock is set anew behind it. Thread: one. Bounds: two hosts or more, kIdleStepsMax
-// steps without anything moving.
+// loopback; the clock is set anew after it. Thread: one. Bounds: two hosts or more, kStuckSteps
+// calls without progress while no NIC has anything to do.
 
 #include <mesh/engine.h>
 #include <mesh/policy.h>
@@ -22,15 +22,16 @@
 
 namespace mesh::model {
 
-// What our own code costs the caller per call, beside the NIC's post, doorbell and completion: the
-// 540 instructions a message that it may take (perf/instructions/run --bars) in its four calls, at
-// three a nanosecond.
+// The cost of our own code for the caller of each call, beside the NIC's post, doorbell and
+// completion: the 540 instructions a message that it may take (perf/instructions/run --bars) in its
+// four calls, at three a nanosecond.
 struct CallCosts {
   std::uint64_t start_ns = 45;  // isend, irecv
   std::uint64_t test_ns = 45;   // test, with the turn it takes while the request is open
-  // What relays add, counted with callgrind (perf/README.md) and divided by the same three: the
-  // ends' queue pairs in each call, with their five send queues to look at; a middle host's thread
-  // for each chain that it looks at, and for each work request, completion and count that it moves.
+  // The cost that relays add, counted with callgrind (perf/README.md), also at three instructions a
+  // nanosecond: the ends' queue pairs in each call, with their five send queues to look at; a
+  // middle host's thread for each chain that it looks at, and for each work request, completion and
+  // count that it moves.
   std::uint64_t end_ns = 100;
   std::uint64_t chain_ns = 30, moved_ns = 50;
 };
@@ -40,25 +41,26 @@ struct WorldOptions {
   TransferPolicy policy;
   CallCosts calls;
   bool sites = false;      // each host is a site of its own
-  bool relays = false;     // neighbours know each other, and what is between two hosts carries
+  bool relays = false;     // neighbours know each other, and hosts between two hosts carry
   bool both_ways = false;  // of a ring: messages to a neighbour go the other way round, too
 };
 
 class World {
  public:
-  // Null: `why` says what failed.
+  // Returns null if it fails; `why` says what failed.
   static std::unique_ptr<World> open(const WorldOptions& options, std::string& why);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  // A connected channel with this load; with relays its path is open. Null: `why`.
+  // Returns a connected channel with this load, or null (`why`); with relays its path is open.
   Flow* add_flow(const Load& load, std::size_t sender, std::size_t receiver, std::string& why);
-  // With both_ways, when all flows are there: until each has its second path. False: `why`.
+  // Exchanges messages until each flow has its second path (both_ways), once all flows are there.
+  // Returns false if it fails; `why` says why.
   bool open_both_ways(std::string& why);
 
-  // Until every flow has finished, or `done` says so (asked after every call). False: `why`: a
-  // request failed, or nothing moves.
+  // Runs until every flow has finished, or `done` says so (asked after every call). Returns false
+  // if a request failed or nothing moves; `why` says which.
   bool run(const std::function<bool()>& done, std::string& why);
 
   std::uint64_t now_ns() const noexcept { return clock_.load(std::memory_order_relaxed); }
@@ -68,18 +70,18 @@ class World {
 
  private:
   struct Host;
-  // A thread of a host with a processor of its own, which goes round.
+  // A thread of a host, with a processor of its own, which makes round after round.
   struct Cpu {
     std::uint64_t free_at_ns = 0;
     std::uint64_t round_ns = 0;  // time of the present round
     bool round_idle = true;      // the present round has achieved nothing so far
-    // Above 0: the last round achieved nothing and took this time. It can be repeated unseen.
+    // Above 0: the last round achieved nothing and took this time. Rounds like it can be skipped.
     std::uint64_t idle_round_ns = 0;
     void begin(std::uint64_t now_ns) noexcept { *this = {.free_at_ns = now_ns}; }
     void end_round() noexcept;
     void skip_until(std::uint64_t due_ns) noexcept;
   };
-  // What acts next: a host's proxy, or its relay.
+  // The next one to act: a host's proxy, or its relay.
   struct Actor {
     Host* host = nullptr;
     Cpu* cpu = nullptr;

@@ -8,7 +8,7 @@
 namespace mesh::results {
 namespace {
 
-// arm64 has no name of its CPU, only its maker's and its part's number.
+// Returns the name of the CPU. arm64 has only its maker's number and its part's number.
 std::string cpu_name() {
   std::ifstream stream("/proc/cpuinfo");
   std::string implementer, part;

@@ -1,5 +1,5 @@
 #pragma once
-// From samples to the figures that a result file holds. Thread: any.
+// Computes the figures of a result file from samples. Thread: any.
 
 #include "perf/results/result.h"
 
@@ -7,11 +7,11 @@
 
 namespace mesh::results {
 
-// Nearest rank: the smallest sample that at least `share` of all do not exceed. Samples rising, at
-// least one; share 0..1.
+// Returns the nearest rank: the smallest sample that at least `share` of all do not exceed. Samples
+// rising, at least one; share 0..1.
 double quantile(const std::vector<double>& rising, double share);
 
-// Nothing without samples. With fewer than 1000, p99.9 is the largest.
+// Returns nothing without samples. With fewer than 1000, p99.9 is the largest.
 std::optional<Latency> latency_of(std::vector<double> samples_us);
 
 }  // namespace mesh::results

@@ -20,7 +20,7 @@ const char* kind_name(Kind kind) noexcept;  // "model", "soft", "rdma"
 
 struct Bandwidth {
   double gbytes_per_s = 0;  // size over time
-  // On the busiest wire, as nccl-tests defines it; for point to point it is the same.
+  // The rate on the busiest wire, as nccl-tests defines it; point to point equals gbytes_per_s.
   double bus_gbytes_per_s = 0;
   std::optional<double> ceiling_gbytes_per_s;  // the link's goodput, where it is known; to be
                                                // compared with the bus bandwidth
@@ -39,11 +39,11 @@ struct Point {
   std::optional<Latency> latency_us;
   // User and system time of all ranks together for 10^9 bytes of payload.
   std::optional<double> cpu_seconds_per_gb;
-  // What else the tool counts, with the unit last: "memcpy_gbytes_per_s".
+  // Other figures of the tool, with the unit last: "memcpy_gbytes_per_s".
   std::map<std::string, double> extra;
 };
 
-// The settings a series was taken with. Nothing: the default, as the plugin chose it.
+// The settings with which a series was taken. Nothing: the default, as the plugin chose it.
 struct Settings {
   std::optional<std::uint64_t> qps, signal_interval, inline_bytes;
   std::uint64_t channels = 1;
@@ -58,7 +58,7 @@ struct Series {
   std::vector<Point> points;  // by rising size, each size once
 };
 
-// Where it was taken; empty or 0: not known (a model has no host).
+// The place of the measurement; empty or 0: not known (a model has no host).
 struct Place {
   std::string host, cpu, kernel;
   std::uint64_t cpus = 0;

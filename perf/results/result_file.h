@@ -10,10 +10,10 @@ namespace mesh::results {
 
 std::string to_json(const File& file);
 
-// False: `why` says why not, with the path.
+// Returns false if the file cannot be written; `why` says why not, with the path.
 bool write_file(const std::string& path, const File& file, std::string& why);
 
-// This machine, as far as it tells.
+// Returns this machine's facts, as far as it tells them.
 Place this_place();
 
 }  // namespace mesh::results

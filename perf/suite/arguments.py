@@ -14,8 +14,8 @@ EPILOG = """The report needs nothing but a browser; figures of the model, of the
 of real verbs never share one. Exit status: 0 all right; 1 some run failed, or wrong usage of a
 run; 2 wrong data or wrong usage; 77 the place cannot be had here."""
 
-# Of each place: smallest and largest size, factor; iterations by operation. Latency as perftest;
-# bandwidth enough to be quiet.
+# For each place: smallest and largest size, factor; iterations by operation. Latency has perftest's
+# number of them; bandwidth has enough to be quiet.
 DEFAULTS = {
     "soft": ((8, 4 << 20, 4), {"latency": 2000, "bandwidth": 500, "sendrecv": 300, "alltoall": 100,
                                "all_reduce": 50}),
@@ -36,13 +36,13 @@ QUICK = {
 }
 
 
-# Milliseconds of one size where the iterations above take less; a soft-RoCE's do not.
+# Least milliseconds for one size. On soft-RoCE the iterations above take longer anyhow.
 MIN_TIME_MS = {"soft": 100, "model": 0, "lab": 0, "hosts": 100}
 QUICK_MIN_TIME_MS = {"soft": 10, "model": 0, "lab": 0, "hosts": 10}
 
 
 def size(text):
-    """8, 64K, 1M."""
+    """Parses a size: 8, 64K, 1M."""
     unit = UNITS.get(text[-1:].upper(), 1)
     digits = text[:-1] if unit > 1 else text
     if not digits.isdecimal() or not 1 <= int(digits) * unit <= SIZE_MAX:
@@ -60,7 +60,7 @@ def number(low, high):
 
 
 def numbers(low, high):
-    """A comma list; "default" is None."""
+    """Returns a parser of comma lists, in which "default" is None."""
     one = number(low, high)
 
     def parse(text):
@@ -192,7 +192,7 @@ def _check(parser, options, place):
 
 
 def lists_of(parser, options):
-    """The sweep that the command line asks for."""
+    """Returns the sweep that the command line asks for."""
     place = place_of(options)
     _check(parser, options, place)
     (low, high, factor), iterations = (QUICK if options.quick else DEFAULTS)[place]

@@ -31,7 +31,7 @@ NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 STYLE = {
     # Texts stay texts: they can be searched, and the file stays small.
     "svg.fonttype": "none",
-    # This font is a wide one: what a browser may take in its place is narrower.
+    # This font is a wide one: those that a browser may take in its place are narrower.
     "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "font.size": 9,
     "axes.titlesize": 9, "axes.grid": True, "grid.color": "#e4e4e4", "axes.axisbelow": True,
     "axes.spines.top": False, "axes.spines.right": False,
@@ -40,7 +40,7 @@ STYLE = {
 
 
 def _size_ticks(sizes):
-    """Powers of two from the smallest to the largest size, evenly left out."""
+    """Returns powers of two from the smallest to the largest size, at even distances."""
     first, last = math.floor(math.log2(min(sizes))), math.ceil(math.log2(max(sizes)))
     return [2 ** power for power in range(first, last + 1, 1 + (last - first) // SIZE_TICKS_MAX)]
 
@@ -70,7 +70,7 @@ def _y_axis(axes, plot, values):
 
 
 def _curves(axes, plot):
-    """One line for each curve and each ceiling; a curve is known by its place among the curves."""
+    """Draws a line for each curve and each ceiling. A curve's id is its place among the curves."""
     scale = plot.size_unit or 1
     for number, curve in enumerate(plot.curves):
         colour = COLOURS[curve.style % len(COLOURS)]
@@ -87,8 +87,8 @@ def _curves(axes, plot):
 
 
 def figure_of(plot):
-    """matplotlib decides what stands where; the height leaves room for all words and legend
-    rows."""
+    """Lays out a plot. matplotlib decides what stands where; the height leaves room for all words
+    and legend rows."""
     title = textwrap.wrap(plot.title, TITLE_COLUMNS)
     label = textwrap.wrap(plot.label, LABEL_COLUMNS)
     names = [curve.name for curve in plot.curves] + [ceiling.text for ceiling in plot.ceilings]
@@ -113,7 +113,7 @@ def figure_of(plot):
 
 
 def _with_tooltips(drawn, plot):
-    """The pointer shows the numbers of the mark that it is on."""
+    """Gives each mark a title, so that the pointer shows the numbers of the mark that it is on."""
     for number, curve in enumerate(plot.curves):
         marks = drawn.find(".//*[@id='curve%d']" % number).iter("{%s}use" % SVG)
         for mark, (_, _, words) in itertools.zip_longest(marks, curve.points):
@@ -121,7 +121,7 @@ def _with_tooltips(drawn, plot):
 
 
 def _without_idle_names(drawn):
-    """Several plots share a page: the names that nothing refers to would stand there twice."""
+    """Removes names that nothing refers to, which would occur twice on a page of several plots."""
     text = tree.tostring(drawn, encoding="unicode")
     for element in drawn.iter():
         name = element.get("id")

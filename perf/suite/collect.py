@@ -1,10 +1,10 @@
-"""Many runs' results become one file. Pure."""
+"""Collects the results of many runs in one file. Pure."""
 
 import results
 
 
 class Collection:
-    """series of runs, of one kind; what went wrong becomes a note."""
+    """The series of runs of one kind. Failures become notes."""
 
     def __init__(self, tool, arguments, notes):
         self._value = {"format": results.FORMAT, "version": results.VERSION, "kind": None,
@@ -14,7 +14,7 @@ class Collection:
 
     def add(self, run, outcome, ceiling):
         """outcome: a result file, or only {"series": [...]} of a program that is not ours. ceiling:
-        GB/s where nobody knows it."""
+        GB/s, for points that have no ceiling of their own."""
         if "kind" in outcome:
             if self._value["kind"] not in (None, outcome["kind"]):
                 raise results.ResultError("figures of different kinds: %s and %s" %
@@ -31,7 +31,7 @@ class Collection:
             self._add_series(run, series, ceiling)
 
     def _add_series(self, run, series, ceiling):
-        # A tool may tell a default from the same number given; we know what was given.
+        # A tool may report a default and an explicit setting alike; we know which was given.
         for key in ("qps", "signal_interval", "inline_bytes"):
             if run.setting[key] is not None:
                 series[key] = run.setting[key]
@@ -50,12 +50,12 @@ class Collection:
         self._value["notes"].append(text)
 
     def wrong(self):
-        """Whether some series holds wrong data."""
+        """Returns whether some series holds wrong data."""
         return any(point.get("verified") is False for series in self._value["series"]
                    for point in series["points"])
 
     def value(self):
-        """The file's content, series of one operation together; None: there is no result at all."""
+        """Returns the file's content, or None if there is no result at all."""
         if self._value["kind"] is None:
             return None
         results.check(self._value)

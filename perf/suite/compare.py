@@ -1,4 +1,4 @@
-"""Two result files beside each other: curves over one another, differences in a table."""
+"""Compares two result files: draws curves over one another, and differences in a table."""
 
 from html import escape
 
@@ -28,7 +28,7 @@ MEASURES = (("bus bandwidth", "GB/s", figures.bus),
 
 
 def differences(before, after):
-    """(series of A, size, name, unit, value in A, value in B) for every point that both have."""
+    """Yields (series of A, size, name, unit, value in A, value in B) for every point of both."""
     others = {key_of(series): series for series in after["series"]}
     for series in before["series"]:
         points = {point["bytes"]: point
@@ -41,7 +41,7 @@ def differences(before, after):
 
 
 def table_text(before, after):
-    """For a terminal."""
+    """Returns the differences as a table for a terminal."""
     lines = ["%-58s %9s %22s %10s %10s %9s" % ("series", "size", "measure", "A", "B", "B to A, %")]
     for series, size, name, unit, a, b in differences(before, after):
         words = key_text(key_of(series))
@@ -58,22 +58,22 @@ def key_text(key):
 
 
 def unmatched_text(before, after):
-    """One line, empty where everything has its counterpart."""
+    """Returns one line about series without a counterpart; empty if there are none."""
     alone = ["%s: %s" % (mark, key_text(key)) for mark, key in unmatched(before, after)]
     more = "; and %d more" % (len(alone) - ALONE_MAX) if len(alone) > ALONE_MAX else ""
     return "only in one of the two: " + "; ".join(alone[:ALONE_MAX]) + more if alone else ""
 
 
 def unmatched(before, after):
-    """Keys that only one of the two has."""
+    """Returns the keys that only one of the two files has, each with "A" or "B"."""
     keys = [{key_of(series) for series in result["series"]} for result in (before, after)]
     return [(mark, key) for mark, own,
             other in (("A", *keys), ("B", *keys[::-1])) for key in sorted(own - other, key=str)]
 
 
 def _section(title, both, label):
-    """both: the series of A and of B that share at least one picture; the same settings get the
-    same colour."""
+    """Returns a section of the page. both: the series of A and of B that share at least one
+    picture; equal settings get one colour."""
     styles = {}
     for series in both[0] + both[1]:
         styles.setdefault(key_of(series), len(styles))
@@ -98,7 +98,7 @@ def _section(title, both, label):
 
 
 def of(before, after):
-    """The page; ResultError where the two may not be compared."""
+    """Returns the page. Raises ResultError if the two files may not be compared."""
     if before["kind"] != after["kind"]:
         raise results.ResultError("figures of different kinds are never compared: %s and %s" %
                                   (before["kind"], after["kind"]))

@@ -1,11 +1,11 @@
-"""From series to plots: which belong into one picture, what each is called, and which axes they
-get. Pure."""
+"""Makes plots of series: the series that belong in one picture, the name of each, and the axes.
+Pure."""
 
 from dataclasses import dataclass, field
 
 import units
 
-# Measured the same way, so that they may stand in one picture.
+# Operations that are measured alike, so that they may stand in one picture.
 FAMILIES = (("One way between two hosts", ("sendrecv one way", "ib_write_bw", "ib_send_bw")),
             ("One message at a time", ("latency", "ib_write_lat", "ib_send_lat")))
 OURS = "nccl-mesh"
@@ -25,7 +25,7 @@ def family_of(operation):
 
 
 def families(series):
-    """(title, its series), in the order of their first appearance."""
+    """Returns [(title, its series)] in the order of their first appearance."""
     found = {}
     for one in series:
         found.setdefault(family_of(one["operation"]), []).append(one)
@@ -33,8 +33,8 @@ def families(series):
 
 
 def groups(series, most=CURVES_MAX):
-    """[(words, series)]: no more in one picture than eyes can tell apart; split by one setting
-    after the other."""
+    """Returns [(words, series)], split by one setting after the other until no picture has more
+    series than eyes can tell apart."""
     found = [("", series)]
     for key, word in SETTING_TEXTS:
         if max(len(members) for _, members in found) <= most:
@@ -64,7 +64,7 @@ def operation_text(operation):
 
 
 def names_of(series):
-    """A name for each that tells it from the others: only what differs."""
+    """Returns a name for each series, made only of what tells it from other series."""
     programs = {operation_text(one["operation"]) for one in series}
     ours = [one for one in series if operation_text(one["operation"]) == OURS]
     varying = [(key, word) for key,
@@ -80,7 +80,7 @@ def names_of(series):
 
 
 def common_text(series):
-    """The settings that all of ours share."""
+    """Returns the settings that all series of our tools share."""
     ours = [one for one in series if operation_text(one["operation"]) == OURS]
     whose = "" if len(series) == 1 else "For all: " if len(ours) == len(series) else OURS + ": "
     said = ", ".join(setting_text(ours[0], key, word) for key, word in SETTING_TEXTS
@@ -101,8 +101,8 @@ class Curve:
 
 @dataclass
 class Ceiling:
-    """A line across the plot: what the links let through.
-    With the role "yardstick" it is something else to compare with."""
+    """A line across the plot: the rate that the links let through.
+    With the role "yardstick" it is another rate to compare with."""
     value: float
     text: str
     role: str = "ceiling"
@@ -124,7 +124,7 @@ class Plot:
 
 @dataclass
 class Source:
-    """Series that are drawn alike: of one file, or of one of two that are compared."""
+    """Series that are drawn alike: those of one file, or of one of two files that are compared."""
     series: list
     names: list
     dash: str = "solid"
@@ -132,7 +132,7 @@ class Source:
     styles: list = field(default_factory=list)
 
     def curves(self, value_of, suffix="", dash=None):
-        """value_of(point): a value, or None. Curves with a point at least."""
+        """Returns the curves with at least one point. value_of(point) is a value or None."""
         found = []
         for index, (one, name) in enumerate(zip(self.series, self.names)):
             style = self.styles[index] if self.styles else index
@@ -166,14 +166,14 @@ def latency(which):
 
 
 def rate_unit(series):
-    """(name, how many of it a GB/s is): the one in which the best of these is readable."""
+    """Returns (name, how many of it are 1 GB/s) of the unit in which the best rate is readable."""
     best = max((bus(point) for one in series for point in one["points"] if bus(point)), default=1)
     return ("GB/s", 1) if best >= 0.1 else ("MB/s", 1000)
 
 
 def _yardsticks(sources, unit):
-    """Small blocks stay in the caches, so the largest say what memory can do; of several runs the
-    best."""
+    """Yields memcpy's rate, which is memory's for the largest blocks, because small blocks stay in
+    the caches. Of several runs it takes the best."""
     rates = [(point["bytes"], memcpy_rate(point), source.prefix) for source in sources
              for one in source.series for point in one["points"]
              if memcpy_rate(point)]
@@ -194,7 +194,7 @@ def _ceilings(sources, unit):
 
 
 def _largest_unit(curves):
-    """(bytes, name) of the unit in which the largest size is one or more."""
+    """Returns (bytes, name) of the unit in which the largest size is one or more."""
     most = max(size for curve in curves for size, _, _ in curve.points)
     return max(unit for unit in units.SIZE_UNITS if unit[0] <= max(1, most))
 
@@ -228,7 +228,7 @@ def latency_plots(title, label, sources):
     tail = [curve for source in sources
             for curve in source.curves(latency("p99"), ", p99", tail_dash[source.dash])]
     size_unit, unit_name = _largest_unit(median)
-    # On a linear axis a tail would press everything else to the ground.
+    # The linear plot has no tail, which would press every other curve to the ground.
     return [Plot("%s: latency" % title, label, SIZE_LOG,
                  "latency, one way (us, logarithmic)", True, median + tail),
             Plot("%s: median latency, linear" % title, label, "message size (%s)" % unit_name,

@@ -19,7 +19,7 @@ HOST_LINE = re.compile(r"^(\w+): (suite: .*)$")
 
 
 class LabError(Exception):
-    """There can be no lab here, or it was lost."""
+    """No lab can be had here, or it was lost."""
 
 
 class Lab(places.Place):
@@ -32,7 +32,7 @@ class Lab(places.Place):
         self.runner = os.path.join(places.ROOT, "tests/lab/run")
 
     def body(self, number, run, folder):
-        """What every host does for one run; hosts that have no part in it go on."""
+        """Returns the script of every host for one run; hosts that have no part in it go on."""
         if run.operation in places.plan.PERFTEST:
             work = "(\n%s\n)" % perftest.script(run, self.device, "%s %d" % (perftest.MARK, number))
         else:

@@ -1,14 +1,14 @@
-"""Other people's RDMA programs beside ours: how they are called between two hosts, and what their
-tables say. Pure."""
+"""Other people's RDMA programs beside ours: the script that calls them between two hosts, and the
+reading of their tables. Pure."""
 
 MARK = "suite: perftest"
 TX_DEPTH_MIN = 2
-WARM_ITERATIONS_MIN = 5  # what the programs insist on
+WARM_ITERATIONS_MIN = 5  # the least that the programs accept
 
 
 def script(run, device, marker):
-    """For bash on ranks 0 (serves) and 1 (calls until somebody listens), with RANK and
-    MESH_RENDEZVOUS set: one call for each size, every line of the tables marked."""
+    """Returns the script for bash on ranks 0 (serves) and 1 (calls until somebody listens), with
+    RANK and MESH_RENDEZVOUS set: one call for each size, every line of the tables marked."""
     words = [run.operation, "-d", device, "-F", "-n", str(max(run.iterations, WARM_ITERATIONS_MIN))]
     if run.operation.endswith("bw"):
         words += ["--report_gbits", "-q", "1", "-t",
@@ -31,7 +31,7 @@ def script(run, device, marker):
 
 
 def point_of(operation, words):
-    """A table's row as a point of a result file; None: not one."""
+    """Returns a table's row as a point of a result file, or None if it is none."""
     try:
         numbers = [float(word) for word in words]
     except ValueError:
@@ -51,7 +51,7 @@ def point_of(operation, words):
 
 
 def series_of(run, lines):
-    """lines: those that the script marked, without the mark."""
+    """Returns the series of a run. lines: those that the script marked, without the mark."""
     points = {}
     for line in lines:
         point = point_of(run.operation, line.split())

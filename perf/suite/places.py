@@ -1,4 +1,4 @@
-"""Where a sweep's runs happen. Each place shows the commands it would give, and gives them:
+"""The places of a sweep's runs. Each place shows the commands that it would run, and runs them:
 run_all() calls begin(number) before each run and end(number, outcome, error) after it."""
 
 import json
@@ -17,7 +17,7 @@ PASSED_ON = ("NCCL_", "MESH_")
 
 
 class RunError(Exception):
-    """Why a run has no result; what it said goes with it."""
+    """The reason why a run has no result, with the end of its output."""
 
 
 def tail(text):
@@ -29,7 +29,7 @@ def assignments(environment):
 
 
 def call(command, environment, timeout_s):
-    """stdout of a local command."""
+    """Runs a local command and returns its end, with its output."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace",
                               env=dict(os.environ, **environment),
@@ -42,8 +42,8 @@ def call(command, environment, timeout_s):
 
 
 class Place:
-    """show(runs): the command lines. one(run): a result file's content, or only {"series": ...} of
-    somebody else's program."""
+    """show(runs) returns the command lines. one(run) returns a result file's content, or only
+    {"series": ...} of somebody else's program."""
 
     waits_for = ""  # what comes before the first run
 
@@ -57,7 +57,7 @@ class Place:
 
 
 class Local(Place):
-    """Runs that are one local command with --json FILE."""
+    """A place where each run is one local command with --json FILE."""
 
     def command(self, run):
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""What a sweep runs: the product of its lists, each combination once. Pure."""
+"""The runs of a sweep: the product of its lists, each combination once. Pure."""
 
 import itertools
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Run:
-    """One call of a tool. settings: None is the plugin's default."""
+    """One call of a tool. A setting of None is the plugin's default."""
     operation: str
     settings: tuple  # of (key, value)
     sizes: Sizes
@@ -96,7 +96,7 @@ class Lists:
 
 
 def runs(lists):
-    """Every combination once; what an operation does not know is not varied for it."""
+    """Returns every combination once. A setting that an operation lacks is not varied for it."""
     found = []
     for operation in lists.operations:
         channels = [1] if operation == "latency" else lists.channels

@@ -1,5 +1,5 @@
-"""How far a sweep is, on stderr: one line that is rewritten on a terminal, one line a run
-elsewhere."""
+"""Shows the progress of a sweep on stderr: one line that is rewritten on a terminal, one line a
+run elsewhere."""
 
 import sys
 import time
@@ -30,7 +30,7 @@ class Progress:
         self._say("\r%s\x1b[K" % text if self._stream.isatty() else text + "\n")
 
     def note(self, text):
-        """A line that stays."""
+        """Writes a line that stays."""
         self._say(("\r\x1b[K" if self._stream.isatty() else "") + text + "\n")
 
     def end(self, done):

@@ -36,8 +36,8 @@ details { margin: 8px 0 0; } summary { cursor: pointer; color: #1f3a5f; padding:
 
 
 def table(columns, rows):
-    """columns: (name, unit). rows: lists of texts; a row whose first differs from the one before
-    begins a group."""
+    """Returns a table. columns: (name, unit). rows: lists of texts; a row whose first text differs
+    from that of the row before begins a group."""
     words = [' class="words"' if name == "settings" else "" for name, _ in columns]
     head = "".join("<th%s>%s%s</th>" %
                    (kind, escape(name), "<br><small>%s</small>" % escape(unit) if unit else "")
@@ -56,7 +56,7 @@ def table(columns, rows):
 
 
 def numbers_of(series, names, all_numbers, what):
-    """The series beside one another by size, then every number there is."""
+    """Returns the series beside one another by size, followed by all numbers."""
     columns, rows = all_numbers(series, names)
     if not rows:
         return ""
@@ -69,12 +69,12 @@ def numbers_of(series, names, all_numbers, what):
 
 
 def label_of(result):
-    """Stands in every title: what kind of figures, and under which reservations."""
+    """Returns the words for every title: the kind of the figures, and their reservations."""
     return "; ".join([result["label"]] + result["notes"])
 
 
 def sections(title, series, label):
-    """Of one family: what is too much for one picture gets several, behind a table of winners."""
+    """Returns the sections of a family: several after a table of winners if one is too small."""
     groups = figures.groups(series)
     if len(groups) == 1:
         return section(title, series, label)

@@ -15,7 +15,7 @@ TYPE_NAMES = {dict: "object", list: "array", str: "string", bool: "boolean", typ
 
 
 class ResultError(Exception):
-    """One line: where, what, and what would be right."""
+    """One line: the place, what is wrong there, and what would be right."""
 
 
 def _fail(text, *arguments):

@@ -12,7 +12,7 @@ import tempfile
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 TIME_S_MAX = 120
-# Put into a copy of the page: where the browser really placed each text, by plot.
+# Put into a copy of the page: reports where the browser really placed each text, by plot.
 CHECK = """<script>
 const found = [], say = text => found.push(text);
 document.querySelectorAll('svg').forEach((plot, number) => {
@@ -44,7 +44,7 @@ def browse(browser, *arguments):
 
 
 def faults(browser, page):
-    """(plots, lines of what the browser found)"""
+    """Returns (number of plots, lines about what the browser found)."""
     with tempfile.NamedTemporaryFile("w", suffix=".html", encoding="utf-8") as copy:
         with open(page, encoding="utf-8") as stream:
             copy.write(stream.read().replace("</body>", CHECK + "</body>"))

@@ -26,7 +26,7 @@ def say(text):
 
 
 def can_draw():
-    """Whether a report can be drawn; asked before anything is measured for it."""
+    """Returns whether a report can be drawn; asked before anything is measured for it."""
     if importlib.util.find_spec("matplotlib"):
         return True
     say("a report needs matplotlib, which %s does not have "
@@ -66,7 +66,7 @@ def reported(options):
 
 
 def sweep(place, runs, collection, options):
-    """How many runs failed."""
+    """Runs the sweep. Returns how many runs failed."""
     progress = Progress(len(runs))
     failed = []
     done = 0

@@ -4,7 +4,7 @@ import figures
 import units
 
 NOTHING = "\u2013"
-BESIDE_MAX = 8  # more columns than that nobody reads beside one another
+BESIDE_MAX = 8  # nobody reads more columns than that beside one another
 
 
 def number(value, factor=1):
@@ -16,13 +16,13 @@ def verdict(point):
 
 
 def _without_empty(columns, rows):
-    """Columns in which nothing stands are left out."""
+    """Leaves out columns without any value."""
     kept = [index for index in range(len(columns)) if any(row[index] != NOTHING for row in rows)]
     return [columns[index] for index in kept], [[row[index] for index in kept] for row in rows]
 
 
 def bandwidth(series, names):
-    """(columns, rows) of every point; columns: (name, unit)."""
+    """Returns (columns, rows) with a row for every point; columns are (name, unit)."""
     unit, factor = figures.rate_unit(series)
     columns = [("settings", ""), ("size", ""), ("bus bandwidth", unit),
                ("of the link's ceiling", "%"), ("size over time", unit),
@@ -59,8 +59,8 @@ def latency(series, names):
 
 
 def _by_size(named, measures):
-    """A row for each size; a column for each of (series, name) and each of (words, unit, value_of,
-    factor)."""
+    """Returns columns and rows: a row for each size; a column for each (series, name) of `named`
+    and each (words, unit, value_of, factor) of `measures`."""
     sizes = sorted({point["bytes"] for one, _ in named for point in one["points"]})
     columns, cells = [("size", "")], [[units.size_text(size)] for size in sizes]
     for one, name in named:
@@ -73,7 +73,7 @@ def _by_size(named, measures):
 
 
 def beside(series, names):
-    """[(what, columns, rows)]: the series next to one another, by size."""
+    """Returns [(what, columns, rows)]: the series next to one another, by size."""
     found = []
     rates = [pair for pair in zip(series, names)
              if any(point.get("bandwidth") for point in pair[0]["points"])]
@@ -100,7 +100,7 @@ def beside(series, names):
 
 
 def best(series, names):
-    """[(what, columns, rows)]: which of many series wins, by size."""
+    """Returns [(what, columns, rows)]: the winner of many series, by size."""
     found = []
     unit, factor = figures.rate_unit(series)
     for what, measured, value_of, scale, better in (("bus bandwidth", unit, figures.bus, factor,
@@ -122,7 +122,7 @@ def best(series, names):
 
 
 def text(columns, rows):
-    """For a terminal."""
+    """Returns a table for a terminal."""
     head = [["%s (%s)" % column if column[1] else column[0] for column in columns]] + rows
     widths = [max(len(row[index]) for row in head) for index in range(len(columns))]
     return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths))
@@ -130,7 +130,7 @@ def text(columns, rows):
 
 
 def summary(result):
-    """All of a result file's families beside one another, for a terminal."""
+    """Returns all families of a result file beside one another, for a terminal."""
     label = "; ".join([result["label"]] + result["notes"])
     parts = []
     for title, series in figures.families(result["series"]):

@@ -1,4 +1,4 @@
-"""How figures and sizes are written, in tables and beside axes. Pure."""
+"""Writes figures and sizes, in tables and beside axes. Pure."""
 
 import math
 
@@ -6,15 +6,15 @@ SIZE_UNITS = ((2 ** 30, "GiB"), (2 ** 20, "MiB"), (2 ** 10, "KiB"), (1, "B"))
 
 
 def figure_text(value, digits=3):
-    """So many digits that count, without an exponent: for tables, where they stand below one
-    another."""
+    """Writes a value with so many significant digits and without an exponent: for tables, where
+    values stand below one another."""
     if value == 0:
         return "0"
     return "%.*f" % (max(0, digits - 1 - math.floor(math.log10(value) + 1e-9)), value)
 
 
 def grouped(text):
-    """From five digits on, thousands apart by a thin space."""
+    """Separates thousands by a thin space, from five digits on."""
     whole, point, rest = text.partition(".")
     if len(whole) < 5:
         return text
@@ -22,7 +22,7 @@ def grouped(text):
 
 
 def number_text(value):
-    """Three digits, without zeros that say nothing: for axes."""
+    """Writes three digits, without zeros at the end: for axes."""
     text = figure_text(value)
     return grouped(text.rstrip("0").rstrip(".") if "." in text else text)
 

@@ -75,7 +75,7 @@ struct ncclNet_v11_t {
   mesh::nccl::GetDeviceMr getDeviceMr;
   mesh::nccl::IrecvConsumed irecvConsumed;
   mesh::nccl::MakeVDeviceV9 makeVDevice;
-  mesh::nccl::Finalize finalize;  // called unguarded by NCCL: never null
+  mesh::nccl::Finalize finalize;  // never null: NCCL calls it without a check
   mesh::nccl::SetNetAttr setNetAttr;
 };
 static_assert(sizeof(ncclNet_v11_t) == 22 * sizeof(void*));

@@ -1,5 +1,5 @@
 #pragma once
-// ncclNet version 5: NCCL 2.12.7 to 2.25; the only version 2.12 looks for besides one that blocks.
+// ncclNet version 5, NCCL 2.12.7 to 2.25. Beside it NCCL 2.12 looks only for a version that blocks.
 // Thread: as plugin/nccl/functions.h.
 
 #include "plugin/nccl/functions.h"

@@ -4,7 +4,7 @@
 
 #include "plugin/nccl/functions.h"
 
-inline constexpr int NCCL_NET_MAX_DEVS_PER_NIC_V9 = 4;  // the same up to v11
+inline constexpr int NCCL_NET_MAX_DEVS_PER_NIC_V9 = 4;  // unchanged up to v11
 
 struct ncclNetVDeviceProps_v9_t {
   int ndevs;

@@ -1,12 +1,12 @@
 #pragma once
-// The network events of NCCL's profiler: what the callback that init gets from v10 on is called
-// with. Written from the interface's facts (values, order, sizes). NCCL hands every event on to the
+// The network events of NCCL's profiler: the arguments of the callback that init gets from v10 on.
+// Written from the interface's facts (values, order, sizes). NCCL hands every event on to the
 // profiler library, if one is loaded. Thread: any (values).
 
 #include "plugin/nccl/types.h"
 
-// Stop and update take the handle that start has filled in. A null one must not be passed on: start
-// leaves it null if the profiler does not want network events.
+// Stop and update take the handle that start has filled in. Start leaves it null if the profiler
+// does not want network events; a null handle must not be passed on.
 enum ncclProfilerNetEvent : int {
   ncclProfilerNetEventStart = 0,
   ncclProfilerNetEventStop = 1,
@@ -16,7 +16,7 @@ enum ncclProfilerNetEvent : int {
 
 inline constexpr std::uint8_t ncclProfileQp = 1;  // the descriptor's type
 
-// Of the descriptor's opcode: those of verbs, of a work request and of a receive's completion.
+// The descriptor's opcodes, which are those of verbs: of a work request, of a receive's completion.
 inline constexpr int kOpcodeWriteWithImmediate = 1;
 inline constexpr int kOpcodeReceivedWithImmediate = 129;
 
@@ -39,7 +39,7 @@ static_assert(offsetof(ncclProfilerNetIbDescr_v1_t, qp) == 8 &&
 
 namespace mesh::nccl {
 
-// Whose descriptor it is and which version: type above, version in the lowest 16 bits.
+// Names the descriptor: its transport (InfiniBand) above the lowest 16 bits, its version in them.
 inline constexpr std::int64_t kIbEventsV1 = (std::int64_t{1} << 16) | 1;
 
 }  // namespace mesh::nccl

@@ -31,8 +31,8 @@ enum ncclDebugLogLevel : unsigned int {
   NCCL_LOG_TRACE = 5,
 };
 
-// Subsystem bits of the logger's flags; only those a network plugin has a use for. NCCL drops a
-// line of which no bit is in NCCL_DEBUG_SUBSYS, whatever its level.
+// Subsystem bits of the logger's flags; only those that a network plugin can use. Whatever its
+// level, NCCL drops a line if none of its bits is in NCCL_DEBUG_SUBSYS.
 inline constexpr unsigned long NCCL_INIT = 0x1;
 inline constexpr unsigned long NCCL_NET = 0x10;
 inline constexpr unsigned long NCCL_ENV = 0x80;
@@ -56,7 +56,7 @@ inline constexpr std::size_t NCCL_MAX_NET_SIZE_BYTES = 1ul
                                                        << 40;  // maxP2pBytes must lie in (0, this]
 inline constexpr int NCCL_NET_TRAFFIC_CLASS_UNDEF = -1;
 inline constexpr std::int16_t NCCL_NET_ID_UNDEF = -1;
-// NCCL puts it into irecv's *request from 2.24.3 on.
+// NCCL may store this value in irecv's *request before the call, from 2.24.3 on.
 inline constexpr std::uintptr_t NCCL_NET_OPTIONAL_RECV_COMPLETION = 0x1;
 
 enum ncclNetDeviceType : unsigned int { NCCL_NET_DEVICE_HOST = 0, NCCL_NET_DEVICE_UNPACK = 1 };

@@ -1,6 +1,6 @@
 #pragma once
-// Every version of ncclNet that we speak, and which one is the newest. What is said about "the
-// newest" anywhere else means the alias here. Thread: any (types and constants).
+// All versions of ncclNet that the plugin has. "The newest" in other files means the aliases here.
+// Thread: any (types and constants).
 
 #include "plugin/nccl/net_v10.h"
 #include "plugin/nccl/net_v11.h"
@@ -20,8 +20,8 @@ using NewestNet = ncclNet_v12_t;
 using NewestProperties = ncclNetProperties_v12_t;
 using NewestCommConfig = ncclNetCommConfig_v12_t;
 
-// Its table's type, the type of its properties, and the symbol that NCCL looks for. The symbol is
-// defined in the plugin only; who loads the plugin takes the types from here.
+// Describes a version: the type of its table, the type of its properties, and the symbol that NCCL
+// looks for. Only the plugin defines the symbol; programs that load it use just the types.
 template <int kVersion>
 struct Version;
 

@@ -1,5 +1,5 @@
 """Writes CHANGELOG.md in the form that Debian's packages have, compressed, for CMake. The time is
-that of SOURCE_DATE_EPOCH, so that the same source makes the same package."""
+SOURCE_DATE_EPOCH's, so that one source always makes one package."""
 
 import email.utils
 import gzip
@@ -9,7 +9,7 @@ import sys
 
 
 def releases(text):
-    """Of each release its version and its lines, newest first."""
+    """Yields the version and the lines of each release, newest first."""
     parts = re.split(r"^## (\d+\.\d+\.\d+)[^\n]*\n", text, flags=re.MULTILINE)
     for version, body in zip(parts[1::2], parts[2::2]):
         items = re.findall(r"^- (.+(?:\n  .+)*)", body, flags=re.MULTILINE)

@@ -1,11 +1,11 @@
-"""What a binary asks of the system that it runs on, read with objdump."""
+"""Reads with objdump what a binary asks of the system that it runs on."""
 
 import re
 import subprocess
 
-# Of glibc 2.34 (AlmaLinux 9), the oldest system that a wheel with this tag may meet.
+# The versions of glibc 2.34 (AlmaLinux 9), the oldest system that a wheel with this tag may meet.
 _LIMITS = {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13), "GCC": (11, 0, 0)}
-# What the same rules let a wheel expect of every system.
+# The libraries that the tag's rules let a wheel expect of every system.
 _EVERYWHERE = re.compile(r"(libc|libm|libdl|libpthread|librt|libgcc_s|libstdc\+\+|ld-linux-[-\w]+)"
                          r"\.so(\.\d+)*")
 
@@ -24,7 +24,7 @@ def machine(path, objdump="objdump"):
 
 
 def complaints(path, bundled, objdump="objdump"):
-    """Why a wheel with the tag manylinux_2_34 may not hold this binary."""
+    """Returns why a wheel with the tag manylinux_2_34 may not hold this binary."""
     found = ["%s: needs %s" % (path, name) for name in needed(path, objdump)
              if not _EVERYWHERE.fullmatch(name) and name not in bundled]
     versions = re.findall(r"\*UND\*.*?\(?(GLIBCXX|GLIBC|CXXABI|GCC)_([\d.]+)\)?",
