@@ -9,7 +9,7 @@
 namespace mesh::engine {
 
 void BulkOrder::assign(const std::vector<Path*>& usable) {
-  promise_.withdraw();  // it was of others
+  promise_.withdraw();  // it was made for other queue pairs
   const std::size_t each = usable.empty() ? 0 : usable.front()->queue_pairs.size();
   order_.clear();
   for (const std::uint32_t round : {0u, 1u}) {

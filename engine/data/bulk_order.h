@@ -1,7 +1,7 @@
 #pragma once
-// The bulk queue pairs of a link's usable paths, in the order in which stripes go over them: paths
-// first, then the queue pairs of a path. What is promised here is promised of each of them: one
-// more stripe that is one work request. Thread: loop (token). Bound: kPathsMax paths of kQpsMax.
+// Lists the bulk queue pairs of a link's usable paths in the order in which stripes go over them:
+// one of each path, then the next of each. The promise made here covers all of them: each has room
+// for one more stripe of one work request. Thread: loop (token). Bound: kPathsMax paths of kQpsMax.
 
 #include "engine/data/promise.h"
 #include "src/base/check.h"
@@ -21,14 +21,14 @@ class BulkOrder {
     DCHECK(count_ != 0);
     return *order_[position < count_ ? position : position % count_];
   }
-  // One after the other, from one of them on: as many as there are.
+  // Returns all of them as one row, from the first-th on: count() of them.
   QueuePair* const* from(std::uint32_t first) const noexcept {
     DCHECK(first < count_);
     return &order_[first];
   }
-  // Where the next message begins.
+  // Returns the position at which the next message begins.
   std::uint32_t next_first() const noexcept { return cursor_; }
-  // Where a message of so many stripes, at most one for each, begins.
+  // Returns where a message of at most count() stripes begins, and moves on behind it.
   std::uint32_t next(std::uint32_t stripes) noexcept {
     DCHECK(stripes <= count_);
     const std::uint32_t first = cursor_;
@@ -38,8 +38,8 @@ class BulkOrder {
     cursor_ = next < count_ ? next : next - count_;
     return first;
   }
-  // May each of them be given a stripe of a uniform message? Then that must happen. Looked at once
-  // for many messages.
+  // Takes one from the promise. Returns true if each of them may be given a stripe of a uniform
+  // message; the caller must then do so. The queue pairs are looked at once for many messages.
   bool take_uniform() noexcept { return promise_.take() || promise_uniform(); }
   Promise& promise() noexcept { return promise_; }
 
@@ -48,7 +48,7 @@ class BulkOrder {
  private:
   [[gnu::noinline]] bool promise_uniform() noexcept;
 
-  std::vector<QueuePair*> order_;  // all of them, twice
+  std::vector<QueuePair*> order_;  // all of them, twice, so that from() never wraps
   std::uint32_t count_ = 0;
   std::uint32_t cursor_ = 0;
   Promise promise_;

@@ -12,7 +12,7 @@
 namespace mesh {
 
 namespace {
-// In what oldest_open() answers: the number of a send in the queue of another tag.
+// Marks a sequence of oldest_open() as the number of a send in another tag's queue.
 constexpr std::uint64_t kOfQueue = std::uint64_t{1} << 63;
 constexpr std::uint32_t kQueueShift = 48;
 std::uint32_t queue_of(std::uint64_t sequence) {
@@ -39,7 +39,7 @@ Channel::Channel(engine::PeerLink& link_of, engine::Side side_of, std::uint32_t 
 
 Channel::~Channel() { delete tags.load(std::memory_order_acquire); }
 
-// The control thread may take everything away meanwhile, and give back what it took.
+// The control thread may store kTakesNothing meanwhile, and wake() puts first_tag back.
 std::uint64_t Channel::take_first_tag(std::uint32_t tag) noexcept {
   if (first_tag.load(std::memory_order_relaxed) == engine::kTakesAnySend)
     first_tag.store(tag, std::memory_order_release);
@@ -68,8 +68,8 @@ Errc Channel::refuse_range(const void* data, std::size_t bytes) const noexcept {
   return Errc::InvalidArgument;
 }
 
-// A slot that is used again meanwhile is taken for its predecessor; the next look finds the number
-// gone.
+// A slot that is used again during the look passes for its former request; the next look finds that
+// number gone.
 engine::OpenRequest Channel::oldest_open(std::uint64_t from) const noexcept {
   if (is_of_queue(from)) return oldest_of_queue(queue_of(from));
   const std::uint64_t limit = submitted.load(std::memory_order_acquire);  // pairs with publish()
@@ -87,7 +87,7 @@ engine::OpenRequest Channel::oldest_of_queue(std::uint32_t queue) const noexcept
   return found;
 }
 
-// The tags' sends end independently of one another, so each tag has an oldest one.
+// The sends of different tags end independently of one another, so each tag has an oldest one.
 void Channel::see_open(std::uint64_t now_ns) noexcept {
   engine::TagQueues* const tagged = tags.load(std::memory_order_acquire);
   if (tagged == nullptr) return oldest.see(oldest_open(oldest.sequence()), now_ns);
@@ -160,11 +160,11 @@ void Channel::fail_all(Errc why) noexcept {
   DCHECK(loop.held());
   take_no_more(why);
   const Errc first = failure.load(std::memory_order_relaxed);
-  // What NCCL publishes from now on fails when it is accepted.
+  // A request that NCCL publishes from now on fails when it is accepted.
   drop_unposted(first);
   // acquire: a slot that NCCL is filling this moment is not ours yet, and its submission will fail
-  // by itself. The first one of a group answers for its members, so they come before it. One that
-  // becomes a group's first at this moment is left as it is.
+  // by itself. The first one of a group answers for its members, so they change before it. A slot
+  // that becomes a group's first at this moment is left as it is.
   for_each_request([](Request& request) {
     RequestState member = RequestState::Member;
     request.state.compare_exchange_strong(member, RequestState::Gathered, std::memory_order_acq_rel,

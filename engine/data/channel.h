@@ -1,8 +1,8 @@
 #pragma once
-// What both sides of a channel share: the ring of requests and its hand-over from NCCL's thread to
-// the loop. The ring is the queue: NCCL fills slot n % slots and publishes n + 1; the loop accepts
-// up to what is published. Slots are taken in order, so a slot that is not free means "no room".
-// Thread: as noted per field. Bound: policy.slots requests.
+// The part of a channel that both sides share: the ring of requests and its hand-over from NCCL's
+// thread to the loop. The ring is the queue: NCCL fills slot n % slots and publishes n + 1; the
+// loop accepts up to what is published. Slots are taken in order, so a slot that is not free means
+// "no room". Thread: as noted per field. Bound: policy.slots requests.
 
 #include <mesh/channel.h>
 #include <mesh/policy.h>
@@ -29,12 +29,12 @@ struct Span;
 struct Waiting;  // waiting.h
 enum class Side : std::uint8_t { Send, Receive };
 
-// What a channel takes of NCCL: sends, as the number of the tag of its first one, or one of these.
+// Values of Channel::takes: the tag of a send channel's first send, as a number, or one of these.
 inline constexpr std::uint64_t kTakesReceives = UINT64_MAX;
 inline constexpr std::uint64_t kTakesNothing = UINT64_MAX - 1;
-inline constexpr std::uint64_t kTakesAnySend = UINT64_MAX - 2;  // the first is still to come
+inline constexpr std::uint64_t kTakesAnySend = UINT64_MAX - 2;  // its first send is still to come
 
-// How far the end of a channel has come; moved only under the engine's control mutex.
+// The progress of a channel's end; moved only under the engine's control mutex.
 struct ChannelClosing {
   bool closed_here = false;   // close() was called
   bool close_sent = false;    // CLOSE is on its way to the peer
@@ -46,7 +46,7 @@ struct ChannelClosing {
 struct MessageCounts {
   std::uint64_t messages = 0;        // posted whole, or received
   std::uint64_t bytes_received = 0;  // a receive channel's
-  std::uint64_t close_says = 0;      // those of the messages that the receiver gets
+  std::uint64_t close_says = 0;      // messages that the receiver gets; CLOSE carries this number
 };
 }  // namespace engine
 
@@ -62,10 +62,11 @@ class Channel {
   // NCCL's thread. Logs the first refusal of a channel's life; NCCL gives up after it.
   [[gnu::cold, gnu::noinline]] Errc refuse_range(const void* data,
                                                  std::size_t bytes) const noexcept;
-  // NCCL's thread, after filling next_slot(). True: NCCL has more to say at once, and few wait with
-  // it: what comes next on this channel posts them all with one doorbell. That is where it starts
-  // one request after the other, and where the second one it will ask about, and so the first, is
-  // done already. False: the loop must be told.
+  // NCCL's thread, after filling next_slot(). Returns true if the loop need not be told, because
+  // the next call on this channel will soon post this request and the few that wait with one
+  // doorbell. NCCL makes such a call if it starts one request after the other, or if the second
+  // request that it will test, and so the first, is done already. Returns false if the loop must be
+  // told.
   bool publish(Request& slot) noexcept {
     const std::uint64_t sequence = submitted.load(std::memory_order_relaxed);
     DCHECK(slot.state.load(std::memory_order_relaxed) == RequestState::Free);
@@ -84,13 +85,13 @@ class Channel {
     return request(sequence).state.load(std::memory_order_relaxed) == RequestState::Done;
   }
   Request& request(std::uint64_t sequence) const noexcept { return requests[sequence & slot_mask]; }
-  // NCCL's thread: is it the first one of a group of receives? Not for flushes.
+  // NCCL's thread. Returns true for the first request of a group of receives. Not for flushes.
   bool is_group(const Request& request) const noexcept;
-  // What oldest_open() or `oldest` says, in the ring or in a queue of another tag.
+  // Returns the request that oldest_open() or `oldest` names, in the ring or another tag's queue.
   Request& open_request(std::uint64_t sequence) const noexcept;
   static bool is_of_queue(std::uint64_t sequence) noexcept;
   static std::uint64_t number_in_queue(std::uint64_t sequence) noexcept;
-  // Also those of other tags.
+  // Visits all slots, those of other tags included.
   template <typename Visit>
   void for_each_request(Visit&& visit) const {
     for (std::uint32_t slot = 0; slot < slot_count; ++slot) visit(requests[slot]);
@@ -100,31 +101,31 @@ class Channel {
         visit(tagged->at(i).request(slot));
     }
   }
-  // NCCL's thread: the tag of the first send, which this is if there was none.
+  // NCCL's thread. Returns the first send's tag; if there was none, `tag` becomes it.
   std::uint64_t take_first_tag(std::uint32_t tag) noexcept;
-  // NCCL's thread: the queue of a tag that is not the first one's. WouldBlock: all are in use.
+  // NCCL's thread. Returns the queue of a further tag; WouldBlock: all queues are in use.
   Result<engine::TagQueue*> tag_queue(std::uint32_t tag) noexcept;
 
-  // Loop: is there something published that it has not taken over?
+  // Loop. Returns true if something is published that the loop has not taken over.
   bool has_new() const noexcept {
     return submitted.load(std::memory_order_acquire) != accepted.load(std::memory_order_relaxed);
   }
 
-  // Loop, holding the token: later calls of NCCL answer why; the first reason stays.
+  // Loop, holding the token: later calls of NCCL return `why`; the first reason stays.
   void take_no_more(Errc why) noexcept;
-  // Holding the token: NCCL's calls wait until the link has a path (PeerLink::asleep).
+  // Holding the token: NCCL's calls return WouldBlock until the link has a path (PeerLink::asleep).
   void sleep() noexcept;
   void wake() noexcept;
-  // Loop, holding the token: that, and what is open fails.
+  // Loop, holding the token: take_no_more(), and all that is open fails.
   void fail_all(Errc why) noexcept;
 
-  // ---- What each side does in its own way, off the message path. Holding the token.
+  // ---- Implemented by each side, off the message path. Holding the token.
   virtual engine::MessageCounts counts() const noexcept = 0;
-  // May the NIC, ours or the peer's, still touch the region because of this channel?
+  // Returns true if a NIC, ours or the peer's, may still touch the region because of this channel.
   virtual bool uses(const Registration& region) const noexcept = 0;
-  // What an open request waits for.
+  // Returns what an open request waits for.
   virtual engine::Waiting waiting(std::uint64_t sequence) noexcept = 0;
-  // What is published and not posted fails. A send of zero bytes succeeds if the peer merely
+  // Fails what is published and not posted. A send of zero bytes succeeds if the peer merely
   // closed.
   virtual void drop_unposted(Errc why) noexcept = 0;
   // A path is lost: choose_express(), then leave_path(). After the fence: fenced(), and replay()
@@ -134,21 +135,21 @@ class Channel {
   virtual void fenced(const engine::Path& path) noexcept = 0;
   virtual void replay(const engine::Span& lost);
 
-  // Without the token: the first request that is open in the ring, or in the queue that `from` is
-  // of; of the ring those before `from` are known to have ended.
+  // Without the token. Returns the first open request of the ring, or of the queue that `from` is
+  // of. In the ring, the requests before `from` are known to have ended.
   engine::OpenRequest oldest_open(std::uint64_t from) const noexcept;
-  // Control mutex: `oldest` is from now on what has been open for longest.
+  // Control mutex. Updates `oldest` to what has now been open for longest.
   void see_open(std::uint64_t now_ns) noexcept;
-  // Holding the token: of a group the members without a message.
+  // Holding the token. Counts the open requests; of a group, the members without a message.
   std::uint32_t open_count() const noexcept;
 
-  // Off the message path; first, so that what the loop moves lies beside what a kind of channel
-  // adds.
+  // Fields off the message path. They come first, so that what the loop changes lies beside the
+  // fields of the derived class.
   std::map<Registration*, std::uint32_t>
       regions;                     // control mutex: registered through this channel, how often
   engine::ChannelClosing closing;  // control mutex
   engine::OldestRequest oldest;    // control mutex
-  // Of sends whose tag is not the first one's; ours. NCCL's thread makes and releases them.
+  // Queues of sends whose tag is not the first one's; owned. NCCL's thread stores with release.
   std::atomic<engine::TagQueues*> tags{nullptr};
   // NCCL releases, wake() acquires: the first send's tag, or kTakesAnySend.
   std::atomic<std::uint64_t> first_tag{engine::kTakesAnySend};
@@ -159,25 +160,24 @@ class Channel {
   engine::ProgressLoop& loop;
   const std::uint32_t slot_count;
   const std::uint32_t slot_mask;
-  const bool callers_turn;    // the loop's, which is decided before a context's first channel
-  const std::uint64_t batch;  // of the policy; 1 where pollers turn the loop: then nothing waits
-                              // for the caller's next word
+  const bool callers_turn;    // the loop's, decided before a context's first channel
+  const std::uint64_t batch;  // the policy's; 1 where pollers turn the loop: nothing waits there
   const std::unique_ptr<Request[]> requests;
 
   alignas(64) std::atomic<std::uint64_t> submitted{0};  // requests ever published, by NCCL's thread
-  // NCCL's thread: the one after that which test() will end next, less the open sends of other
-  // tags.
+  // NCCL's thread: number of the request behind the one that test() will end next, less the open
+  // sends of other tags.
   std::uint64_t second = 1;
-  std::uint64_t group_end = 0;  // NCCL's thread: how many are published when the loop is told next
-  bool asked = true;            // NCCL's thread: by test(), since the last request was started
-  // Nothing once it has failed: side, failure and tag in one look.
+  std::uint64_t group_end = 0;  // NCCL's thread: the loop is told when so many are published
+  bool asked = true;  // NCCL's thread: test() was called since the last request was started
+  // kTakesNothing once it has failed: one comparison checks side, failure and tag.
   std::atomic<std::uint64_t> takes;
   std::atomic<Errc> failure{Errc::Ok};  // sticky; loop releases, NCCL acquires
 
   std::uint32_t mail_bit = 0;     // constant once attached
   std::uint32_t life_number = 0;  // how often this index was used before
 
-  // Loop: requests before this one are matched, or have their credit.
+  // Loop: requests before this one are matched (sends), or have their credit (receives).
   alignas(64) std::atomic<std::uint64_t> accepted{0};
   Channel* next_active = nullptr;  // loop: its list of channels with work
   // Loop: work requests and uniform messages that are posted and still to complete.
@@ -188,7 +188,7 @@ class Channel {
   engine::OpenRequest oldest_of_queue(std::uint32_t queue) const noexcept;
 
  protected:
-  bool slow_path_ = false;  // loop: not the plain case, for whatever reason; always once it failed
+  bool slow_path_ = false;  // loop: this is not the plain case; always true once it failed
   // Loop.
   void accept_one() noexcept {
     DCHECK(has_new());

@@ -12,13 +12,13 @@ namespace mesh {
 
 namespace {
 
-// Every slot is taken.
+// Refuses a request because every slot is taken.
 [[gnu::noinline]] Result<Request*> no_slot(Channel& channel) noexcept {
   if (channel.callers_turn) channel.loop.try_turn(&channel);
   return Errc::WouldBlock;
 }
 
-// It has failed, is asleep, or is of the other side.
+// Returns why the channel takes no request: it has failed, is asleep, or is of the other side.
 [[gnu::cold, gnu::noinline]] Errc takes_none(const Channel& channel, engine::Side side) noexcept {
   if (channel.side != side) return Errc::InvalidArgument;
   if (channel.link.dormant()) channel.link.tell_dormant();
@@ -29,8 +29,8 @@ namespace {
   return Errc::WouldBlock;
 }
 
-// Apart from start(), so that a request which waits for a test needs no frame. Answers its slot,
-// which the caller need not keep.
+// Submits a request to the loop, and returns it so that the caller need not keep it. Apart from
+// start(), so that a request which waits for a test needs no frame.
 template <typename Kind>
 [[gnu::flatten, gnu::noinline]] Request* tell_loop(Kind& channel, Request& slot) noexcept {
   channel.loop.submit(channel, slot);
@@ -63,8 +63,8 @@ template <typename Kind, typename Args>
   return tell_loop(channel, slot);
 }
 
-// Of another tag than the channel's first send. What the next request of the first tag may wait for
-// is counted without these (Channel::second).
+// Starts a send of another tag than the channel's first send. Channel::second, which says what the
+// next request of the first tag may wait for, does not count it.
 Result<Request*> start_beside(engine::SendChannel& channel, const SendArgs& args) noexcept {
   const Result<engine::TagQueue*> queue = channel.tag_queue(args.tag);
   if (!queue.ok()) return queue.code() == Errc::WouldBlock ? no_slot(channel) : queue.status();
@@ -83,8 +83,8 @@ struct Bytes {
   std::size_t count = 0;
 };
 
-// The first send of all, one of another tag, or none. Its arguments come in registers: in one
-// struct they would lie in memory for every send.
+// Starts the first send of all or one of another tag, or says why not. Its arguments come in
+// registers: in one struct they would lie in memory for every send.
 [[gnu::cold, gnu::noinline]] Result<Request*> send_otherwise(Channel& channel, Bytes bytes,
                                                              std::uint32_t tag,
                                                              Registration* region) noexcept {
@@ -122,8 +122,8 @@ namespace {
           .region = static_cast<Registration*>(group.regions[i])};
 }
 
-// Not every member has a slot, or one is not within its region: none is started. The first `taken`
-// have theirs.
+// Starts no member, because one has no slot or is not within its region. The first `taken` give
+// back their slots.
 [[gnu::cold, gnu::noinline]] Errc start_none(engine::RecvChannel& channel, const RecvGroup& group,
                                              std::size_t taken) noexcept {
   const std::uint64_t next = channel.submitted.load(std::memory_order_relaxed);
@@ -134,7 +134,7 @@ namespace {
   return channel.refuse_range(group.data[taken], group.bytes[taken]);
 }
 
-// The slots of a group; who has the token writes its credits later.
+// Takes the slots of a group; the token's holder writes its credits later.
 [[gnu::noinline]] Errc take_slots(engine::RecvChannel& channel, const RecvGroup& group) noexcept {
   const std::uint64_t next = channel.submitted.load(std::memory_order_relaxed);
   for (std::size_t i = 0; i < group.count; ++i) {
@@ -213,8 +213,8 @@ struct Answer {
   Errc code = Errc::WouldBlock;
 };
 
-// A device that is dead completes no read. Then the end of the link ends the flush too; a peer that
-// has closed in good order does not.
+// Returns the result of a flush. A dead device completes no read: then the end of the link ends the
+// flush too, but not a peer that has closed in good order.
 Errc flush_answer(Request& request) noexcept {
   engine::Flusher& flusher = *request.channel->loop.flusher;
   const Errc answer = flusher.finish(request);
@@ -227,13 +227,13 @@ Errc flush_answer(Request& request) noexcept {
   return why;
 }
 
-// Not done: still open, failed, answered before, or a group's.
+// Tests a request that is not Done: it is open, a flush, failed, tested before, or a group's.
 [[gnu::noinline]] Errc answer_otherwise(Request& request, RequestState state) noexcept {
   if (state == RequestState::Submitted) return Errc::WouldBlock;
   if (state == RequestState::Flushing) return flush_answer(request);
   if (state != RequestState::Failed) return Errc::InvalidArgument;
   if (request.channel->is_group(request)) return Errc::InvalidArgument;
-  // NCCL is done with it.
+  // For NCCL the request ends here.
   ++request.channel->second;
   const Errc error = std::exchange(request.error, Errc::Ok);
   DCHECK(error != Errc::Ok);
@@ -296,7 +296,7 @@ template <typename Size>
   }
   engine::ReceiveGroups& groups = engine::RecvChannel::of(channel).groups;
   const std::size_t count = groups.count_of(request);
-  if (count == 0) return Errc::InvalidArgument;  // another one than the first
+  if (count == 0) return Errc::InvalidArgument;  // not the first one
   channel.second += count;
   groups.dissolve(request, bytes);
   if (error != Errc::Ok) [[unlikely]]

@@ -22,7 +22,7 @@ class ChannelList {
     last_ = &channel;
     ++count_;
   }
-  // Of a list that is not empty.
+  // Removes the first channel and returns it. The list must not be empty.
   Channel& take_front() noexcept {
     DCHECK(first_ != nullptr && first_->active && count_ != 0);
     Channel& channel = *first_;
@@ -37,7 +37,7 @@ class ChannelList {
     *this = others;
     others = {};
   }
-  // All of the others come before ours, and leave theirs.
+  // Moves all channels of `others` in front of ours.
   void put_before(ChannelList& others) noexcept {
     if (others.empty()) return;
     others.last_->next_active = first_;
@@ -46,7 +46,7 @@ class ChannelList {
     count_ += others.count_;
     others = {};
   }
-  // False: it is not in this list.
+  // Returns false if the channel is not in this list.
   bool remove(Channel& channel) noexcept {
     Channel** link = &first_;
     Channel* before = nullptr;

@@ -28,7 +28,7 @@ std::size_t Disposal::next_for(const void* owner) const noexcept {
   return other;
 }
 
-// If no thread can be started, those that run do the work.
+// Starts a thread for an owner without one. If none can be started, those that run do the work.
 void Disposal::start_where_needed() noexcept {
   const std::size_t next = next_for(nullptr);
   if (next == waiting_.size()) return;

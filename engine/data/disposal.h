@@ -23,8 +23,8 @@ namespace mesh::engine {
 class Disposal {
  public:
   static constexpr std::size_t kThreadsMax = 8;
-  // gone(tag): the queue pair with that tag is destroyed. It may take locks that callers of take()
-  // hold.
+  // Called as gone(tag) when the queue pair with that tag is destroyed. It may take locks that
+  // callers of take() hold.
   using Gone = std::function<void(std::uint32_t tag)>;
   explicit Disposal(Gone gone) : gone_(std::move(gone)) {}
   ~Disposal() { wait_until_destroyed(); }
@@ -37,8 +37,8 @@ class Disposal {
     const void* owner = nullptr;  // only compared, never dereferenced
     std::uint32_t tag = 0;
   };
-  // False: the caller keeps the queue pair, because no thread could be started. None will be tried
-  // again.
+  // Returns false if no thread could be started: the caller keeps the queue pair, and no thread
+  // will be tried again.
   bool take(verbs::QpHandle& queue_pair, const Whose& whose) noexcept;
   // Returns when all are destroyed and the last gone() has returned. take() must not be called
   // meanwhile, and the caller must hold no lock that gone() takes.
@@ -56,7 +56,7 @@ class Disposal {
   };
   void run(Worker& self) noexcept;
   bool is_served(const void* owner) const noexcept;
-  // The index of a queue pair of that owner, or else of an owner that no thread serves;
+  // Returns the index of a queue pair of that owner, or else of an owner that no thread serves, or
   // waiting_.size() if there is none.
   std::size_t next_for(const void* owner) const noexcept;
   void start_where_needed() noexcept;

@@ -35,7 +35,7 @@ Status keep_buffer(const MemoryRange& range, Registration& entry) {
   fork_close_fd(entry.buffer.get());
   entry.buffer_range = range_in_buffer(range, static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)));
   entry.buffer_range.fd = entry.buffer.get();
-  const off_t size = ::lseek(entry.buffer.get(), 0, SEEK_END);  // a DMA buffer's too
+  const off_t size = ::lseek(entry.buffer.get(), 0, SEEK_END);  // works for a DMA buffer too
   std::uint64_t end = 0;
   const bool fits =
       !__builtin_add_overflow(entry.buffer_range.offset, entry.buffer_range.bytes, &end) &&

@@ -17,7 +17,7 @@ namespace mesh::engine {
 namespace {
 
 constexpr std::size_t kRequestsAtFirst = 64;
-// Of the reads of one flush. A fault that strikes a few of them in a row is no reason to end a job.
+// Failed reads that one flush bears: a fault that strikes a few in a row is no reason to end a job.
 constexpr std::uint32_t kFailuresMax = 30;
 
 constexpr std::uint64_t bit_of(std::uint32_t rail) noexcept { return std::uint64_t{1} << rail; }
@@ -31,7 +31,7 @@ Request* Flusher::take_free() noexcept {
   return request;
 }
 
-// More are open than ever before. Whoever gives one back needs no memory for it.
+// Makes one request more than were ever open, with room so that giving it back needs no memory.
 Request* Flusher::make_request() noexcept {
   try {
     if (free_.capacity() == requests_.size())
@@ -49,7 +49,7 @@ void Flusher::release(Request& request) noexcept {
   free_.push_back(&request);
 }
 
-// What a rail owes is posted when its failed queue pair is empty, and made anew.
+// Notes a read that a rail owes. It is posted when the failed queue pair is empty, and made anew.
 void Flusher::owe(std::uint32_t rail, Request& request) noexcept {
   if (request.region == nullptr) return;
   request.stripes |= bit_of(rail);
@@ -59,7 +59,7 @@ void Flusher::owe(std::uint32_t rail, Request& request) noexcept {
   request.error = Errc::Transport;
 }
 
-// The read lands where nobody looks.
+// Posts a read, which lands where nobody looks.
 bool Flusher::post_read(Rail& rail, Request& request) noexcept {
   ibv_sge sge{rail.lane->probe_target().address, 1, rail.lane->probe_source(1).lkey};
   ibv_send_wr wr{};

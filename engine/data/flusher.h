@@ -3,10 +3,10 @@
 // GPU's memory; a read of that memory by the same NIC pushes them there. So each rail of a context
 // with device memory has a queue pair that is connected to itself, with a completion queue of its
 // own, and a flush is one read of one byte on each rail that may have written. A queue pair that
-// has failed is made anew, and its reads are repeated. A card that has left owes none. Thread: any;
-// a spin lock is held for a post or a poll, and a mutex for making the first queue pair of a rail.
-// Bounds: kFlushDepth open reads on a rail, beyond which they wait; as many open flushes as the
-// callers have requests.
+// has failed is made anew, and its reads are repeated. A card that has left the host owes no read.
+// Thread: any; a spin lock is held for a post or a poll, and a mutex for making the first queue
+// pair of a rail. Bounds: kFlushDepth open reads on a rail, beyond which they wait; as many open
+// flushes as the callers have requests.
 
 #include <mesh/channel.h>
 #include <mesh/config.h>
@@ -32,7 +32,7 @@ class Lane;
 
 inline constexpr std::uint32_t kFlushDepth = 256;
 
-// Where a flush reads, and for whose request. The channel of a fence's flush is null.
+// The place that a flush reads, and the channel that it is for; null for the flush of a fence.
 struct FlushPlace {
   Channel* channel = nullptr;
   Registration* region = nullptr;
@@ -43,25 +43,25 @@ class Flusher {
  public:
   Flusher(std::size_t rails, const Settings& settings) : settings_(settings), rails_(rails) {}
 
-  // Control mutex: device memory is about to be registered on some of them.
+  // Control mutex. Notes the ports: device memory is about to be registered on some of them.
   void note_ports(std::span<const std::unique_ptr<Lane>> lanes);
   // A rail gets its queue pair when the first device region needs it. If the device refuses, one
   // line says so, and flushes over that rail fail.
   void provide(Lane& lane);
 
-  // Starts the reads; the rails are bits. System: there is no memory for one more request.
+  // Starts the reads; rails are bits. Returns System if there is no memory for one more request.
   Result<Request*> start(const FlushPlace& place, std::uint64_t rails) noexcept;
-  // Of a request in state Flushing. WouldBlock: it is still open. Otherwise it is free again.
+  // Returns WouldBlock while a request in state Flushing is open, else its result, and frees it.
   Errc finish(Request& request) noexcept;
-  // Nobody will ask about it any more.
+  // Gives up a request about which nobody will ask any more.
   void abandon(Request& request) noexcept;
-  // The card of this rail has left: it writes nothing any more, and may never complete a read.
+  // Ends the open reads of a rail whose card has left: it writes no more and may complete no read.
   void leave(std::uint32_t rail) noexcept;
-  // The region is about to go: what has failed of its open flushes is not repeated.
+  // Notes that the region is about to go: what has failed of its open flushes is not repeated.
   void forget(const Channel& channel, const Registration& region) noexcept;
 
  private:
-  // What a queue pair needs to be connected to itself.
+  // The attributes that connect a queue pair to itself.
   struct Port {
     ibv_qp_attr init{}, receive{}, send{};
   };
@@ -72,7 +72,7 @@ class Flusher {
     verbs::QpHandle qp;
     std::uint32_t open = 0;
     bool broken = false;
-    bool gone = false;  // its card, when it was last looked for
+    bool gone = false;  // its card had left when it was last looked for
   };
   class Hold {
    public:
@@ -109,9 +109,9 @@ class Flusher {
   std::vector<Port> ports_;
   std::atomic_flag lock_;
   std::vector<Rail> rails_;
-  // Of a flush, `bytes` has a bit for each rail with an open read, `stripes` one for each rail that
-  // still owes one, `tag` counts those that failed, and PeerClosed says that nobody asks about it
-  // any more.
+  // In the request of a flush, `bytes` has a bit for each rail with an open read, `stripes` one for
+  // each rail that still owes one, `tag` counts reads that failed, and the error PeerClosed says
+  // that nobody asks about it any more.
   std::deque<Request> requests_;
   std::vector<Request*> free_;
 };

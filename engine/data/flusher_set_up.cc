@@ -26,7 +26,7 @@ constexpr int kToSend = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_Q
 
 }  // namespace
 
-// The port's own address is the peer's.
+// Returns the attributes of a queue pair of the port whose peer is the port itself.
 Flusher::Port Flusher::port_of(const Lane& lane, const Settings& settings) {
   const verbs::Rail& rail = lane.rail();
   Port port;
@@ -70,7 +70,7 @@ int Flusher::connect(Rail& rail) noexcept {
   return error;
 }
 
-// Of the queue pair before, after a card has left: nobody waits for them.
+// Drops completions of the queue pair before, after a card has left: nobody waits for them.
 void Flusher::drop_completions(Rail& rail) noexcept {
   DCHECK(rail.open == 0);
   std::array<ibv_wc, kPollBatch> completions;
@@ -80,7 +80,8 @@ void Flusher::drop_completions(Rail& rail) noexcept {
   }
 }
 
-// Under the lock, or before anybody knows the rail. False: one line said why, or the card has left.
+// Makes the rail's queue pair anew, under the lock or before anybody knows the rail. Returns false
+// if one line said why, or the card has left.
 bool Flusher::make(Rail& rail) noexcept {
   rail.gone = rail.broken && verbs::port_now(rail.lane->provider(), rail.lane->rail()).card_left;
   if (rail.gone) return false;

@@ -71,7 +71,7 @@ ibv_cq* Lane::queue_of(const QueuePair& queue_pair) const noexcept {
   return queues_[entries_[at].queue].cq.get();
 }
 
-// The newest first: while links come, the others are full.
+// Looks at the newest queue first: while links come, the older ones are full.
 std::size_t Lane::queue_with_room(const Wanted& wanted) const noexcept {
   const auto found = std::find_if(queues_.rbegin(), queues_.rend(), [&wanted](const Queue& queue) {
     return queue.relayed == wanted.relayed && queue.entries - queue.reserved >= wanted.entries;
@@ -80,7 +80,7 @@ std::size_t Lane::queue_with_room(const Wanted& wanted) const noexcept {
                                  : static_cast<std::size_t>(queues_.rend() - found) - 1;
 }
 
-// Called first where a place is taken, which nobody else does meanwhile.
+// Called first where a place is taken, so no other thread makes the relay end meanwhile.
 verbs::Provider& Lane::maker(bool relayed) {
   if (!relayed) return provider_;
   if (relay_end_ == nullptr)
@@ -88,7 +88,7 @@ verbs::Provider& Lane::maker(bool relayed) {
   return *relay_end_;
 }
 
-// One more completion queue if none has room.
+// Makes one more completion queue if none has room.
 Status Lane::provide_room(const Wanted& wanted, ProgressLoop& loop) {
   {
     const ProgressLoop::Guard guard(loop);
@@ -118,7 +118,7 @@ Status Lane::provide_room(const Wanted& wanted, ProgressLoop& loop) {
   return {};
 }
 
-// Room in a completion queue and an entry, so that the device may work without anybody's lock.
+// Takes room in a completion queue and an entry, so that the device may work without any lock.
 Result<Lane::Place> Lane::take_place(const Order& order) {
   const Wanted wanted{.entries = order.policy->sq_depth + order.policy->rq_depth,
                       .relayed = order.relayed};
@@ -241,8 +241,7 @@ void Lane::destroy(QueuePair& queue_pair) noexcept {
   Entry& entry = entries_[at];
   DCHECK(queue_pair.id_base() == wr_id_base(at, entry.life));
   live_[at] = {.queue_pair = nullptr,
-               .receive_id = ~queue_pair.id_base()};  // another entry's: what it still has in
-                                                      // the completion queue is nobody's
+               .receive_id = ~queue_pair.id_base()};  // so that its late completions are nobody's
   queue_pairs_.fetch_sub(1, std::memory_order_relaxed);
   entry.dying_of = queue_pair.path().dying;
   entry.dying_of->fetch_add(1, std::memory_order_relaxed);
@@ -302,7 +301,7 @@ void Lane::drain_queue(Queue& queue) noexcept {
 }
 
 void Lane::drain(std::span<const std::unique_ptr<QueuePair>> queue_pairs) noexcept {
-  const Queue* drained = nullptr;  // those of a path share one, as a rule
+  const Queue* drained = nullptr;  // the queue pairs of a path share one, as a rule
   for (const auto& queue_pair : queue_pairs) {
     if (queue_pair->verbs() == nullptr) continue;
     Queue& queue = queues_[entries_[queue_pair->id_base() >> 48].queue];

@@ -32,7 +32,7 @@ inline constexpr std::uint32_t kPollBatch = 16;         // completions taken per
 inline constexpr std::uint32_t kQueuePairsMax = 65536;  // the wr_id's index has 16 bits
 inline constexpr std::uint32_t kProbeBytesMax = 4096;   // the largest MTU of a path
 
-// A completion: what the poll that brought it has brought behind it.
+// Whether the poll that brought a completion has brought others behind it.
 enum class Behind : std::uint8_t { Nothing, Others };
 
 class Lane {
@@ -43,17 +43,17 @@ class Lane {
   Status open();  // System: the device refused a protection domain
 
   // Makes a queue pair in RESET on a completion queue with room and gives it an id. Any thread,
-  // several at a time; the control mutex is not needed, and the token not held: it is taken for its
-  // place here before and after, never while the device works.
+  // several at a time, without the control mutex and without the token, which it takes before and
+  // after for the queue pair's place here, never while the device works.
   struct Order {
     const TransferPolicy* policy = nullptr;
     ProgressLoop* loop = nullptr;
     bool relayed = false;  // of a path over other hosts
   };
   Status create(QueuePair& queue_pair, const Order& order);
-  // Drops what it has outstanding, and destroys it: a stopped one in the background after
-  // destroy_in_background(), any other before the call returns. Its room is free afterwards. The
-  // end of a path's last one in the background wakes the control thread.
+  // Drops what the queue pair has outstanding, and destroys it: a stopped one in the background
+  // after destroy_in_background(), any other before the call returns. Its room is free afterwards.
+  // The end of a path's last queue pair in the background wakes the control thread.
   void destroy(QueuePair& queue_pair) noexcept;
   void destroy_in_background(ProgressLoop& loop) noexcept { background_ = &loop; }
   bool destroys() const noexcept {  // any thread
@@ -61,28 +61,28 @@ class Lane {
   }
   void wait_until_destroyed() noexcept { disposal_.wait_until_destroyed(); }  // without the token
 
-  // Takes at most kPollBatch completions of one queue and dispatches them. Returns how many.
+  // Takes at most kPollBatch completions of one queue, dispatches them and returns their number.
   // (lane_datapath.h)
   std::uint32_t poll(ibv_cq* queue) noexcept;
-  // Takes all that the queues of these queue pairs hold now, however much.
+  // Dispatches all completions that the queues of these queue pairs hold now, however many.
   void drain(std::span<const std::unique_ptr<QueuePair>> queue_pairs) noexcept;
 
   verbs::MrHandle register_range(void* address, std::size_t bytes, int access);
   verbs::MrHandle register_buffer(const verbs::DmaBufferRange& range, int access);
 
-  // A queue pair of nobody's, in RESET, for reads of our own memory. Empty: refused, with errno.
+  // Returns a queue pair in RESET outside the table, for reads of our own memory. Empty: see errno.
   verbs::QpHandle make_loop_back(ibv_cq* queue, std::uint32_t depth);
 
-  // What the probes of our new paths read, and where those of peers write, as soon as the rail has
-  // a path. What lies there means nothing.
+  // Provides the memory that probes of our new paths read, and that the peers' probes write, as
+  // soon as the rail has a path. Its contents mean nothing.
   Status provide_probes();  // System: no memory, or the device refused it
   verbs::LocalSource probe_source(std::uint32_t bytes) const noexcept;
   verbs::RemoteTarget probe_target() const noexcept;
 
-  // What makes relayed queue pairs; there is one as soon as one has been made.
+  // Returns the maker of relayed queue pairs; it exists once one of them has been made.
   relay::EndDevice& relay_end() noexcept { return *relay_end_; }
 
-  ibv_cq* queue_of(const QueuePair& queue_pair) const noexcept;  // which exists
+  ibv_cq* queue_of(const QueuePair& queue_pair) const noexcept;  // it must exist
 
   verbs::Rail& rail() const noexcept { return rail_; }
   verbs::Provider& provider() const noexcept { return provider_; }
@@ -94,7 +94,7 @@ class Lane {
   }
 
  private:
-  // Apart, so that no probe reads what another one writes.
+  // Two buffers, so that no probe reads what another probe writes.
   struct Probes {
     std::array<std::byte, kProbeBytesMax> source, target;
   };
@@ -111,13 +111,13 @@ class Lane {
     std::shared_ptr<std::atomic<std::uint32_t>> dying_of{};  // its path's, while it is destroyed
   };
 
-  // Whose a completion is. An entry that is nobody's has an id that no completion at it can have.
+  // The owner of a completion. A free entry has an id that no completion at it can have.
   struct LiveEntry {
     QueuePair* queue_pair = nullptr;
     std::uint64_t receive_id = 0;  // of its receives; sends have the same entry and life
   };
 
-  // Where a queue pair goes that is not made yet.
+  // The place of a queue pair that is not made yet.
   struct Place {
     std::uint32_t entry = 0;
     ibv_cq* queue = nullptr;
@@ -129,20 +129,20 @@ class Lane {
   Result<Place> take_place(const Order& order);
   void give_back(const Place& place) noexcept;
   bool on_destroyed(std::uint32_t entry) noexcept;  // holding the token; true: the path's last one
-  void on_disposed(std::uint32_t entry) noexcept;   // the same, from a thread of the disposal
+  void on_disposed(std::uint32_t entry) noexcept;   // on_destroyed(), from a thread of the disposal
   Status provide_room(const Wanted& wanted, ProgressLoop& loop);
   std::size_t queue_with_room(const Wanted& wanted) const noexcept;  // queues_.size(): none has it
   verbs::Provider& maker(bool relayed);
   verbs::QpHandle make(ibv_cq* queue, const Order& order, InlineBytes* granted);
   std::uint32_t take_entry();
   void drain_queue(Queue& queue) noexcept;
-  [[gnu::noinline]] void on_poll_failed() noexcept;  // every link on this rail fails
-  // Not null: see RecvChannel::on_message(); it is for dispatch_group().
+  [[gnu::noinline]] void on_poll_failed() noexcept;  // every path on this rail is lost
+  // Returns what RecvChannel::on_message() does; if not null, it is for dispatch_group().
   Request* dispatch(const ibv_wc& completion, Behind behind) noexcept;
-  // A member's completion, and what comes behind it of the same group. How many those are.
+  // Handles a member's completion and those of its group that follow; returns how many follow.
   [[gnu::noinline]] std::uint32_t dispatch_group(Request& slot,
                                                  std::span<const ibv_wc> completions) noexcept;
-  // Of two or more completions; a count below 0 says that the poll failed. Returns how many.
+  // Dispatches two or more completions, and returns how many; below 0: the poll failed.
   [[gnu::noinline]] std::uint32_t dispatch_all(const ibv_wc* completions, int count) noexcept;
 
   verbs::Provider& provider_;
@@ -151,7 +151,7 @@ class Lane {
   verbs::PdHandle pd_;
   Pages probe_pages_;
   verbs::MrHandle probe_mr_;
-  std::mutex placing_;                           // a queue pair's place is taken; before the token
+  std::mutex placing_;  // held while a queue pair's place is taken; locked before the token
   std::unique_ptr<relay::EndDevice> relay_end_;  // outlives what it made
   std::vector<Queue> queues_;
   std::vector<LiveEntry> live_;

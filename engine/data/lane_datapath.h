@@ -1,6 +1,6 @@
 #pragma once
-// What a lane does on a message's way: completions are polled, and each goes to its queue pair.
-// Thread: loop (token). Bounds: those of lane.h.
+// The message path of a lane: it polls completions and hands each to its queue pair. Thread: loop
+// (token). Bounds: those of lane.h.
 
 #include "engine/data/lane.h"
 #include "engine/data/peer_link_datapath.h"
@@ -24,7 +24,7 @@ inline Request* Lane::dispatch(const ibv_wc& completion, Behind behind) noexcept
     found.on_receive();
     return found.link().on_announcement(completion.imm_data, completion.byte_len, behind);
   }
-  // Entry and life: what is not a receive mark or a count.
+  // All bits but these name the entry and its life: these are the receive mark and the count.
   constexpr std::uint64_t kOther = kReceiveBit | 0xffff'ffff;
   if (((completion.wr_id ^ entry.receive_id) & ~kOther) != 0) [[unlikely]]
     return nullptr;
@@ -38,7 +38,7 @@ inline Request* Lane::dispatch(const ibv_wc& completion, Behind behind) noexcept
   return nullptr;
 }
 
-// One completion, or none, is what most polls bring: it costs no loop.
+// Most polls bring one completion or none, so that case costs no loop.
 inline std::uint32_t Lane::poll(ibv_cq* queue) noexcept {
   std::array<ibv_wc, kPollBatch> completions;
   const int count = ibv_poll_cq(queue, kPollBatch, completions.data());

@@ -19,7 +19,7 @@ void LinkMemory::Free::operator()(std::byte* memory) const noexcept { std::free(
 void LinkMemory::configure(std::size_t bytes_per_channel, std::vector<Lane*> lanes_by_path) {
   DCHECK(bytes_per_channel != 0 && bytes_per_channel % 64 == 0);
   DCHECK(lanes_by_path.size() <= kPathsMax);
-  DCHECK(blocks_.empty());  // the places of a block lie by the number of bytes
+  DCHECK(blocks_.empty());  // places in a block depend on it
   bytes_per_channel_ = bytes_per_channel;
   channels_per_block_ = static_cast<std::uint32_t>(
       std::clamp<std::size_t>(kBlockBytesMax / bytes_per_channel, 1, kChannelsPerBlock));
@@ -27,7 +27,7 @@ void LinkMemory::configure(std::size_t bytes_per_channel, std::vector<Lane*> lan
 }
 
 Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) const {
-  const std::size_t rounded = whole_pages(bytes);  // no neighbour's become writable by the peer
+  const std::size_t rounded = whole_pages(bytes);  // the peer must not write to a neighbour's bytes
   DCHECK(rounded != 0);
   Block block;
   block.memory.reset(static_cast<std::byte*>(std::aligned_alloc(page_bytes(), rounded)));

@@ -1,9 +1,9 @@
 #pragma once
 // The small registered memory of a link that the peer's NIC writes: the credit ring (connector) or
-// the records (acceptor) of every channel, and the connector's window counters. A channel index has
-// its own place for good, so a row that comes late from an index's former life can only meet the
-// same index, whose generations differ. Thread: control mutex; addresses are stable and read by the
-// loop. Bound: kChannelsMax places in blocks of kChannelsPerBlock.
+// the records (acceptor) of every channel, and the connector's window words. A channel index has
+// its own place for good, so a row that comes late from an index's former life can only meet this
+// index again, whose generations differ. Thread: control mutex; addresses are stable and read by
+// the loop. Bound: kChannelsMax places in blocks of kChannelsPerBlock.
 
 #include <mesh/policy.h>
 #include <mesh/status.h>
@@ -31,7 +31,7 @@ struct PeerWritable {
 
 class LinkMemory {
  public:
-  // Bytes per channel; a multiple of 64. The lanes are those of the paths, in order.
+  // Sets the bytes per channel, a multiple of 64, and the lanes of the paths in order.
   void configure(std::size_t bytes_per_channel, std::vector<Lane*> lanes_by_path);
   Result<PeerWritable> channel_memory(std::uint32_t index);  // zeroed when the index is new
   Result<PeerWritable> window_words(std::size_t bytes);      // zeroed; once

@@ -33,14 +33,14 @@ struct PathHealth {
   PathState state = PathState::Up;
   std::uint32_t epoch = 0;     // how often its queue pairs were made anew; both sides count alike
   std::uint64_t failures = 0;  // times it left Up
-  std::uint64_t replayed_stripes = 0;  // of ours that it lost and others carried
+  std::uint64_t replayed_stripes = 0;  // stripes of ours that it lost and others carried
   std::uint64_t reopen_tries = 0;
   std::string last_cause;     // of its last failure, for log lines
   bool probe_failed = false;  // while Down: its new queue pairs do not carry anything
 };
 
-// Which of our rail's addresses speaks to which of which rail of the peer, as indices into both
-// sides' lists.
+// The two ends of a path: our rail's address, and the peer's rail with its address, as indices into
+// the lists of the two sides.
 struct PathEnds {
   std::uint32_t own_address = 0;
   std::uint32_t peer_rail = 0;
@@ -55,29 +55,29 @@ struct Path {
   Lane* lane = nullptr;
   std::uint32_t index = 0;  // in the link
   std::uint32_t rail = 0;   // the lane's index
-  // 0: primary. The paths of each further tier stand by for those of all before it. One path of a
-  // tier has its key at each place of a credit row.
+  // 0: primary. The paths of each further tier stand by for all paths before it. In a credit row
+  // the path has its key at key_place, which it shares with one path of each other tier.
   std::uint32_t tier = 0, key_place = 0;
   PathEnds ends;
   int own_gid_index = 0;  // of our address now; the kernel may give it another when it comes back
-  std::uint16_t own_lid = 0;             // of our port, as the peer was told it; InfiniBand
-  bool wants_ece = false;                // NCCL_IB_ECE_ENABLE
-  bool has_ece = false;                  // its queue pairs use options that both sides agreed on
-  std::string name;                      // "mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2", for log lines
-  std::string over;                      // relayed: the hosts on the way, when a route was found
-  std::uint32_t hosts_between = 0;       // connector: their number
-  verbs::RemoteTarget probe_target;      // connector: the peer's; no address: there is none
-  std::uint32_t cable_rails = 1;         // rails of ours that are the same cable
-  std::uint64_t inflight_bytes_max = 0;  // the policy's, or more between sites (long_path.h)
-  std::uint64_t usual_inflight_bytes = 0;  // of the policy, for this path's port
-  // Adaptive routing: the data of a larger message goes apart from its announcements.
+  std::uint16_t own_lid = 0;         // of our port, as the peer was told it; InfiniBand
+  bool wants_ece = false;            // NCCL_IB_ECE_ENABLE
+  bool has_ece = false;              // its queue pairs use options that both sides agreed on
+  std::string name;                  // "mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2", for log lines
+  std::string over;                  // relayed: the hosts on the way, when a route was found
+  std::uint32_t hosts_between = 0;   // connector: their number
+  verbs::RemoteTarget probe_target;  // connector: in the peer's memory; address 0: there is none
+  std::uint32_t cable_rails = 1;     // number of our rails that are on its cable
+  std::uint64_t inflight_bytes_max = 0;    // the policy's, or more between sites (long_path.h)
+  std::uint64_t usual_inflight_bytes = 0;  // the policy's, for this path's port
+  // Adaptive routing: a larger message's data and announcements are separate work requests.
   std::uint64_t apart_above = UINT64_MAX;
-  // Held back by nothing but the bytes in flight: what comes free gathers for it. Null when its
-  // channel posts or ends.
+  // The channel that only the bytes in flight hold back: bytes that come free gather for it. Null
+  // once that channel posts or ends.
   const Channel* byte_waiter = nullptr;
   std::string text() const;                // its name, and the hosts on the way; for log lines
   PathCounters counters() const noexcept;  // summed over the queue pairs, of all epochs
-  // Its device is still destroying former queue pairs of it. Any thread.
+  // Any thread. Returns true if the device is still destroying former queue pairs of the path.
   bool destroys() const noexcept { return dying->load(std::memory_order_acquire) != 0; }
   std::uint64_t inflight_bytes() const noexcept {
     DCHECK(bulk_done <= bulk_posted);
@@ -89,12 +89,12 @@ struct Path {
   std::uint32_t speed_mbps = 0;  // the slower of both ports'
   PathHealth health;             // loop (token)
   PathCounters past;             // of the queue pairs of former epochs
-  std::uint32_t next_qp = 0;     // where the next message's stripes begin, with several paths
-  // The first is the express one, the others are bulk; they are made anew in place. None before a
+  std::uint32_t next_qp = 0;     // with several paths: where the next message's stripes begin
+  // The first is the express one, the others are bulk; they are made anew in place. Empty until a
   // path that stands by is opened for the first time.
   std::vector<std::unique_ptr<QueuePair>> queue_pairs;
-  // How many of its queue pairs are being destroyed. Shared with the lane, which may still destroy
-  // them when the path has gone.
+  // Number of its queue pairs that are being destroyed. Shared with the lane, which may still
+  // destroy them when the path has gone.
   std::shared_ptr<std::atomic<std::uint32_t>> dying =
       std::make_shared<std::atomic<std::uint32_t>>(0);
 };

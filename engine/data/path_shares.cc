@@ -10,14 +10,14 @@
 namespace mesh::engine {
 
 namespace {
-// Speeds agree that differ by no more than this part of the greater one.
+// Speeds agree if they differ by at most this part of the greater one.
 constexpr std::uint32_t kAgree = 10;
-// To look costs as much as to post two stripes.
+// Evenly cut messages for each look at the speeds. A look costs as much as to post two stripes.
 constexpr std::uint32_t kEvenPerLook = 8;
-// By how much a host on the way makes a path later, beside what it stores (the model, perf/README).
+// The delay that a host on the way adds, beside what it stores (the model, perf/README).
 constexpr std::uint64_t kHostNs = 1200;
 
-// What the path carries in that time.
+// Returns the bytes that the path carries in the delay of its hosts.
 std::uint64_t late_bytes(const Path& path, std::uint32_t mbps) {
   return path.hosts_between * kHostNs * mbps / 8000;
 }
@@ -25,7 +25,7 @@ std::uint64_t late_bytes(const Path& path, std::uint32_t mbps) {
 
 void PathShares::assign(const std::vector<Path*>& usable) {
   usable_ = usable;
-  // A port that does not say how fast it is counts as much as the fastest that does.
+  // A port that does not say its speed counts as much as the fastest port that does.
   std::uint32_t fastest = 1;
   for (const Path* const path : usable) fastest = std::max(fastest, path->speed_mbps);
   std::vector<std::uint32_t> port_mbps;
@@ -62,8 +62,8 @@ void PathShares::learn() noexcept {
   until_look_ = kEvenPerLook;
 }
 
-// A path that is slower than it is thought to be keeps more in flight. By more than a message it is
-// for spread() to see to that.
+// A path that is slower than believed keeps more bytes in flight. Where they differ by more than a
+// message, spread() has to even that out.
 bool PathShares::alike(std::uint64_t bytes) noexcept {
   if (until_look_ == 0) learn();
   if (!speeds_agree_) return false;

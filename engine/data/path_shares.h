@@ -1,8 +1,8 @@
 #pragma once
-// How a link's messages are shared out over its usable paths, where there are several. As a rule
-// these are alike (the two halves of a cable): then a message is cut as over one path, and each
-// path gets the same part of it. Otherwise each gets as much as lets all be done together
-// (path_spread.h). Thread: loop (token). Bound: kPathsMax paths.
+// Shares a link's messages out over its usable paths, where there are several. As a rule the paths
+// are alike (the two halves of a cable): then a message is cut as over one path, and each path gets
+// an equal part. Otherwise each path gets as much as lets all be done together (path_spread.h).
+// Thread: loop (token). Bound: kPathsMax paths.
 
 #include <mesh/policy.h>
 
@@ -20,13 +20,13 @@ class PathShares {
  public:
   explicit PathShares(const TransferPolicy& policy) : policy_(policy) {}
 
-  // The usable paths from now on; they outlive their use here.
+  // Sets the usable paths from now on; they outlive their use here.
   void assign(const std::vector<Path*>& usable);
 
-  // May a message of so many bytes be cut evenly? The learned speeds agree, so does what is in
-  // flight, and every path has room for it all.
+  // Returns true if a message of this size may be cut evenly: the learned speeds agree, the bytes
+  // in flight agree, and every path has room for the whole message.
   bool alike(std::uint64_t bytes) noexcept;
-  // The cut of a message over paths that are not; it lasts until the next call.
+  // Returns the cut of a message over paths that are not alike; it lasts until the next call.
   const StripeTable& spread(std::uint64_t bytes) noexcept;
 
  private:

@@ -60,8 +60,8 @@ bool PeerLink::every_channel_ended() const noexcept {
 }
 
 namespace {
-// Every path would end like this: the mistake is not the wire's. (Not LOC_QP_OP_ERR: soft-RoCE says
-// that when a port has lost its address.)
+// Returns true if every path would end like this, as the mistake is not the wire's. (Not for
+// LOC_QP_OP_ERR: soft-RoCE says that when a port has lost its address.)
 bool is_mistake(ibv_wc_status status) {
   switch (status) {
     case IBV_WC_LOC_LEN_ERR:
@@ -115,8 +115,7 @@ void PeerLink::on_post_failed(QueuePair& queue_pair, int error) noexcept {
   }
 }
 
-// A path cannot be left in good order where there is no memory for the new order: then the link
-// ends, and not the process.
+// Fails the link, and not the process, where there is no memory to leave a path in good order.
 void PeerLink::fail_for_memory(const Path& path, const char* what) noexcept {
   LOG_WARN("peer {}: path {} is lost, and so is the link: {}", identity_.peer_host, path.name,
            what);
@@ -131,7 +130,7 @@ void PeerLink::report_truncated(std::uint64_t sent, std::uint64_t room) const no
       identity_.peer_host, sent, room);
 }
 
-// NCCL takes the size that it is told for what it may read.
+// NCCL would take the size that it is told for what it may read.
 void PeerLink::on_overrun(std::uint64_t said, std::uint64_t room) noexcept {
   LOG_WARN("peer {}: says that it wrote {} bytes into a receive of {}; connection dropped",
            identity_.peer_host, said, room);
@@ -246,7 +245,7 @@ void PeerLink::order_paths() {
     if (path->tier == tier_) usable_.push_back(path);
   }
   usable_count_ = static_cast<std::uint32_t>(usable_.size());
-  // The one that leads over other hosts is the last of its tier.
+  // The path that leads over other hosts is the last of its tier.
   const bool detour = beside_ && usable_count_ > 1 && usable_.back()->ends.relayed;
   express_count_ = usable_count_ - (detour ? 1 : 0);
   DCHECK((dormant() || all_.size() == paths_.size()) && usable_.size() <= all_.size());
@@ -256,7 +255,7 @@ void PeerLink::order_paths() {
   note_written_rails();
 }
 
-// Of a message with a record, or late.
+// Handles an announcement of a message with a record, or a late one.
 void PeerLink::on_rare_announcement(Request& slot, std::uint64_t imm) noexcept {
   if (slot.expected == imm) return RecvChannel::of(*slot.channel).on_recorded(slot);
   loop_.counters.late_announcements.add(1);
@@ -269,7 +268,7 @@ void PeerLink::place_channel(std::uint32_t index, std::unique_ptr<Channel> chann
   loop_.attach(*channel);
   if (failure() != Errc::Ok)
     channel->fail_all(failure());  // the link is failing, its end comes with the next control pass
-  if (dormant()) channel->fail_all(Errc::Unreachable);  // with its first message
+  if (dormant()) channel->fail_all(Errc::Unreachable);  // its first message fails
   if (asleep()) channel->sleep();
   channels_[index] = std::move(channel);
   ++channel_count_;

@@ -1,6 +1,6 @@
 #pragma once
-// What a link does on a message's way: an announcement goes to the receive that expects it. Thread:
-// loop (token). Bounds: those of peer_link.h.
+// The message path of a link: an announcement (write-with-immediate completion) goes to the receive
+// that expects it. Thread: loop (token). Bounds: those of peer_link.h.
 
 #include "engine/data/peer_link.h"
 #include "engine/data/recv_channel_datapath.h"
@@ -16,7 +16,7 @@ inline Request* PeerLink::on_announcement(std::uint64_t imm, std::uint64_t bytes
   DCHECK(loop_.held());
   const Slots& slots = slots_[(imm >> kChannelShift) & slots_mask_];
   Request& slot = slots.first[(imm >> kGenerationBits) & slots.mask];
-  // What is expected says no number of stripes: the immediate's is all that may differ.
+  // The slot expects an immediate without a number of stripes, so only that number may differ.
   const std::uint64_t differs = slot.expected ^ imm;
   if (differs == std::uint64_t{1} << kStripesShift) [[likely]] {
     return RecvChannel::of(*slot.channel)

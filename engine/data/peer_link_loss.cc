@@ -13,8 +13,7 @@
 
 namespace mesh::engine {
 
-// The usable paths have changed: what has a queue pair keeps it, everything else is shared out
-// anew.
+// Shares everything out anew after the usable paths have changed; what has a queue pair keeps it.
 void PeerLink::reroute() {
   DCHECK(loop_.held());
   order_paths();
@@ -25,12 +24,12 @@ void PeerLink::reroute() {
   }
 }
 
-// A peer may write as soon as the queue pairs are there, long before it says that the path is up.
+// Counts rails with queue pairs, because a peer may write long before it says that the path is up.
 // They go with the fence, which has flushed what came over them.
 void PeerLink::note_written_rails() noexcept {
   std::uint64_t rails = 0;
   for (const auto& path : paths_) {
-    // The peer is not told of them before the link's memory is on their rail.
+    // The peer learns of queue pairs only after the link's memory is on their rail.
     const bool known = std::binary_search(rails_.begin(), rails_.end(), path->rail);
     const bool there = !path->queue_pairs.empty() && path->queue_pairs[0]->verbs() != nullptr;
     if (known && there) rails |= std::uint64_t{1} << path->rail;
@@ -65,7 +64,7 @@ void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
   ++path.health.failures;
   loop_.counters.errors.add(1);
   MESH_PROBE3(path_lost, identity_.peer_host.c_str(), path.name.c_str(), cause.c_str());
-  // Where every channel has ended the peer may have taken its end apart; what was sent is still
+  // The peer may have taken its end apart if every channel has ended; what was sent is still
   // accounted for.
   const LogLevel level =
       !channels_.empty() && every_channel_ended() ? LogLevel::Info : LogLevel::Warn;
@@ -157,7 +156,7 @@ void PeerLink::let_rest(Path& path) noexcept {
   paths_away_.fetch_sub(1, std::memory_order_release);
 }
 
-// Only those of its own queue pairs: a context of many peers has many queues.
+// Drains only the queues of its own queue pairs: a context of many peers has many queues.
 void PeerLink::drain_completions() noexcept {
   DCHECK(loop_.held());
   for (Path* const path : all_) path->lane->drain(path->queue_pairs);

@@ -1,5 +1,5 @@
 #pragma once
-// Reads from the rings of a link's queue pairs what was posted of one channel. An entry stays in
+// Reads what was posted for one channel from the rings of a link's queue pairs. An entry stays in
 // its ring until the queue pair comes round to it again, so nobody has to write anything for a
 // reader. Thread: NCCL's of the channel, which takes the token. Bound: a place for each queue pair
 // of the link.
@@ -23,7 +23,7 @@ class ReaderOfRings final : public PostedReader {
   int rail() const override;
 
  private:
-  // How far a queue pair has been read. It begins anew when its verbs object does.
+  // The entry up to which a queue pair has been read; it begins anew with a new verbs object.
   struct Place {
     const QueuePair* queue_pair = nullptr;
     std::uint64_t id_base = 0, next = 0;

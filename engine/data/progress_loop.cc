@@ -11,16 +11,16 @@
 namespace mesh::engine {
 
 namespace {
-// Full batches per completion queue and turn, besides the first of the only one; more would make
-// submissions wait.
+// Full batches per completion queue and turn, besides the first batch of an only queue; more would
+// make submissions wait.
 constexpr int kPollRounds = 4;
-// Completion queues in a turn that NCCL's thread makes. A context of many peers has many of them,
-// and a test of one request must not pay for all.
+// Completion queues polled in a turn that NCCL's thread makes. A context of many peers has many of
+// them, and a test of one request must not pay for all.
 constexpr std::size_t kPollsPerTurn = 3;
 constexpr std::uint32_t kVisitsPerTurn = 64;  // channels; the others come first in the next turn
-// Of a link's channels that wait for room, in a turn; those that get some do not count.
+// Visits in vain to a link's waiting channels, in a turn; visits that find some room do not count.
 constexpr std::uint32_t kVainVisits = 2;
-constexpr int kMailRounds = 4;  // after a release; whoever leaves mail tries the token himself too
+constexpr int kMailRounds = 4;  // after a release; whoever leaves mail also tries the token
 }  // namespace
 
 bool ProgressLoop::try_turn() noexcept {
@@ -33,7 +33,7 @@ bool ProgressLoop::try_turn() noexcept {
   return worked;
 }
 
-// One of several queues, or the rest of one that gave a full batch.
+// Polls one of several queues, or the rest of one that gave a full batch.
 void ProgressLoop::poll_on(const Source& source) noexcept {
   std::uint32_t taken = kPollBatch;
   for (int round = 0; round < kPollRounds && taken == kPollBatch; ++round) {
@@ -42,8 +42,8 @@ void ProgressLoop::poll_on(const Source& source) noexcept {
   }
 }
 
-// Those of a channel of one path lie in one queue as a rule, and the others take turns.
-// A poller has nothing else to do and looks at all.
+// Polls the queue of `first`, as a channel of one path has its completions in one queue as a rule;
+// the other queues take turns. A poller has nothing else to do and polls all.
 void ProgressLoop::poll_several(const Channel* first) noexcept {
   if (first == nullptr || sources_.size() <= kPollsPerTurn || first->link.usable_count() > 1) {
     for (const Source& source : sources_) poll_on(source);
@@ -58,9 +58,9 @@ void ProgressLoop::poll_several(const Channel* first) noexcept {
 }
 
 void ProgressLoop::work(Channel* first) noexcept {
-  // Credits are looked at and messages posted channel by channel, the one NCCL is asking about
-  // first. One that waits for something keeps its place among the others: who is asked about most
-  // would take whatever a full path gives free.
+  // Credits are read and messages posted channel by channel, first for the channel that NCCL tests.
+  // A channel that waits for something keeps its place in the list: otherwise the one that is
+  // tested most would take whatever a full path frees.
   if (first != nullptr && !first->active) visit(*first);
   visit_active();
   // Windows after the data: what was received in this turn goes back with one row.
@@ -138,14 +138,14 @@ void ProgressLoop::activate(Channel& channel) noexcept {
 }
 
 namespace {
-// Whether it wants another visit only because its paths are full.
+// Returns true if the channel wants another visit only because its paths are full.
 bool waits_for_room(const Channel& channel) noexcept {
   return channel.side == Side::Send && static_cast<const SendChannel&>(channel).waits_for_room();
 }
 }  // namespace
 
-// Many channels may wait for the same paths, and would all be visited in vain turn after turn. One
-// alone need not be kept apart.
+// Lists a channel for its next visit. Those that wait for room are kept apart by link, as all would
+// be visited in vain turn after turn. One alone need not be.
 void ProgressLoop::wait_for_visit(Channel& channel) noexcept {
   PeerLink& link = channel.link;
   const bool alone = active_.empty() && link.waiting_for_room.empty();
@@ -203,8 +203,8 @@ ProgressLoop::Visit ProgressLoop::visit_in_turn(Channel& channel) noexcept {
   return channel.outstanding == outstanding ? Visit::InVain : Visit::Served;
 }
 
-// The eldest first. Who has the place of the next bytes of a path keeps its place here too; others
-// that find no room go behind, because the elder ones may wait for another path.
+// Visits the eldest first. A channel that claims the next bytes of a path keeps its place here too;
+// others that find no room go behind, because the elder ones may wait for another path.
 void ProgressLoop::visit_waiting(ChannelList& waiting, ChannelList* served) noexcept {
   ChannelList keep;
   std::uint32_t in_vain = 0;
@@ -235,8 +235,8 @@ void ProgressLoop::visit_full(ChannelList* served) noexcept {
 }
 
 void ProgressLoop::visit_active() noexcept {
-  // Who has posted goes behind those who could not: else the first in the list takes whatever a
-  // full path gives free.
+  // A channel that has posted goes behind those that could not: otherwise the first in the list
+  // takes whatever a full path frees.
   ChannelList served;
   if (!full_.empty()) visit_full(&served);
   for (std::uint32_t visits = std::min(active_.count(), kVisitsPerTurn); visits != 0; --visits) {

@@ -1,9 +1,9 @@
 #pragma once
 // The heart of a context: one loop, turned by whoever holds its turn token (NCCL's thread in isend,
-// irecv and test, a poller, the control thread, a simulator). Nobody on a message's way waits for
-// the token: who misses it leaves a bit in the mailbox, which the holder looks at after release.
-// Thread: any for submit, try_turn, Guard; the rest by the token's holder. What it does on a
-// message's way is in progress_loop_datapath.h. Bounds: kPollRounds, kPollsPerTurn,
+// irecv and test, a poller, the control thread, a simulator). No thread on a message's way waits
+// for the token: a thread that misses it leaves a bit in the mailbox, which the holder looks at
+// after release. Thread: any for submit, try_turn, Guard; the rest by the token's holder. What the
+// loop does on a message's way is in progress_loop_datapath.h. Bounds: kPollRounds, kPollsPerTurn,
 // kVisitsPerTurn (progress_loop.cc).
 
 #include <mesh/metrics.h>
@@ -30,7 +30,7 @@ class SendChannel;
 
 inline constexpr std::uint32_t kMailBits = 64;
 
-// Told from inside a turn that something is for the control thread (a link failed). Must not block.
+// Wakes the control thread from inside a turn, for example when a link failed. Must not block.
 class ControlWaker {
  public:
   virtual void wake_control() noexcept = 0;
@@ -40,8 +40,8 @@ class ControlWaker {
 };
 
 class ProgressLoop {
-  // First, so that taking it needs no address of its own. Bit 0: held. Above: how many Guards wait;
-  // nobody else takes it then.
+  // The token comes first, so that taking it needs no address of its own. Bit 0: held. Above: how
+  // many Guards wait; nobody but a Guard takes it while one waits.
   static constexpr std::uint32_t kHeld = 1, kGuard = 2;
   alignas(64) std::atomic<std::uint32_t> token_{0};
 
@@ -49,18 +49,18 @@ class ProgressLoop {
   explicit ProgressLoop(ControlWaker& waker) : waker_(waker) {}
 
   // ---- NCCL's threads and pollers.
-  // After publish(): does it now, or leaves it to the holder.
+  // After publish(). Posts the request at once, or leaves mail for the holder.
   template <typename Kind>
   void submit(Kind& channel, Request& request) noexcept;
-  // The same for a send of another tag than the channel's first one.
+  // submit() for a send of another tag than the channel's first one.
   void submit_tagged(SendChannel& channel) noexcept;
-  // A turn if the token is free; false: it is not. For NCCL's thread, which asks about a channel
-  // (progress_loop_datapath.h).
+  // Makes a turn if the token is free, and returns false if it is not. For NCCL's thread, which
+  // tests a request of the channel `first` (progress_loop_datapath.h).
   bool try_turn(Channel* first) noexcept;
-  [[gnu::noinline]] bool try_turn() noexcept;        // the same, out of line; true: something moved
+  [[gnu::noinline]] bool try_turn() noexcept;        // out of line; true: something moved
   alignas(64) std::atomic<bool> callers_turn{true};  // test() turns the loop itself: no poller does
 
-  // The token, if it is free, until the end. Who does not get it may leave mail for the channel.
+  // Holds the token until the end of the scope, if it was free. Else the caller may leave mail.
   class Attempt {
    public:
     explicit Attempt(ProgressLoop& loop) noexcept : loop_(loop), held_(loop.try_acquire()) {}
@@ -81,8 +81,8 @@ class ProgressLoop {
     mailbox_.fetch_or(std::uint64_t{1} << channel.mail_bit, std::memory_order_seq_cst);
   }
 
-  // ---- Holding the token from the control path. The holder of the moment finishes its turn
-  // first.
+  // ---- Holds the token from the control path, as soon as its present holder has finished the
+  // turn.
   class Guard {
    public:
     explicit Guard(ProgressLoop& loop) noexcept;
@@ -100,14 +100,14 @@ class ProgressLoop {
   void visit_and_ring(Kind& channel) noexcept;
   bool held() const noexcept { return holder_.owned_here(); }  // for DCHECK alone
   std::uint64_t turns() const noexcept { return turns_; }
-  [[gnu::noinline]] void activate(Channel& channel) noexcept;  // wants a visit
+  [[gnu::noinline]] void activate(Channel& channel) noexcept;  // it wants a visit
   void forget(Channel& channel) noexcept;  // takes it off every list; the channel is about to die
   void forget(QueuePair& queue_pair) noexcept;
   void add_staged(QueuePair& queue_pair) noexcept;  // (progress_loop_datapath.h)
   void unstage(QueuePair& queue_pair) noexcept;     // it has nothing staged any more
   [[gnu::noinline]] void add_window_due(QueuePair& queue_pair) noexcept;
-  void ring_staged() noexcept;      // and answer_refusals()
-  void answer_refusals() noexcept;  // fails the links whose posts were refused
+  void ring_staged() noexcept;      // and calls answer_refusals()
+  void answer_refusals() noexcept;  // quarantines the paths whose posts were refused
   struct Refused {
     QueuePair* queue_pair = nullptr;
     int error = 0;
@@ -135,7 +135,7 @@ class ProgressLoop {
         refused_.reserve(queue_pairs), refusing_.reserve(queue_pairs), full_.reserve(queue_pairs),
         still_full_.reserve(queue_pairs);
   }
-  // Some link of ours has failed or lost a path.
+  // Tells the control thread that some link of ours has failed or lost a path.
   void wake_control() noexcept {
     trouble_.store(true, std::memory_order_release);  // acquired in take_trouble()
     waker_.wake_control();
@@ -144,7 +144,7 @@ class ProgressLoop {
 
   std::vector<std::unique_ptr<Lane>> lanes;
   LoopCounters counters;
-  RegistrationTable* registrations = nullptr;  // its context's
+  RegistrationTable* registrations = nullptr;  // those of its context
   std::unique_ptr<Flusher> flusher;            // of the lanes, for device memory
 
  private:
@@ -173,16 +173,16 @@ class ProgressLoop {
   alignas(64) std::array<std::vector<Channel*>, kMailBits> channels_;  // by mail bit
   std::uint32_t next_mail_bit_ = 0;
   ChannelList active_;
-  // Links that have channels which wait for room on their paths.
+  // Links with channels that wait for room on their paths.
   std::vector<PeerLink*> full_, still_full_;
   QueuePair* staged_ = nullptr;
   std::uint64_t turns_ = 0;
   std::uint64_t events_ = 0;  // completions and doorbells: a turn without any was idle
-  bool has_work_ = false;     // a channel is active or a window due; who stages rings too
+  bool has_work_ = false;     // a channel is active or a window is due; whoever stages also rings
   bool has_refused_ = false;
   std::vector<Source> sources_;
-  std::size_t next_source_ = 0;  // of those that take turns
-  Source only_;  // the only one, if there is one only: what most hosts have, so it costs no loop
+  std::size_t next_source_ = 0;  // the one polled last, where several take turns
+  Source only_;  // the only one, if there is just one, as on most hosts: polling it costs no loop
   std::vector<QueuePair*> window_due_;
   std::vector<QueuePair*> window_later_;
   std::vector<Refused> refused_, refusing_;  // empty in a healthy turn

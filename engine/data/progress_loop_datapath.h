@@ -1,9 +1,9 @@
 #pragma once
-// What a loop does on a message's way. With this header, isend, irecv and test become one function
-// each: what they do with the token held costs no call but those of verbs. Whatever is rare lies
-// behind a call into the .cc files, and its declaration says gnu::noinline, because every message
-// would pay for its frame. Include this header only where a loop is turned. Thread: loop (token),
-// and NCCL's thread for submit and try_turn. Bounds: those of progress_loop.h.
+// The message path of a loop. With this header, isend, irecv and test become one function each, and
+// with the token held they call nothing but verbs. Whatever is rare lies behind a call into the .cc
+// files, and its declaration says gnu::noinline, because every message would pay for its frame.
+// Include this header only where a loop is turned. Thread: loop (token), and NCCL's thread for
+// submit and try_turn. Bounds: those of progress_loop.h.
 
 #include "engine/data/lane_datapath.h"
 #include "engine/data/progress_loop.h"
@@ -17,7 +17,7 @@
 
 namespace mesh::engine {
 
-// ---- Token. seq_cst: of "mail left" and "token released" at least one side sees the other's.
+// ---- Token. seq_cst: the thread that leaves mail or the one that releases sees the other's store.
 
 inline bool ProgressLoop::try_acquire() noexcept {
   std::uint32_t free = 0;  // neither held nor wanted by a Guard

@@ -11,7 +11,7 @@
 namespace mesh::engine {
 
 namespace {
-// A quarter: the peer always has three quarters to go on with while the news travels.
+// A window returns by quarters: the peer has three quarters to go on with while the word travels.
 constexpr std::uint32_t kWindowShares = 4;
 }  // namespace
 
@@ -70,7 +70,7 @@ bool SendRoom::read_window() noexcept {
   return announced_ != window_end_;
 }
 
-// Takes one of what it promises. False: there is no room.
+// Gives a new promise and takes one of it. Returns false if there is no room.
 bool QueuePair::promise_small() noexcept {
   DCHECK(loop_.held());
   DCHECK(counted_ == 0);
@@ -80,8 +80,8 @@ bool QueuePair::promise_small() noexcept {
   return promise_.take();
 }
 
-// Nobody waits for a row: its completion only makes room, so one in a quarter queue is signaled, by
-// ring(). That one is not promised, but taken alone.
+// Gives a new promise and takes one of it. Nobody waits for a row: its completion only makes room,
+// so ring() signals one in a quarter queue. That one is not promised, but taken alone.
 bool QueuePair::promise_rows() noexcept {
   DCHECK(loop_.held());
   DCHECK(rows_only_ && counted_ == 0);
@@ -129,7 +129,7 @@ bool QueuePair::ring_full() noexcept {
   return true;
 }
 
-// Staging may be in the middle of a channel's work: the failure waits for the end of the turn.
+// Notes the failure for the end of the turn: staging may be in the middle of a channel's work.
 void QueuePair::refuse(int error) noexcept {
   refused_ = true;
   loop_.add_refused({.queue_pair = this, .error = error});
@@ -193,7 +193,7 @@ bool QueuePair::return_window() noexcept {
       window_due = false;
       return true;
     }
-    // What the peer may count on: receives posted beyond the first filling.
+    // The receives that the peer may count on: those posted beyond the first filling.
     DCHECK(reposted_ >= rq_depth_);
     const std::uint64_t returned = reposted_ - rq_depth_;
     DCHECK(returned <= announcements_taken());

@@ -1,10 +1,10 @@
 #pragma once
-// One RC queue pair of a peer link as the loop uses it: doorbell chain, what each posted work
-// request is for, receives. There are three ways to post what belongs to a message: small (a whole
-// message on an express queue pair), uniform (a stripe that is one work request, on a bulk one) and
-// span (any part of any stripe, also of one that goes out again). Sends are retired in order by
-// cumulative count, so an unsignaled work request costs nothing but its entry here. Thread: loop
-// (token). Set-up calls: control mutex and token. Bounds: those of SendRoom.
+// One RC queue pair of a peer link as the loop uses it: its doorbell chain, what each posted work
+// request is for, its receives. There are three ways to post what belongs to a message: small (a
+// whole message on an express queue pair), uniform (a stripe that is one work request, on a bulk
+// one) and span (any part of any stripe, also of one that goes out again). Sends are retired in
+// order by cumulative count, so an unsignaled work request costs nothing but its entry here.
+// Thread: loop (token). Set-up calls: control mutex and token. Bounds: those of SendRoom.
 
 #include <mesh/metrics.h>
 #include <mesh/policy.h>
@@ -45,21 +45,21 @@ struct QueuePairPlace {
   std::uint32_t index = 0;  // in the path: 0 is express
 };
 
-// What the completion of a part of a message ends.
+// Whether the completion of a message's part ends its stripe.
 enum class Ends : std::uint8_t { Nothing, Stripe };
 
-// How much of a work request's bytes may lie in it: of a message, and of a row, which always does.
+// The bytes that may lie inline in a work request: of a message, and of a row, which always does.
 struct InlineBytes {
   std::uint32_t data = 0, rows = kCreditBytesMax;
 };
 
-// What the end of a stripe takes at most: its data, the record, and an announcement by itself.
+// The most work requests at the end of a stripe: data, record, and an announcement by itself.
 inline constexpr std::uint32_t kStripeEnd = 3;
 
-// What a work request is noted as until it completes. A row: nothing. Else its request, and with it
-// kWhole for a whole message on an express queue pair, kUniform and the stripe's number for a
-// stripe of a uniform message, that number and one for a stripe of a message that several paths
-// share, or no tag for anything else: a part.
+// The note of a posted work request until it completes. 0: a row, or data that goes apart.
+// Otherwise its request, tagged in the low bits. kWhole: a whole message on an express queue pair.
+// kUniform and the stripe's number: a stripe of a uniform message. The number plus one: a stripe of
+// a message that several paths share. No tag: a part.
 struct Mark {
   static constexpr std::uintptr_t kUniform = 1, kWhole = 2, kNumberStep = 4,
                                   kTags = alignof(Request) - 1;
@@ -94,19 +94,19 @@ class QueuePair {
  public:
   QueuePair(const TransferPolicy& policy, const QueuePairPlace& place);
 
-  // ---- Room. What was taken from the promise is there, in the send queue and the window.
+  // ---- Room. Room taken from the promise is there, in the send queue and in the window.
   bool has_room(std::uint32_t count) const noexcept { return room_.has(count); }
-  // May one more announcement be outstanding?
+  // Returns true if one more announcement may be outstanding.
   bool window_open() noexcept { return room_.window_open(); }
-  // Of an express one, for stage_small() and stage_credits().
+  // Express only. Each takes room, for one stage_small() or for one stage_credits().
   bool take_small() noexcept { return promise_.take() || promise_small(); }
   bool take_row() noexcept { return promise_.take() || promise_rows(); }
-  // The same for post_small() and post_credit(), without a look. False: it is not known; stage it.
+  // Takes promised room for post_small() or post_credit(). Returns false if it must be staged.
   bool take_one() noexcept { return promise_.take(); }
-  // Of a bulk one: so many stripes of one work request may be posted now, and have a place in the
-  // chain.
+  // Bulk only. Returns how many stripes of one work request may be posted now and have a place in
+  // the chain.
   std::uint32_t stripes_left() noexcept;
-  // Before so many are staged with stage_small(), at most as many as the chain holds.
+  // Makes room for `count` calls of stage_small(), at most as many as the chain holds.
   void make_chain_room(std::uint32_t count) noexcept {
     if (!chain_.has_room(count)) [[unlikely]]
       empty_chain();
@@ -120,19 +120,19 @@ class QueuePair {
     std::uint32_t imm = 0;
     std::uint32_t inline_bytes = 0;  // of the source's region
   };
-  // A whole message on an express queue pair. The caller counts it in its channel's outstanding.
+  // Stages a whole message on an express one. The caller counts it in its channel's outstanding.
   inline void stage_small(const Small& message) noexcept;
   struct Uniform {
     verbs::LocalSource source;  // not empty
     verbs::RemoteTarget target;
     std::uint32_t imm = 0;
-    std::uintptr_t mark = 0;  // see Mark
+    std::uintptr_t mark = 0;  // a Mark's word
   };
-  // A stripe on a bulk one, taken from the promise of all of them. The caller counts the message,
-  // once, in its channel's outstanding and its path's bytes; one that several paths share stripe by
-  // stripe.
+  // Stages a stripe on a bulk one, taken from the promise of all of them. The caller counts the
+  // message once in its channel's outstanding and in its path's bytes; a message that several paths
+  // share, it counts stripe by stripe.
   inline void stage_uniform(const Uniform& stripe) noexcept;
-  // The rest of a message that several paths share, when it is no whole stripe: noted as a part.
+  // Stages the last, shorter stripe of a message that several paths share; it is noted as a part.
   inline void stage_rest(const Uniform& stripe, const StripeSpan& span) noexcept;
   void shorten_last(std::uint32_t bytes) noexcept {
     chain_.shorten_last(bytes);
@@ -141,32 +141,32 @@ class QueuePair {
     verbs::LocalSource source;
     verbs::RemoteTarget target;
     Request* request = nullptr;
-    Ends ends = Ends::Nothing;  // unless nothing: announced with the request's immediate
-    StripeSpan stripe{};        // which it ends
+    Ends ends = Ends::Nothing;  // if a stripe: it is announced with the request's immediate
+    StripeSpan stripe{};        // the stripe that it ends
     std::uint32_t inline_bytes = 0;
   };
-  // Has it room, in the chain too, for all that a stripe takes that goes apart?
+  // Returns true if queue and chain have room for a whole stripe whose data goes apart.
   bool has_apart_room() noexcept {
     make_chain_room(kStripeEnd);
     return has_room(kStripeEnd) && window_open();
   }
-  // The data of such a stripe on a bulk one, counted as stage_uniform()'s, and then on the same one
-  // what announces it and ends it. The caller asked has_apart_room().
+  // Stage the data of such a stripe on a bulk one, counted as by stage_uniform(), and then on this
+  // queue pair the announcement that ends it. The caller asked has_apart_room().
   inline void stage_apart(const Uniform& stripe) noexcept;
   inline void stage_announcement(const Uniform& stripe) noexcept;
-  // A part of a span. The caller asked has_room() and, if it ends its stripe, window_open(), and
-  // counts it in its channel's outstanding.
+  // Stages a part of a span. The caller asked has_room() and, if the part ends its stripe,
+  // window_open(), and counts the part in its channel's outstanding.
   inline void stage_part(const Part& part) noexcept;
-  // A small write, at most row_bytes_max(), whose bytes the caller fills in at the address
-  // returned, before ring(). Credits were taken from the promise; for others the caller asked
-  // has_room().
+  // Each stages a small write of at most row_bytes_max(), whose bytes the caller fills in at the
+  // returned address before ring(). Credits were taken from the promise; for other rows the caller
+  // asked has_room().
   inline std::uint64_t* stage_credits(std::uint32_t bytes,
                                       const verbs::RemoteTarget& target) noexcept;
   inline std::uint64_t* stage_row(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept;
   bool staged() const noexcept { return chain_.staged() != 0; }
-  // Rows for places that follow one another, which are posted at once by who has just taken the
-  // token and finds nothing staged: at most as many as there is said to be room for, and as
-  // kRowsMax. The caller fills the words first.
+  // Rows for consecutive places, posted at once by a caller that has just taken the token and so
+  // finds nothing staged: at most as many as has_row_room() confirms, and as kRowsMax. The caller
+  // fills row_words() before post_rows().
   static constexpr std::uint32_t kRowsMax = verbs::WrRows::kBytesMax / kCreditHalfBytes;
   bool has_row_room(std::size_t rows) noexcept {
     return promise_.covers(rows) || find_row_room(rows);
@@ -174,20 +174,20 @@ class QueuePair {
   std::uint64_t* row_words() noexcept { return rows_.words(); }
   inline void post_rows(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept;
 
-  // ---- While nothing is staged: one work request with a doorbell of its own, after take_one().
-  // False: it was refused.
+  // ---- While nothing is staged: posts one work request with a doorbell of its own, after
+  // take_one(). Returns false if it was refused.
   inline bool post_small(const Small& message) noexcept;
   void set_row_bytes(std::uint32_t bytes) noexcept {
     DCHECK(bytes != 0 && bytes <= row_bytes_max_);
     row_.gather().length = bytes;
-  }  // of all credits that are posted so
-  // The words are to be filled, and then posted.
+  }  // the bytes of every credit that post_credit() posts
+  // Returns the words of the credit, which the caller fills before post_credit().
   inline std::uint64_t* credit_to(const verbs::RemoteTarget& target) noexcept;
   inline bool post_credit() noexcept;
-  // One doorbell for what is staged, at least one; a refusal fails the link.
+  // Rings one doorbell for what is staged, one at least; if it is refused, the path is lost.
   // (queue_pair_datapath.h)
   void ring() noexcept;
-  [[gnu::noinline]] bool ring_full() noexcept;  // the same, out of line; true: the chain has room
+  [[gnu::noinline]] bool ring_full() noexcept;  // ring(), out of line; true: the chain has room
 
   // ---- Completions, from the lane.
   void retire_through(std::uint32_t count) noexcept;  // (queue_pair_datapath.h)
@@ -201,7 +201,7 @@ class QueuePair {
     to_return_ -= count;
     if (to_return_ < 0) ask_for_return();
   }
-  bool return_window() noexcept;  // reposts and tells the peer; false: wants to be asked again
+  bool return_window() noexcept;  // reposts, and tells the peer; false: call it again
 
   // ---- A lost path (queue_pair_loss.cc; holding the token).
   void quarantine() noexcept;  // nothing more is staged or posted
@@ -215,15 +215,15 @@ class QueuePair {
   std::uint64_t announcements_taken() const noexcept {
     return return_at_ - 1 - static_cast<std::uint64_t>(to_return_);
   }
-  // The receiver has taken so many announcements: what they covered is completed, the rest of the
-  // stripes is lost and for other queue pairs. Nothing is outstanding afterwards. Only a count that
-  // may be true.
+  // The receiver has taken this many announcements: what they covered is completed; the rest of the
+  // stripes is lost, and goes to *lost for other queue pairs. Nothing is outstanding afterwards.
+  // The count must be one of which may_have_taken() is true.
   bool may_have_taken(std::uint64_t taken) const noexcept;
   void account_lost(std::uint64_t taken, std::vector<Span>* lost);
   void renew() noexcept;  // as new, for another verbs queue pair; still quarantined
-  // A write of no bytes shows whether anything gets through, and one of the source's bytes behind
-  // it whether full packets do; without bytes there is no second one. Nothing is outstanding. 0, or
-  // the error of a refusal.
+  // Posts a write of no bytes, which shows whether anything gets through, and behind it a write of
+  // the source's bytes, which shows whether full packets do; without bytes, no second one. Nothing
+  // may be outstanding. Returns 0, or the error of a refusal.
   int post_probe(const verbs::LocalSource& source, const verbs::RemoteTarget& target) noexcept;
   bool full_packet_hangs() const noexcept {
     return full_probe_ != 0 && retired() + 1 == full_probe_;
@@ -247,16 +247,16 @@ class QueuePair {
   void set_started() noexcept { started_ = true; }  // left RESET: the peer may know it
   bool started() const noexcept { return started_; }
   void set_stopped() noexcept { stopped_ = true; }  // it is in ERR
-  // In RESET or ERR: the device sends and receives nothing with it.
+  // Returns true in RESET or ERR, where the device sends and receives nothing with it.
   bool is_still() const noexcept { return stopped_ || !started_; }
   ibv_qp* verbs() const noexcept { return qp_.get(); }
-  verbs::Provider& provider() const noexcept { return *qp_.provider(); }  // which made it
+  verbs::Provider& provider() const noexcept { return *qp_.provider(); }  // the one that made it
   verbs::QpHandle release() noexcept { return std::move(qp_); }  // for the caller to destroy
 
-  // Whether a posted work request of it is not completed.
+  // Returns true if a posted work request of this request has not completed.
   bool carries(const Request& request) const noexcept;
-  // Of one of the last sq_depth() that were posted: the request whose part it was, or null; and the
-  // stripe, while that request is there.
+  // For one of the last sq_depth() posted work requests: the request that it was a part of, or
+  // null; and its stripe, while that request is there.
   const Request* request_at(std::uint64_t at) const noexcept {
     return ring_[at & ring_mask_].request();
   }
@@ -282,17 +282,17 @@ class QueuePair {
   bool window_due = false;  // on the loop's list of those that owe the peer a return
 
  private:
-  // What is noted of a part, beside its mark.
+  // The further note of a part, beside its mark.
   struct PostedPart {
-    std::uint32_t counted_bytes = 0;  // by the path
+    std::uint32_t counted_bytes = 0;  // as its path counts them
     Ends ends = Ends::Nothing;
-    StripeSpan stripe;  // which it ends
+    StripeSpan stripe;  // the stripe that it ends
   };
-  const PostedPart* part_at(std::uint64_t at) const noexcept;  // null: none
+  const PostedPart* part_at(std::uint64_t at) const noexcept;  // null: it is no part
   bool announces_at(std::uint64_t at) const noexcept;
   [[gnu::noinline]] bool promise_small() noexcept;
   [[gnu::noinline]] bool promise_rows() noexcept;
-  // The room may be there where it cannot be promised: see promise_rows().
+  // Even what cannot be promised may have room: see promise_rows().
   [[gnu::noinline]] bool find_row_room(std::size_t rows) noexcept {
     if (!promise_rows()) return false;
     promise_.put_back();
@@ -303,7 +303,7 @@ class QueuePair {
   [[gnu::noinline]] void empty_chain() noexcept;
   [[gnu::noinline]] void ask_for_return() noexcept;
   inline void ring_if_full() noexcept;
-  inline void note(std::uint64_t at, Mark mark) noexcept;  // of one in the chain
+  inline void note(std::uint64_t at, Mark mark) noexcept;  // of a work request in the chain
   void retire(std::uint64_t at) noexcept;
   void count_apart(Request& request) noexcept;
   Span lose(std::uint64_t at) noexcept;
@@ -318,7 +318,7 @@ class QueuePair {
   std::uint64_t open_announcements() const noexcept;
   void signal_chain() noexcept;
   [[gnu::noinline]] void signal_between() noexcept;
-  // Or not at all, as in ring().
+  // Posts nothing after a refusal, as ring() does.
   [[gnu::noinline]] void post_rows_signaled(const verbs::RemoteTarget& target) noexcept {
     if (refused_) return;
     signaled_ = room_.posted();
@@ -338,25 +338,25 @@ class QueuePair {
   const bool rows_only_;         // an acceptor's
   std::uint32_t inline_bytes_ = 0, row_bytes_max_ = InlineBytes{}.rows;
   std::uint64_t id_base_ = 0;
-  Promise promise_;  // an express one's; the bulk ones of a link have one together
+  Promise promise_;  // an express one's; a link's bulk ones share one
   SendRoom room_;
   std::uint64_t reposted_ = 0;      // receives ever posted
   std::uint64_t flushed_ = 0;       // receives that ended without an announcement
-  std::uint64_t return_at_ = 0;     // announcements taken from which on a quarter is posted again
-  std::int64_t to_return_ = -1;     // below 0 from then on; it is what counts those taken
-  std::uint64_t bytes_posted_ = 0;  // of an express one; its path knows the others'
+  std::uint64_t return_at_ = 0;     // announcements taken at which a quarter is posted again
+  std::int64_t to_return_ = -1;     // below 0 from there on; it is what counts those taken
+  std::uint64_t bytes_posted_ = 0;  // of an express one; its path counts the others' bytes
   std::uint64_t doorbells_ = 0, completions_ = 0;
-  std::uint64_t signaled_ = 0;  // an acceptor's: posted when the last signaled one was staged
-  // An acceptor's: posted when the last word of a round of window words was staged.
+  std::uint64_t signaled_ = 0;  // an acceptor's: posted() when the last signaled one was staged
+  // An acceptor's: posted() when the last word of a round of window words was staged.
   std::uint64_t window_round_end_ = 0;
-  // A connector's: what was posted with the probe of full packets; 0: there is none.
+  // A connector's: posted() with the probe of full packets; 0: there is none.
   std::uint64_t full_probe_ = 0;
   bool signal_next_ = false;
   bool started_ = false, stopped_ = false;
-  bool refused_ = false;  // a post was; nothing is posted any more
+  bool refused_ = false;  // a post was refused; nothing is posted any more
   verbs::RemoteTarget peer_window_;
   std::vector<Mark> ring_;             // by posted count
-  std::vector<PostedPart> parts_;      // likewise, where a mark says so
+  std::vector<PostedPart> parts_;      // by posted count, where a mark says so
   std::vector<ibv_recv_wr> receives_;  // a chain of a quarter window, posted again and again
   verbs::WrSingle message_, row_;
   verbs::WrRows rows_;

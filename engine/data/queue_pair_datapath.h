@@ -1,6 +1,6 @@
 #pragma once
-// What a queue pair does on a message's way: work requests into its chain or straight to the
-// device, doorbells, and completed work requests back to their requests. Thread: loop (token).
+// The message path of a queue pair: it puts work requests into its chain or straight to the device,
+// rings doorbells, and hands completed work requests back to their requests. Thread: loop (token).
 // Bounds: those of queue_pair.h.
 
 #include "engine/data/peer_link.h"
@@ -144,7 +144,7 @@ inline bool QueuePair::post_credit() noexcept {
   DCHECK(!in_staged_list && chain_.staged() == 0);
   DCHECK(room_.posted() - signaled_ + 1 < row_interval_);
   DCHECK(ring_[room_.posted() & ring_mask_]
-             .is_row());  // who posts rows so posts nothing else: no entry was ever anything
+             .is_row());  // an acceptor posts rows only, so no entry was ever anything else
   room_.post_taken();
   ++doorbells_;
   const int error = row_.post(qp_.get());
@@ -166,13 +166,13 @@ inline void QueuePair::post_rows(std::uint32_t bytes, const verbs::RemoteTarget&
 }
 
 inline void QueuePair::ring() noexcept {
-  if (refused_) [[unlikely]] {  // the link is about to fail; whatever was staged goes with it
+  if (refused_) [[unlikely]] {  // the path is lost, or is about to be, with whatever was staged
     chain_.clear();
     return;
   }
   DCHECK(loop_.held());
   DCHECK(chain_.staged() != 0 && chain_.staged() <= room_.outstanding());
-  // Nobody waits for a row: its completion only makes room, so one in a quarter queue is enough.
+  // Nobody waits for a row: its completion only makes room, so one in a quarter queue is signaled.
   if (!rows_only_) [[likely]] {
     signal_chain();
   } else if (signal_next_ || room_.posted() - signaled_ >= row_interval_) {
@@ -185,15 +185,15 @@ inline void QueuePair::ring() noexcept {
     refuse(error);
 }
 
-// The last one of a doorbell with data is signaled, so that whatever is posted completes without
-// help from later traffic.
+// Signals the last work request of a doorbell with data, so that whatever is posted completes
+// without help from later traffic.
 inline void QueuePair::signal_chain() noexcept {
   if (chain_.exceeds_interval()) [[unlikely]]
     signal_between();
   chain_.signal_last(id_base_ | static_cast<std::uint32_t>(room_.posted()));
 }
 
-// The last one of its message's is the message's end, after which the request is NCCL's again.
+// Ends a stripe. A message's last stripe completes the request, which is NCCL's again then.
 inline void QueuePair::finish_stripe(Request& request) noexcept {
   DCHECK(request.open_stripes != 0);
   if (--request.open_stripes != 0) return;
@@ -207,8 +207,8 @@ inline void QueuePair::finish_stripe(Request& request) noexcept {
   request.complete_send();
 }
 
-// Of a message that several paths share: its path and its channel have counted the stripe by
-// itself.
+// Ends a stripe of a message that several paths share: its path and its channel have counted the
+// stripe by itself.
 inline void QueuePair::finish_shared(Request& request) noexcept {
   DCHECK(!request.uniform);
   DCHECK(request.channel->outstanding != 0);
@@ -224,7 +224,7 @@ inline void QueuePair::retire_through(std::uint32_t count) noexcept {
   std::uint64_t at = room_.retired();
   const std::uint32_t ended = count - static_cast<std::uint32_t>(at);
   if (std::uint64_t{ended - 1} >= room_.outstanding())
-      [[unlikely]]  // none: an older one than was seen already
+      [[unlikely]]  // nothing new: a later one was seen already
     return;
   const std::uint64_t limit = at + ended;
   do {

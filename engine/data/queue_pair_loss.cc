@@ -1,6 +1,6 @@
-// What becomes of a queue pair's work when its path is lost. Announcements of one queue pair arrive
-// in the order in which they were posted, so the receiver's count of them tells exactly which
-// stripes it has and which it will never see.
+// Accounts for a queue pair's work when its path is lost. Announcements of one queue pair arrive in
+// the order in which they were posted, so the receiver's count of them tells exactly which stripes
+// it has and which it will never see.
 #include "engine/data/queue_pair.h"
 
 #include "engine/data/progress_loop_datapath.h"
@@ -51,8 +51,8 @@ StripeSpan QueuePair::span_at(std::uint64_t at) const noexcept {
   return plan.span(mark.number());
 }
 
-// A stripe of a uniform message is lost: its bytes are in flight no more, and every lost stripe is
-// outstanding by itself. The first one takes the message's place.
+// Counts a lost stripe of a uniform message by itself: the message's bytes are in flight no more,
+// and every lost stripe is outstanding. The first one takes the message's place.
 void QueuePair::count_apart(Request& request) noexcept {
   if (!request.uniform) {
     ++request.channel->outstanding;
@@ -75,8 +75,8 @@ bool QueuePair::may_have_taken(std::uint64_t taken) const noexcept {
   return taken >= room_.announced() - open_announcements() && taken <= room_.announced();
 }
 
-// It counts for itself from here on: in its channel's outstanding, and its stripe as open, until
-// another queue pair has carried it.
+// Returns the lost stripe. It counts for itself from here on: in its channel's outstanding, and as
+// an open stripe, until another queue pair has carried it.
 Span QueuePair::lose(std::uint64_t at) noexcept {
   const Mark mark = ring_[at & ring_mask_];
   Request& request = *mark.request();

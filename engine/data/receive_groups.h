@@ -1,8 +1,8 @@
 #pragma once
-// Which receives of a channel were started together. The members of a group lie in neighbouring
-// slots and are credits like any others; the first one's request is done when every member has its
-// message. Thread: NCCL's forms and dissolves a group, the loop (token) does the rest in between.
-// Bound: kGroupMax members.
+// Knows which receives of a channel were started together as a group. Its members lie in
+// neighbouring slots and are credits like any others; the first one's request is done when every
+// member has its message. Thread: NCCL's forms and dissolves a group, the loop (token) does the
+// rest in between. Bound: kGroupMax members.
 
 #include <mesh/channel.h>
 #include <mesh/status.h>
@@ -22,12 +22,12 @@ namespace mesh::engine {
 
 class ReceiveGroups {
  public:
-  // The ring of requests, which outlives this.
+  // ring: the channel's requests, which outlive this.
   explicit ReceiveGroups(std::span<Request> ring)
       : ring_(ring), counts_(std::make_unique<std::uint8_t[]>(ring.size())) {}
 
-  // ---- NCCL's thread, before the requests are published. A slot that is filled in becomes a
-  // member, the first one has offset 0; then the group is formed.
+  // ---- NCCL's thread, before the requests are published. join() makes a filled slot a member,
+  // with offset 0 for the first one; then form() forms the group.
   static void join(Request& slot, std::size_t offset) noexcept {
     slot.offset = static_cast<std::uint8_t>(offset);
     join(slot);
@@ -45,12 +45,12 @@ class ReceiveGroups {
     counts_[index_of(first)] = first.open_stripes = static_cast<std::uint8_t>(count);
     first.state.store(RequestState::Group, std::memory_order_release);
   }
-  // How many members there are, if the request is a group's first one; else 0.
+  // Returns the number of members if the request is a group's first one, else 0.
   std::uint32_t count_of(const Request& request) const noexcept {
     return counts_[index_of(request)];
   }
-  // NCCL's thread, when the first one is Gathered, or has Failed and that was taken back: its slots
-  // are free. `bytes` gets what each member received, as far as there is room.
+  // NCCL's thread, when the first one is Gathered, or has Failed and that was taken back. Frees the
+  // slots; bytes receives the size of each member's message, as far as there is room.
   template <typename Size>
   void dissolve(Request& first, std::span<Size> bytes) noexcept;
 
@@ -64,7 +64,7 @@ class ReceiveGroups {
     return ring_[member.offset <= index ? index - member.offset
                                         : index + ring_.size() - member.offset];
   }
-  // Of an open group the first member of which that holds; null: there is none.
+  // Returns the first member of an open group for which `holds` is true, or null.
   template <typename Holds>
   const Request* find_member(const Request& first, Holds&& holds) const noexcept {
     DCHECK(first.state.load(std::memory_order_relaxed) == RequestState::Group);
@@ -75,8 +75,8 @@ class ReceiveGroups {
     }
     return nullptr;
   }
-  // A member with those of its group that lie in a row with it, from the first one on. None where
-  // the ring's end lies between it and the first one.
+  // The members of a group that lie in consecutive slots, from the first one on. Empty if the
+  // ring's end lies between the given member and the first one.
   struct Row {
     Request* first = nullptr;
     std::size_t count = 0;
@@ -89,8 +89,8 @@ class ReceiveGroups {
     return {.first = &ring_[first],
             .count = std::min<std::size_t>(counts_[first], ring_.size() - first)};
   }
-  // So many members of an open group have their messages. The first one's state says that all are
-  // there, so it changes last.
+  // Notes that this many members of an open group have their messages. The first one's state says
+  // that all have, so it changes last.
   static void land(Request& first, std::uint32_t members) noexcept {
     DCHECK(first.state.load(std::memory_order_relaxed) == RequestState::Group);
     DCHECK(members <= first.open_stripes);
@@ -121,7 +121,7 @@ class ReceiveGroups {
   }
 
   const std::span<Request> ring_;
-  const std::unique_ptr<std::uint8_t[]> counts_;  // by slot of a first one: members
+  const std::unique_ptr<std::uint8_t[]> counts_;  // number of members, by the slot of a first one
 };
 
 template <typename Size>
@@ -136,7 +136,7 @@ inline void ReceiveGroups::dissolve(Request& first, std::span<Size> bytes) noexc
     lower_sizes(&first, count, bytes.data());
 }
 
-// Answers a number that is at least the largest size.
+// Frees the members. Returns a number that is at least the largest size.
 template <typename Size>
 inline std::uint64_t ReceiveGroups::free_members(Request* members, std::size_t count,
                                                  Size* bytes) noexcept {
@@ -154,7 +154,7 @@ inline std::uint64_t ReceiveGroups::free_members(Request* members, std::size_t c
   return all | free_member(members[0], &bytes[0]);
 }
 
-// What is too large is the largest number there is.
+// Lowers a size that is too large for Size to its largest value.
 template <typename Size>
 void ReceiveGroups::lower_sizes(const Request* members, std::size_t count, Size* bytes) noexcept {
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<Size>::max());
@@ -162,7 +162,7 @@ void ReceiveGroups::lower_sizes(const Request* members, std::size_t count, Size*
     bytes[i] = static_cast<Size>(std::min(members[i].bytes, kMost));
 }
 
-// Around the end of the ring, or with less room than there are members.
+// Dissolves a group around the end of the ring, or with less room for sizes than it has members.
 template <typename Size>
 void ReceiveGroups::dissolve_apart(std::size_t index, std::size_t count,
                                    std::span<Size> bytes) noexcept {

@@ -53,7 +53,7 @@ bool RecvChannel::fail_new(std::uint64_t limit) noexcept {
     if (unposted.state.load(std::memory_order_relaxed) == RequestState::Member)
       unposted.state.store(RequestState::Gathered, std::memory_order_relaxed);
   }
-  // The first one of a group answers for its members.
+  // The first one of a group answers for its members, so it changes after them.
   for (std::uint64_t sequence = first; sequence != limit; ++sequence)
     request(sequence).fail(failure.load(std::memory_order_relaxed));
   return false;
@@ -69,13 +69,13 @@ void RecvChannel::write_far_keys(const Request& request, std::uint64_t* words) c
   encode_far(words, credit);
 }
 
-// Larger than the receive has room for, which no sender of ours says.
+// Handles a message that is larger than its receive, which no sender of ours announces.
 void RecvChannel::on_overrun(const Request& slot, std::uint64_t said) noexcept {
   link.on_overrun(said, slot.bytes);
 }
 
-// The record came before stripe 0's announcement on the same queue pair; until then other stripes
-// only count.
+// Counts a stripe. The record comes just before stripe 0's announcement, on its queue pair; until
+// then other stripes only count.
 void RecvChannel::on_recorded(Request& slot) noexcept {
   Record& record = records_[&slot - requests.get()];
   ++slot.stripes;
@@ -104,11 +104,11 @@ void RecvChannel::land_in_group(Request& slot, std::uint64_t bytes) noexcept {
   ReceiveGroups::land(groups.first_of(slot), 1);
 }
 
-// What the rows of members of one region have in common; most groups have one region.
+// The part that rows of members of one region share; most groups have one region.
 struct RecvChannel::OfRegion {
   const void* region = nullptr;
   std::uint64_t key = 0;    // as it stands beside the tag
-  std::uint64_t check = 0;  // what it and the generation add to the check
+  std::uint64_t check = 0;  // what key and generation add to the check
   std::uint32_t generation = 0, rail = 0;
 };
 
@@ -120,8 +120,8 @@ bool RecvChannel::find_key(const Registration* region, OfRegion* of) noexcept {
   return true;
 }
 
-// Members get their slots, from this one on, and their rows. How many do: one whose slot is in use,
-// or that is not within its region, ends it. Apart, so that what the loop needs has room in
+// Fills slots, from this one on, and rows for the members. Returns how many: a member whose slot is
+// in use, or that is not within its region, ends it. Apart, so that what its loop needs has room in
 // registers.
 std::size_t RecvChannel::fill_members(const RecvGroup& group, Request* slot) noexcept {
   DCHECK(slot == requests.get() + cursor_.slot());
@@ -157,7 +157,7 @@ std::size_t RecvChannel::fill_members(const RecvGroup& group, Request* slot) noe
   return i;
 }
 
-// Of a group that takes none. Nothing is posted, so no message can be announced for them.
+// Gives back the slots of a group that takes none. Nothing is posted, so no message can come there.
 bool RecvChannel::leave_group(std::size_t members) noexcept {
   for (std::size_t i = 0; i < members; ++i) {
     Request& slot = requests[cursor_.slot() + i];
@@ -174,7 +174,7 @@ bool RecvChannel::names(const Registration& region) const noexcept {
     // acquire: pairs with publish() and with ReceiveGroups::form(); regions were written before.
     const RequestState state = request.state.load(std::memory_order_acquire);
     if (state == RequestState::Submitted && is_its(request)) return true;
-    // NCCL knows of no member's message before it has all.
+    // NCCL learns of no member's message before all members have theirs.
     if (state == RequestState::Group && groups.find_member(request, is_its) != nullptr) return true;
     // A receive that has failed may still have its credit at the sender; the slot is not used again
     // then.
@@ -201,7 +201,7 @@ Waiting RecvChannel::waiting(std::uint64_t sequence) noexcept {
   const std::uint64_t waits = awaited(sequence);
   if (waits < accepted.load(std::memory_order_relaxed))
     return {.reason = WaitReason::Data, .landed = request(waits).stripe_count()};
-  // Room for the next row, or the acknowledgement of rows that were written again.
+  // It waits for room for the next row, or for the acknowledgement of rows that were written again.
   if (!express_->has_room(1) || express_->retired() < rewritten_until_)
     return {.reason = WaitReason::Queue, .path = &express_->path()};
   return {.reason = WaitReason::Turn};

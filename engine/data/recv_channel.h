@@ -1,8 +1,8 @@
 #pragma once
 // The receiving side: gives credits for NCCL's receives and completes them when all their
-// announcements are in. Data lands only where a live credit of the same generation said; late
-// announcements are counted and ignored. Thread: loop (token), construction and take-back under the
-// control mutex too. Bound: policy.slots receives.
+// announcements (write-with-immediate completions) are in. Data lands only where a live credit of
+// the same generation said; late announcements are counted and ignored. Thread: loop (token),
+// construction and take-back under the control mutex too. Bound: policy.slots receives.
 
 #include "engine/data/channel.h"
 #include "engine/data/progress_loop.h"
@@ -23,7 +23,7 @@ class RecvChannel final : public Channel {
  public:
   RecvChannel(PeerLink& link_of, std::uint32_t index_of, Record* records);
 
-  // The sender's credit ring, by path.
+  // The sender's credit ring: its address, and its keys by path.
   struct Credits {
     std::uint64_t address = 0;
     std::array<std::uint32_t, kPathsMax> rkeys{};
@@ -31,51 +31,52 @@ class RecvChannel final : public Channel {
   void set_credits(const Credits& credits) noexcept;
   void start(std::uint32_t generation) noexcept {
     cursor_.start(generation);
-  }  // of this life of the index
+  }  // the generation of this life of the index
 
-  // The caller knows the side.
+  // The caller knows that the channel receives.
   static RecvChannel& of(Channel& channel) noexcept {
     DCHECK(channel.side == Side::Receive);
     return static_cast<RecvChannel&>(channel);
   }
 
-  // Takes over new receives and writes their credits. True: it wants another visit (the send queue
-  // is full). (recv_channel_datapath.h)
+  // Takes over new receives and writes their credits. Returns true if it wants another visit,
+  // because the send queue is full. (recv_channel_datapath.h)
   bool advance() noexcept;
   bool post_at_once(Request& request) noexcept;
-  // NCCL's thread that has just taken the token: a group takes its slots, is published and writes
-  // its credits in one go. False: something stands in the way, and nothing was taken.
+  // For NCCL's thread when it has just taken the token. A group takes its slots, is published and
+  // writes its credits in one go. Returns false, and takes nothing, if something stands in the way.
   bool post_group(const RecvGroup& group) noexcept;
-  // Of one of its slots, which expects it. The slot, if it may be of a group and the poll has
-  // brought more: then on_group() follows. (recv_channel_datapath.h)
+  // The message of a slot that expects it has landed. Returns the slot if it may be of a group and
+  // the poll has brought more: then on_group() follows. (recv_channel_datapath.h)
   Request* on_message(Request& slot, std::uint32_t bytes, Behind behind) noexcept;
-  // The first completion is that slot's. How many of those behind it say the same of other members
-  // of its group, which have their messages then: those of a group come together mostly, and over
-  // one queue pair.
+  // Takes the completions of a group that lie in a row; the first is that slot's. Returns how many
+  // behind it bring other members of the group their messages: a group's messages mostly come
+  // together, and over one queue pair.
   std::uint32_t on_group(Request& slot, std::span<const ibv_wc> completions) noexcept;
-  void on_stripes(Request& slot) noexcept;  // of a message of several, all of them
-  // One stripe has come of a message whose record knows how many there are.
+  void on_stripes(Request& slot) noexcept;  // all stripes of a message of several have landed
+  // Counts a stripe of a message whose record knows how many there are.
   [[gnu::noinline]] void on_recorded(Request& slot) noexcept;
   [[gnu::noinline]] void on_overrun(const Request& slot, std::uint64_t said) noexcept;
 
   // ---- A path was lost or is back (recv_channel_loss.cc).
   void choose_express() noexcept override;
   void fenced(const Path& path) noexcept override;    // every live credit is to be written again
-  void ask_rewrite() noexcept { rewrite_next_ = 0; }  // likewise
-  // It has failed, or waits for what was written again. True: it wants another visit.
+  void ask_rewrite() noexcept { rewrite_next_ = 0; }  // every live credit is to be written again
+  // Advances a failed channel, or one that waits for rewritten rows. Returns true for another
+  // visit.
   [[gnu::noinline]] bool advance_slow_path(std::uint64_t limit) noexcept;
-  bool rewrite_credits() noexcept;  // false: the send queue is full, ask again
+  bool rewrite_credits() noexcept;  // false: the send queue is full, call again
 
   // ---- The end, and what others ask (recv_channel.cc).
-  // The channel has failed. Answers false: it wants no further visit.
+  // Fails the new receives of a failed channel. Returns false, as it wants no further visit.
   [[gnu::noinline]] bool fail_new(std::uint64_t limit) noexcept;
-  // Whether a live credit names the region, or a receive that still is to get a credit.
+  // Returns true if a live credit names the region, or a receive that is still to get a credit.
   bool names(const Registration& region) const noexcept;
   void drop_unposted(Errc why) noexcept override;
   MessageCounts counts() const noexcept override;
   bool uses(const Registration& region) const noexcept override { return names(region); }
   Waiting waiting(std::uint64_t sequence) noexcept override;
-  // Of an open group the first member without a message, else the request itself.
+  // Returns the first member of an open group without a message, else the request itself.
   std::uint64_t awaited(std::uint64_t sequence) const noexcept;
   // Messages completed, failed ones included.
   std::uint64_t received() const noexcept { return received_; }
@@ -97,10 +98,10 @@ class RecvChannel final : public Channel {
                     std::uint64_t* words) noexcept;  // in the cursor's round
   [[gnu::noinline]] void write_far_keys(const Request& request,
                                         std::uint64_t* words) const noexcept;
-  // Its message is there, or cannot come; it is one of a group, or of a channel that has failed.
+  // The slot's message is there, or cannot come. The slot is of a group, or its channel has failed.
   [[gnu::noinline]] void land_in_group(Request& slot, std::uint64_t bytes) noexcept;
   [[gnu::noinline]] void on_truncated(Request& slot, std::uint64_t sent) noexcept;
-  // Of the slot's next receive none has been announced.
+  // Also resets the slot's stripes, for its next receive.
   void count_stripes_received(Request& slot, std::uint64_t bytes) noexcept {
     slot.stripes = 0;
     count_received(slot, bytes);
@@ -115,11 +116,11 @@ class RecvChannel final : public Channel {
     received_bytes_ += bytes;
   }
 
-  // The first ones share the line of what the loop moves in every channel.
+  // The first fields share the cache line of what the loop moves in every channel.
   QueuePair* express_;
   RingCursor cursor_;              // the next credit
-  const std::uint32_t key_count_;  // of a row
-  std::uint32_t first_rail_ = 0;   // of the first key's path
+  const std::uint32_t key_count_;  // the number of keys in a row
+  std::uint32_t first_rail_ = 0;   // the rail of the first key's path
   std::uint32_t rows_per_write_ = 1;
   std::uint32_t credits_rkey_ = 0;  // on the express queue pair's path
   std::uint64_t received_ = 0, received_bytes_ = 0;
@@ -127,8 +128,8 @@ class RecvChannel final : public Channel {
   Credits credits_;
   // The slot whose credit is written again next; from slot_count on there is none.
   std::uint32_t rewrite_next_ = UINT32_MAX;
-  std::uint64_t rewritten_until_ = 0;  // posted on the express queue pair when the last of them was
-  std::uint32_t tier_;                 // whose keys lie in the rows
+  std::uint64_t rewritten_until_ = 0;  // the express queue pair's posted() after the last rewrite
+  std::uint32_t tier_;                 // the tier whose keys lie in the rows
 };
 
 }  // namespace mesh::engine

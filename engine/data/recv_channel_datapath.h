@@ -1,7 +1,7 @@
 #pragma once
-// What a receive channel does on a message's way: it writes credits, and completes a receive when
-// all stripes of its message have landed. Everything else is behind a call (recv_channel.cc).
-// Thread: loop (token). Bounds: those of recv_channel.h.
+// The message path of a receive channel: it writes credits, and completes a receive when all
+// stripes of its message have landed. Everything else is behind a call (recv_channel.cc). Thread:
+// loop (token). Bounds: those of recv_channel.h.
 
 #include "engine/data/progress_loop.h"
 #include "engine/data/queue_pair_datapath.h"
@@ -35,11 +35,12 @@ inline void RecvChannel::write_credit(Request& request, std::uint32_t imm,
     write_far_keys(request, words);
 }
 
-// The only receive that is there. False: it is not that simple.
+// Posts the credit of the receive at once if it is the only new one. Returns false, for advance()
+// to follow, on the slow path, without promised room, or if the post was refused.
 inline bool RecvChannel::post_at_once(Request& request) noexcept {
   DCHECK(loop.held());
-  // The channel may have failed since NCCL's thread looked; who fails it has accepted all there was
-  // and will not come again.
+  // The channel may have failed since NCCL's thread looked; whoever fails it has accepted all there
+  // was and will not come again.
   DCHECK(slow_path_ || failure.load(std::memory_order_relaxed) == Errc::Ok);
   if (slow_path_) [[unlikely]]
     return false;
@@ -74,8 +75,8 @@ inline bool RecvChannel::advance() noexcept {
   return false;
 }
 
-// Rows that follow each other in the ring go in one write: as many as fit into it and into the
-// ring's rest.
+// Writes the credits of receives whose rows follow one another in the ring with one write: as many
+// as fit into the write and into the ring's rest.
 inline std::uint64_t RecvChannel::give_credits(std::uint64_t sequence,
                                                std::uint64_t limit) noexcept {
   std::uint64_t rows = limit - sequence;
@@ -88,7 +89,7 @@ inline std::uint64_t RecvChannel::give_credits(std::uint64_t sequence,
       express_->stage_credits(static_cast<std::uint32_t>(rows) * row_bytes,
                               {.address = cursor_.address(), .rkey = credits_rkey_});
   std::uint32_t imm = cursor_.imm();
-  Request* slot = &request(sequence);  // what the ring of credits has side by side, so has this one
+  Request* slot = &request(sequence);  // neighbours in the ring of credits are neighbours here
   Request* const end = slot + rows;
   do {
     write_credit(*slot, imm, words);
@@ -99,14 +100,14 @@ inline std::uint64_t RecvChannel::give_credits(std::uint64_t sequence,
   return sequence + rows;
 }
 
-// Nobody waits for a credit, and there is room for these.
+// Returns true if no receive waits for its credit, and there is room for these.
 inline bool RecvChannel::takes_at_once(std::size_t receives) const noexcept {
   DCHECK(loop.held());
   return !slow_path_ && key_count_ == 1 && !has_new() && cursor_.slots_left() >= receives &&
          express_->has_row_room(receives);
 }
 
-// What fill_members() took is NCCL's, and goes out.
+// Publishes the members that fill_members() filled, and posts their credits.
 inline void RecvChannel::give_group(std::size_t members) noexcept {
   groups.form(next_slot(), members);
   asked = false;
@@ -144,8 +145,8 @@ inline Request* RecvChannel::on_message(Request& slot, std::uint32_t bytes,
   return nullptr;
 }
 
-// Members in a row have immediates in a row: one that is live names a message of its own. The group
-// is open until all are counted.
+// Members in consecutive slots have consecutive immediates: a live one names a message of its own.
+// The group is open until all are counted.
 inline std::uint32_t RecvChannel::on_group(Request& slot,
                                            std::span<const ibv_wc> completions) noexcept {
   if (!ReceiveGroups::is_open_member(slot)) return 0;
@@ -179,7 +180,7 @@ inline std::uint32_t RecvChannel::on_group(Request& slot,
   return more;
 }
 
-// All stripes of a message of several have landed.
+// Completes a receive of several stripes, all of which have landed.
 inline void RecvChannel::on_stripes(Request& slot) noexcept {
   const std::uint64_t size = slot.stripes >> Request::kBytesShift;
   if (size > slot.bytes) [[unlikely]]

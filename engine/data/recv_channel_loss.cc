@@ -1,6 +1,6 @@
-// What a receive channel does when a path of its link is lost or is back: which queue pair carries
-// its credits, and which credits must be written again because nobody knows whether the peer has
-// them.
+// The part of a receive channel that acts when a path of its link is lost or is back: it chooses
+// the queue pair that carries its credits, and writes the credits again of which nobody knows
+// whether the peer has them.
 #include "engine/data/recv_channel.h"
 
 #include "engine/data/progress_loop_datapath.h"
@@ -8,8 +8,8 @@
 
 namespace mesh::engine {
 
-// Credits that are live hold another tier's keys: the fence that comes before or with the change of
-// tier has them written again.
+// Changes to the link's tier. Live credits hold another tier's keys: the fence that comes before or
+// with the change has them written again.
 void RecvChannel::write_keys_of_tier() noexcept {
   if (link.dormant() || link.tier() == tier_) return;
   cursor_.change_tier(tier_, link.tier());
@@ -24,8 +24,8 @@ void RecvChannel::choose_express() noexcept {
   // A queue pair that was made anew has posted none of the rows that were written again.
   if (express_->posted() < rewritten_until_) rewritten_until_ = 0;
   if (&wanted == express_) return post_to(wanted);  // it may be new
-  // A row that was written again must have landed before another queue pair may write the same
-  // row's next life: rows of two queue pairs overtake one another.
+  // A row that was written again must have landed before another queue pair may write its next
+  // life: rows of two queue pairs overtake one another.
   const bool usable = express_->path().health.state == PathState::Up;
   if (usable && express_->retired() < rewritten_until_) return;
   post_to(wanted);
@@ -35,8 +35,8 @@ void RecvChannel::choose_express() noexcept {
 
 void RecvChannel::fenced(const Path& /*path*/) noexcept { ask_rewrite(); }
 
-// A row that was written again must have landed before the same row's next life is written, on the
-// same queue pair too: where writes overtake one another, the older row would lie on the newer one.
+// Waits until a row that was written again has landed, before its next life is written, even on one
+// queue pair: where writes overtake one another, the older row would lie on the newer one.
 bool RecvChannel::advance_slow_path(std::uint64_t limit) noexcept {
   DCHECK(loop.held());
   if (failure.load(std::memory_order_relaxed) != Errc::Ok) return fail_new(limit);
@@ -56,7 +56,7 @@ bool RecvChannel::rewrite_credits() noexcept {
     if (!express_->has_room(1)) return false;
     DCHECK(slot_of(request.imm()) == rewrite_next_ && channel_of(request.imm()) == index);
     DCHECK(((request.imm() ^ request.generation) & kGenerationMask) == 0);
-    // Of the cursor's round or of the one before.
+    // The credit is of the cursor's round or of the round before.
     const bool of_this_round = ((cursor_.generation() ^ request.imm()) & kGenerationMask) == 0;
     request.generation = cursor_.generation() - (of_this_round ? 0 : 1);
     std::uint64_t* const words = express_->stage_row(

@@ -20,7 +20,7 @@ namespace {
 // No peer reads our memory, because data is written.
 constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 
-// The flag is one of those that a provider drops where it cannot have them.
+// A provider drops this optional flag where it cannot have it.
 int access_with(const Settings& settings) noexcept {
   return settings.relaxed_ordering == 0 ? kAccess
                                         : kAccess | static_cast<int>(IBV_ACCESS_RELAXED_ORDERING);
@@ -62,7 +62,7 @@ Status RegistrationTable::add_rail(Lock& lock, Registration& entry, std::uint32_
       if (entry.type == MemoryType::Device && flusher_ != nullptr) flusher_->provide(lane);
       mr = make_region(entry, lane);
       error = errno;
-    } catch (const std::bad_alloc&) {  // the provider's
+    } catch (const std::bad_alloc&) {  // thrown by the provider
     }
     lock.lock();
     entry.busy_by_rail[rail] = false;
@@ -88,7 +88,7 @@ Result<Registration*> RegistrationTable::acquire(const MemoryRange& range,
     if (const Status kept = keep_buffer(range, *made); !kept.ok()) return kept;
     found = entries_.emplace(key, std::move(made)).first;
   } else if (found->second->count == 0) {
-    // Only a hold has kept it: the address may be other memory's by now.
+    // Only a hold has kept it: the address may belong to other memory by now.
     if (const Status kept = keep_buffer(range, *found->second); !kept.ok()) return kept;
   }
   Registration& entry = *found->second;
@@ -152,7 +152,7 @@ void RegistrationTable::give_up(Lock& lock, Entries::iterator at,
     entry.count_by_rail[rail] -= uses;
     if (entry.count_by_rail[rail] == 0) gone[rail] = std::move(entry.mr_by_rail[rail]);
   };
-  // What is being prepared goes with the last use.
+  // The last use waits for what is being prepared, and takes it along.
   if (entry.count == 1 && entry.holds != 0)
     no_longer_busy_.wait(lock, [&] { return entry.count != 1 || !is_busy(entry); });
   for (const std::uint32_t rail : rails) take(rail, 1);
@@ -184,7 +184,7 @@ void RegistrationTable::retract(Registration& registration, std::uint32_t rail,
   if (registration.count_by_rail[rail] == 0) gone = std::move(registration.mr_by_rail[rail]);
 }
 
-// What is held stays as an entry, so that who holds it can drop it.
+// Keeps an entry that is held, so that its holder can drop it.
 void RegistrationTable::clear() noexcept {
   Entries gone;  // outlives the lock
   Lock lock(mutex_);

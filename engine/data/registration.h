@@ -1,7 +1,7 @@
 #pragma once
 // Registered memory: one entry per exact (address, bytes, type) and context, one MR per rail that
 // uses it, both counted. An entry ends with its last user, so memory that is allocated later at the
-// same address has another one. Thread: keys of a live registration are read by the loop;
+// same address has another entry. Thread: keys of a live registration are read by the loop;
 // everything else by any thread under the table's own mutex, which nobody holds while a device
 // registers or deregisters: that may take seconds, and a lost path elsewhere needs the table.
 
@@ -37,7 +37,7 @@ class Registration {
   };
 
   bool covers(const void* data, std::size_t size) const noexcept {
-    // Where data lies before the region this is huge.
+    // If data lies before the region, this wraps and is huge.
     const std::uint64_t offset = reinterpret_cast<std::uint64_t>(data) - address;
     std::uint64_t end = 0;
     return !__builtin_add_overflow(offset, size, &end) && end <= bytes;
@@ -50,18 +50,19 @@ class Registration {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
   MemoryType type = MemoryType::Host;
-  // Sends from here of up to so many bytes are copied into their work requests. 0 for memory that
-  // the CPU must not read. Changed under the loop's token only.
+  // Sends from here of up to this many bytes are copied into their work requests (inline). 0 for
+  // memory that the CPU must not read. Changed under the loop's token only.
   std::uint32_t inline_bytes = 0;
-  std::uint32_t count = 0;  // of register_memory not yet taken back, all channels
+  std::uint32_t count = 0;  // register_memory calls not yet taken back, of all channels
   // Its size is fixed; a rail's entry is set before a link on that rail uses it.
   std::vector<Keys> keys_by_rail;
   std::vector<std::uint32_t> count_by_rail;  // register_memory calls that need the rail
   std::vector<verbs::MrHandle> mr_by_rail;
   std::uint32_t holds = 0;                  // see hold()
-  std::vector<std::uint32_t> held_by_rail;  // so many of the count are holds
+  std::vector<std::uint32_t> held_by_rail;  // how many of count_by_rail are holds
   std::vector<bool> busy_by_rail;           // a thread registers there, and others who need it wait
-  // Of a DMA buffer, ours: the caller closes its own, and rails may need the region later.
+  // A duplicate of the DMA buffer's descriptor: the caller closes its own, and rails may need the
+  // region later.
   UniqueFd buffer;
   verbs::DmaBufferRange buffer_range;
 };
@@ -71,7 +72,7 @@ namespace engine {
 class Flusher;
 class Lane;
 
-// The rails of a link as they are now, without memory of the heap.
+// A copy of the rails of a link at one moment, without memory of the heap.
 class RailSet {
  public:
   explicit RailSet(std::span<const std::uint32_t> rails) : count_(rails.size()) {
@@ -79,7 +80,7 @@ class RailSet {
     std::copy(rails.begin(), rails.end(), rails_.begin());
   }
   std::span<const std::uint32_t> span() const noexcept { return std::span(rails_).first(count_); }
-  // Those that are not in this set; both are in order.
+  // Returns the rails that are not in this set; both lists are in order.
   RailSet missing_of(std::span<const std::uint32_t> rails) const {
     RailSet missing(std::span<const std::uint32_t>{});
     for (const std::uint32_t rail : rails) {
@@ -96,25 +97,26 @@ class RailSet {
 
 class RegistrationTable {
  public:
-  // NCCL_IB_PCI_RELAXED_ORDERING is for this memory only. What credits, records and counters lie in
-  // must be written in order.
+  // NCCL_IB_PCI_RELAXED_ORDERING is for this memory only: credits, records and window words must be
+  // written in order.
   RegistrationTable(std::vector<Lane*> lanes, const Settings& settings, std::uint32_t inline_bytes);
 
-  // Before the first registration: who gets a queue pair on each rail that has device memory.
+  // Before the first registration. The flusher gets a queue pair on each rail with device memory.
   void flush_with(Flusher& flusher) noexcept { flusher_ = &flusher; }
 
-  // The loop's queue pairs take no more than so many bytes inline: a message looks only at its
-  // region for that. Holding the token.
+  // Holding the token. The loop's queue pairs take no more than this many bytes inline: lowers the
+  // limit of all regions, because a message looks only there.
   void lower_inline_bytes(std::uint32_t inline_bytes) noexcept;
 
-  // Registers on the rails named (indices of lanes). System: a rail refused; logged with errno.
+  // Registers on the rails named (indices of lanes). Returns System if one refused; logged with
+  // errno.
   Result<Registration*> acquire(const MemoryRange& range, std::span<const std::uint32_t> rails);
-  // For memory that must be on more rails than when it was acquired: so many uses of it are on one
-  // rail more.
+  // extend() puts memory on one rail more than when it was acquired, for this many uses of it;
+  // retract() takes that back.
   Status extend(Registration& registration, std::uint32_t rail, std::uint32_t uses);
   void retract(Registration& registration, std::uint32_t rail, std::uint32_t uses) noexcept;
-  // The entry stays, and what prepare() registers is there for whoever extends it. But it is no
-  // use: with the last use all of it is deregistered, and then prepare() does nothing.
+  // hold() keeps the entry, so that whoever extends it finds what prepare() has registered. It does
+  // not count as a use: with the last use all is deregistered, and then prepare() does nothing.
   void hold(Registration& registration) noexcept;
   Status prepare(Registration& registration, std::uint32_t rail);
   void drop(Registration& registration, std::span<const std::uint32_t> rails) noexcept;
@@ -130,10 +132,10 @@ class RegistrationTable {
   using Lock = std::unique_lock<std::mutex>;
 
   std::unique_ptr<Registration> make_entry(const MemoryRange& range) const;
-  verbs::MrHandle make_region(const Registration& entry, Lane& lane) const;  // empty: errno says
-  Status add_rail(Lock& lock, Registration& entry, std::uint32_t rail);  // lets go of it meanwhile
+  verbs::MrHandle make_region(const Registration& entry, Lane& lane) const;  // empty: see errno
+  Status add_rail(Lock& lock, Registration& entry, std::uint32_t rail);      // unlocks meanwhile
   Entries::iterator find(const Registration& registration) noexcept;
-  // What nobody uses any more is deregistered without the lock, which is not taken again.
+  // Deregisters what nobody uses any more without the lock, which it does not take again.
   void give_up(Lock& lock, Entries::iterator at, std::span<const std::uint32_t> rails) noexcept;
   bool is_busy(const Registration& entry) const noexcept;
 

@@ -16,7 +16,7 @@ void RegistrationTable::hold(Registration& registration) noexcept {
 
 Status RegistrationTable::prepare(Registration& registration, std::uint32_t rail) {
   Lock lock(mutex_);
-  // Another link's thread may be at it. Its last use may go meanwhile.
+  // Another link's thread may be registering it, and its last use may end meanwhile.
   no_longer_busy_.wait(lock, [&] { return !registration.busy_by_rail[rail]; });
   if (registration.count == 0) return {};
   if (const Status status = add_rail(lock, registration, rail); !status.ok()) return status;

@@ -1,7 +1,7 @@
 #pragma once
 // One slot of a channel in use: what NCCL calls a request. NCCL's thread fills it and frees it; in
 // between the loop owns it. Thread: state as noted; the fields belong to NCCL's thread while Free,
-// to the loop while Submitted, to NCCL's afterwards.
+// to the loop while Submitted, to NCCL's thread afterwards.
 
 #include <mesh/channel.h>
 
@@ -14,9 +14,9 @@
 
 namespace mesh {
 
-// Of a group of receives the first is the request that NCCL has. Group: it is open; Gathered: every
-// member has its message. Member: another one, whether or not it has its message; once the channel
-// has failed, that is Gathered too.
+// In a group of receives the first slot is the request that NCCL has. Group: it is open. Gathered:
+// every member has its message. Member: another slot of the group, whether or not it has its
+// message; it becomes Gathered too when the channel fails.
 // Flushing: a flush (flusher.h), which is no slot of a channel's.
 enum class RequestState : std::uint32_t {
   Free,
@@ -28,11 +28,11 @@ enum class RequestState : std::uint32_t {
   Member,
   Gathered
 };
-// The first one of a group answers for its members.
+// Returns true if a request is open; the first one of a group stands for its members.
 constexpr bool is_open(RequestState state) noexcept {
   return state == RequestState::Submitted || state == RequestState::Group;
 }
-// Of a group that is open, or whose messages are all there.
+// Returns true for a slot of a group that is open or has all its messages.
 constexpr bool is_of_group(RequestState state) noexcept { return state >= RequestState::Group; }
 
 inline constexpr std::uint64_t kNoAnnouncement = UINT64_MAX;  // no immediate looks like this
@@ -46,24 +46,24 @@ class alignas(64) Request {
   std::uint64_t bytes = 0;  // asked for; when Done: what was sent
   Registration* region = nullptr;
   Channel* channel = nullptr;
-  std::uint32_t generation = 0;  // loop: of its credit; of receives, and of sends with a record
+  std::uint32_t generation = 0;  // loop: its credit's; of receives, and of sends with a record
   Errc error = Errc::Ok;         // when Failed; Ok again when the slot is Free
-  // Receives of a group: so many slots before this one is the first (receive_groups.h).
+  // Receives of a group: the first one lies this many slots before this one (receive_groups.h).
   std::uint8_t offset = 0;
-  bool uniform = false;  // sends, loop: counted once in its channel's outstanding and, when all is
-                         // done, by its path
+  bool uniform = false;  // sends, loop: its channel's outstanding counts it once, and so does its
+                         // path when all is done
   // Loop. Sends: stripes not yet completed. The first of a group: members without a message.
   std::uint8_t open_stripes = 0;
-  // Loop. Receives: what the credit given from this slot looks like. It outlives the request:
-  // announcements may come late. Sends: what announces them, for the case that a path is lost.
-  // The immediate of its announcements; of a receive, without the number of stripes.
+  // Loop. The immediate of its announcements. Receives: that of the credit given from this slot,
+  // without the number of stripes; it outlives the request, because announcements may come late.
+  // Sends: kept for the case that a path is lost.
   std::uint64_t expected = kNoAnnouncement;
-  // Receives: how many have been announced, in the lowest byte, and above their bytes. Sends with a
-  // record: how many there are; sends that several paths share: the bytes of one.
+  // Receives: the number of stripes announced in the lowest byte, their bytes above it. Sends with
+  // a record: the number of stripes. Sends that several paths share: the bytes of one stripe.
   std::uint64_t stripes = 0;
 
-  // A member of a group, its offset, its generation and what it expects: stored at once, and the
-  // next member's is a step further.
+  // The fields from `generation` to `expected` of a group's member, stored at once; those of the
+  // next member are one credited_step() further.
   using Credited [[gnu::vector_size(16)]] = std::uint64_t;
   static Credited credited(std::uint32_t generation_of, std::uint64_t imm_of) noexcept {
     return Credited{generation_of, imm_of};
@@ -77,12 +77,12 @@ class alignas(64) Request {
 
   std::uint32_t imm() const noexcept {
     return static_cast<std::uint32_t>(expected);
-  }  // of a send, or a live credit's
+  }  // of a send, or of a live credit
   std::uint8_t stripe_count() const noexcept { return static_cast<std::uint8_t>(stripes); }
-  static constexpr std::uint32_t kBytesShift = 8;  // of stripes
+  static constexpr std::uint32_t kBytesShift = 8;  // from this bit on, `stripes` counts bytes
 
-  // Loop, holding the token. A request that already failed stays failed: its slot may be dead.
-  // False: it has, or it is one of a group.
+  // Loop, holding the token. Completes a receive. Returns false if it is one of a group, or has
+  // failed already: then it stays failed, as its slot may be dead.
   bool complete(std::uint64_t bytes_done) noexcept {
     if (state.load(std::memory_order_relaxed) != RequestState::Submitted) [[unlikely]]
       return false;
@@ -91,14 +91,14 @@ class alignas(64) Request {
     state.store(RequestState::Done, std::memory_order_release);
     return true;
   }
-  // A send that was one work request of its own has completed.
+  // Completes a send that was one work request of its own.
   void complete_whole() noexcept {
     if (state.load(std::memory_order_relaxed) != RequestState::Submitted) [[unlikely]]
       return;
     DCHECK(error == Errc::Ok);
     state.store(RequestState::Done, std::memory_order_release);
   }
-  // The last stripe of a send has completed; its size is what was asked for.
+  // Completes a send whose last stripe has completed; its size is what was asked for.
   void complete_send() noexcept {
     if (state.load(std::memory_order_relaxed) != RequestState::Submitted) [[unlikely]]
       return;
@@ -106,7 +106,7 @@ class alignas(64) Request {
     state.store(error == Errc::Ok ? RequestState::Done : RequestState::Failed,
                 std::memory_order_release);
   }
-  // Of a group the first one, for all of them.
+  // Fails an open request; the first one of a group fails for all its members.
   void fail(Errc why) noexcept {
     const RequestState was = state.load(std::memory_order_relaxed);
     if (was != RequestState::Submitted && was != RequestState::Group) return;

@@ -38,7 +38,7 @@ bool SendChannel::needs_slow_path() const noexcept {
          failure.load(std::memory_order_relaxed) != Errc::Ok || (tagged_ && tag_match_.keeps());
 }
 
-// Every large message of a usual channel comes here.
+// Begins a message that has met its credit. Every large message of a usual channel comes here.
 [[gnu::always_inline]] inline void SendChannel::begin(Request& request,
                                                       std::uint32_t slot) noexcept {
   DCHECK(posting_.request == nullptr);
@@ -52,7 +52,7 @@ bool SendChannel::needs_slow_path() const noexcept {
   posting_.request = &request;
   posting_.credit = credit_;
   cut(truncated ? 0 : request.bytes);
-  // Each announcement says how many stripes there are, where it brings its stripe whole.
+  // The immediate tells how many stripes there are if each announcement brings its stripe whole.
   const auto count = static_cast<std::uint32_t>(posting_.spans.size());
   DCHECK(count != 0 && count <= kStripesMax);
   const bool record =
@@ -69,11 +69,11 @@ bool SendChannel::needs_slow_path() const noexcept {
                            .generation = credit_.generation});
 }
 
-// Large messages, full queues, tags out of order, the end.
+// Handles all but the plain case: large messages, full queues, tags out of order, the end.
 bool SendChannel::advance_slow_path(bool in_turn) noexcept {
   DCHECK(loop.held());
-  // The place is asked for anew in every visit, so nobody keeps it who has come to wait for
-  // something else.
+  // The place of a byte waiter is asked for anew in every visit, so no channel keeps it that has
+  // come to wait for something else.
   may_wait_for_bytes_ = in_turn || waits_for_bytes_;
   leave_byte_wait();
   if (const Errc broken = failure.load(std::memory_order_relaxed); broken != Errc::Ok) {
@@ -90,7 +90,7 @@ bool SendChannel::advance_slow_path(bool in_turn) noexcept {
   return !moves || has_new();
 }
 
-// The same of a channel that has had more tags than one.
+// advance_slow_path() for a channel that has had more tags than one.
 bool SendChannel::advance_tagged(bool moves) noexcept {
   if (moves && (has_new() || tag_match_.needed())) moves = match_by_tag();
   const bool more_tagged = tag_match_.has_new();
@@ -98,7 +98,7 @@ bool SendChannel::advance_tagged(bool moves) noexcept {
   return !moves || has_new() || more_tagged;
 }
 
-// The next credit's send begins, if both are there. False: wants another visit.
+// Begins the next credit's send, if both are there. Returns false if it wants another visit.
 bool SendChannel::match() noexcept {
   if (!have_credit_) have_credit_ = read_credit(row(), key_count_, cursor_.generation(), &credit_);
   if (!have_credit_) {
@@ -116,8 +116,8 @@ bool SendChannel::match() noexcept {
   return posted || post();
 }
 
-// All credits that are there are looked at, so that one without a send stands in nobody's way.
-// False: wants another visit.
+// Begins sends by tag. Reads all credits that are there, so that one without a send stands in
+// nobody's way. Returns false if it wants another visit.
 bool SendChannel::match_by_tag() noexcept {
   have_credit_ = false;
   tagged_ = true;
@@ -143,7 +143,7 @@ bool SendChannel::match_by_tag() noexcept {
   return true;
 }
 
-// The message under way into its stripes, each with its queue pair.
+// Cuts the message under way into its stripes, each with its queue pair.
 void SendChannel::cut(std::uint64_t bytes) noexcept {
   Posting& posting = posting_;
   DCHECK(posting.spans.empty());
@@ -168,7 +168,7 @@ void SendChannel::cut(std::uint64_t bytes) noexcept {
     add(posting.plan.span(i), link.bulk().at(posting.first_bulk + i));
 }
 
-// Of a message that has met its credit. False: nothing was done.
+// Posts a uniform message that has met its credit. Returns false if it did nothing.
 bool SendChannel::post_uniform() noexcept {
   if (!posting_.uniform || !take_uniform(posting_.plan.total_bytes)) return false;
   DCHECK(posting_.spans.size() == posting_.plan.count);
@@ -200,8 +200,8 @@ bool SendChannel::post_next_shared(Request& request) noexcept {
          post_shared(request, credit);
 }
 
-// The next send, which the next credit fits, is posted whole. False: nothing was done, it is not
-// that simple.
+// Posts the next send, which fits the next credit, as a whole. Returns false, and does nothing, if
+// it is not uniform or finds no room.
 bool SendChannel::post_large(Request& request, verbs::RemoteTarget target) noexcept {
   if (request.bytes != usual_plan_.total_bytes) [[unlikely]]
     plan_usual(request.bytes);
@@ -215,7 +215,7 @@ bool SendChannel::post_large(Request& request, verbs::RemoteTarget target) noexc
   return true;
 }
 
-// One work request for every stripe that has room; true when the whole message is posted. A large
+// Posts one work request of every stripe that has room. Returns true if all is posted. A large
 // message gives way after each round, so that other channels' messages come in between.
 bool SendChannel::post() noexcept {
   if (post_uniform()) return true;
@@ -268,7 +268,7 @@ void SendChannel::stage_part(QueuePair& queue_pair, const QueuePair::Part& part)
   queue_pair.stage_part(part);
 }
 
-// What the next work request of a stripe waits for, of which so much is left. Turn: for nothing.
+// Returns what a stripe's next work request waits for, with `left` bytes to go. Turn: for nothing.
 WaitReason SendChannel::room_waits(QueuePair& queue_pair, std::uint64_t left) const noexcept {
   if (!queue_pair.has_room(kStripeEnd)) return WaitReason::Queue;
   if (left <= wr_bytes_ && !queue_pair.window_open()) return WaitReason::Window;
@@ -283,8 +283,8 @@ void SendChannel::count_stall(WaitReason reason) noexcept {
   if (reason == WaitReason::Inflight) loop.counters.inflight_stalls.add(1);
 }
 
-// Small requests of others would refill at once what comes free, and a large one would never find
-// its room.
+// Claims the next bytes that come free: otherwise small requests of others would refill the path at
+// once, and a large one would never find its room.
 void SendChannel::wait_for_bytes(Path& path) noexcept {
   if (!may_wait_for_bytes_ || path.byte_waiter != nullptr) return;
   path.byte_waiter = this;
@@ -327,7 +327,7 @@ void SendChannel::drop_unposted(Errc why) noexcept {
   for (; has_new(); accept_one()) drop(request(accepted.load(std::memory_order_relaxed)), why);
   while (Request* const unposted = tag_match_.take_unposted()) drop(*unposted, why);
   if (posting_.request != nullptr) {
-    // Part of it may be posted; its stripes never all complete, so it is decided here.
+    // A part of it may be posted, but its stripes never all complete, so it fails here.
     posting_.request->fail(why);
     if (withdraw(*posting_.request)) ++dropped_;
     posting_.request = nullptr;
@@ -359,7 +359,7 @@ Waiting SendChannel::waiting(std::uint64_t sequence) noexcept {
   const auto own = std::find_if(replays_.begin(), replays_.end(),
                                 [&](const Span& replay) { return replay.request == &open; });
   if (own != replays_.end() && waits_for_fence(*own)) return replay_waits(*own);
-  // The first that may go out goes before all that is still to be posted.
+  // The first replay that may go out goes before all that is still to be posted.
   const auto first = std::find_if(replays_.begin(), replays_.end(),
                                   [](const Span& replay) { return !waits_for_fence(replay); });
   if (own != replays_.end()) return replay_waits(*first);
@@ -376,14 +376,14 @@ Waiting SendChannel::waiting(std::uint64_t sequence) noexcept {
   if (kept == nullptr && !more)
     return {.reason = tag_match_.keeps() ? WaitReason::Tag : WaitReason::Credit};
   if (first != replays_.end()) return replay_waits(*first);
-  if (posting_.request != nullptr) return posting_waits();  // the one before it
+  if (posting_.request != nullptr) return posting_waits();  // the message before it
   if (kept == nullptr && credit.tag != open.tag) return {.reason = WaitReason::Tag};
   if (!express_->has_room(1)) return {.reason = WaitReason::Queue, .path = &express_->path()};
   if (!express_->window_open()) return {.reason = WaitReason::Window, .path = &express_->path()};
   return {.reason = WaitReason::Turn};
 }
 
-// The first stripe that is not posted whole tells.
+// Returns what the first stripe that is not posted whole waits for.
 Waiting SendChannel::posting_waits() noexcept {
   Waiting waiting{.reason = WaitReason::Turn};
   for (const Span& span : posting_.spans) {

@@ -3,10 +3,10 @@
 // ring, cuts each message and posts it in one of three ways: small (one work request on the express
 // queue pair), uniform (stripes of one work request each, all at once) or as spans, each as far as
 // there is room. Stripes that a lost path has not carried are spans too. Sends of one tag go out in
-// order. Those of different tags do not wait for one another: a credit without a send of its tag is
-// kept, and those of another tag than the first send's have queues of their own (tag_queues.h).
-// Thread: loop (token), construction and take-back under the control mutex too. Bound: policy.slots
-// sends of the first tag, and as many kept credits.
+// order. Sends of different tags do not wait for one another: a credit without a send of its tag is
+// kept, and sends of further tags than the first have queues of their own (tag_queues.h). Thread:
+// loop (token), construction and take-back under the control mutex too. Bound: policy.slots sends
+// of the first tag, and as many kept credits.
 
 #include "engine/data/channel.h"
 #include "engine/data/queue_pair.h"
@@ -31,33 +31,33 @@ class SendChannel final : public Channel {
   SendChannel(PeerLink& link_of, std::uint32_t index_of, std::byte* credits);
   ~SendChannel() override { leave_byte_wait(); }
 
-  // The receiver's slots of records, by path; set when it has opened its side.
+  // The receiver's records: address, and keys by path; set when the receiver has opened its side.
   struct Records {
     std::uint64_t address = 0;
     std::array<std::uint32_t, kPathsMax> rkeys{};
   };
   void set_records(const Records& records) noexcept { records_ = records; }
 
-  // The caller knows the side.
+  // The caller knows that the channel sends.
   static SendChannel& of(Channel& channel) noexcept {
     DCHECK(channel.side == Side::Send);
     return static_cast<SendChannel&>(channel);
   }
 
-  // Takes over new sends and posts what has a credit. True: it wants another visit (waits for a
-  // credit or for room). in_turn: the loop visits one active channel after the other; only then may
-  // it become a path's byte waiter. (send_channel_datapath.h)
+  // Takes over new sends and posts those that have a credit. Returns true if it wants another
+  // visit: it waits for a credit or for room. in_turn: the loop visits one active channel after the
+  // other; only then may it become a path's byte waiter. (send_channel_datapath.h)
   bool advance(bool in_turn) noexcept;
   bool post_at_once(Request& request) noexcept;
-  // Has begun a message that its paths have no room for.
+  // Returns true if it has begun a message for which its paths have no room.
   bool waits_for_room() const noexcept { return posting_.request != nullptr && held_back_ == 0; }
-  // The next bytes of some path are for it.
+  // Returns true if the next bytes that come free on some path are for it.
   bool is_next() const noexcept { return waits_for_bytes_; }
 
   void start(std::uint32_t generation) noexcept {
     cursor_.start(generation);
-  }  // of this life of the index
-  // A send of another tag than the first one's is new: it is for the slow path. False: none is.
+  }  // the generation of this life of the index
+  // Notes new sends of further tags, for the slow path. Returns false if there are none.
   bool see_tagged() noexcept {
     const bool seen = tag_match_.has_new();
     slow_path_ = slow_path_ || seen;
@@ -72,8 +72,8 @@ class SendChannel final : public Channel {
   Waiting waiting(std::uint64_t sequence) noexcept override;  // reads the peer's words anew
 
   // ---- A path was lost or is back (send_channel_loss.cc). Small messages take another queue pair,
-  // and what the lost path was to carry of the message under way is for others. After the fence
-  // what was begun on the lost path begins anew, and what it has lost is sent again.
+  // and what the lost path was to carry of the message under way goes over others. After the fence,
+  // what was begun on the lost path begins anew, and what the path has lost is sent again.
   void choose_express() noexcept override;
   void leave_path(const Path& path) override;
   void fenced(const Path& path) noexcept override;
@@ -83,28 +83,28 @@ class SendChannel final : public Channel {
   void drop_unposted(Errc why) noexcept override;
   bool idle() const noexcept { return outstanding == 0; }
   std::uint64_t posted_messages() const noexcept;  // ever posted whole: a counter, it never falls
-  // What CLOSE says: those of them that the receiver gets. One of which a stripe was lost and given
-  // up is not among them.
+  // The number that CLOSE carries: of the posted messages, those that the receiver gets. A message
+  // of which a stripe was lost and given up is not among them.
   std::uint64_t announced() const noexcept {
     DCHECK(given_up_ <= posted_messages());
     return posted_messages() - given_up_;
   }
-  // Whether an open send reads the region, or one that failed while it was posted may.
+  // Returns true if an open send reads the region, or a send that failed while it was posted may.
   bool reads(const Registration& region) const noexcept;
 
  private:
-  // The message that goes out next: it met its credit, and has not found room for all its stripes.
+  // The message that goes out next: it has met its credit, and lacks room for some of its stripes.
   struct Posting {
     Request* request = nullptr;  // null: none
     Credit credit;
-    StripePlan plan;  // over one path; it stays for the next one, which is mostly as large
-    std::uint32_t first_bulk = 0;  // where its stripes begin
+    StripePlan plan;               // over one path; kept for the next one, which is mostly as large
+    std::uint32_t first_bulk = 0;  // the bulk queue pair where its stripes begin
     bool uniform = false;          // nothing of it is posted, and the plan is uniform
     std::vector<Span> spans;       // stripes that are not posted whole
   };
   enum class Step : std::uint8_t { Blocked, Posted, Ended };
 
-  static constexpr std::uint32_t kNoPath = 1u << 31;  // none is up
+  static constexpr std::uint32_t kNoPath = 1u << 31;  // in held_back_: no path is up
   static std::uint64_t apart_above(const PeerLink& link_of) noexcept;
   Waiting completion_of(const Request& open) const noexcept;
   Waiting posting_waits() noexcept;
@@ -113,7 +113,7 @@ class SendChannel final : public Channel {
   [[gnu::noinline]] bool advance_tagged(bool moves) noexcept;
   bool needs_slow_path() const noexcept;
   void read_keys_of_tier() noexcept;
-  // What carries the link now is all that ever can: the only primary path.
+  // Returns true if the only primary path carries the link: nothing else ever can beside it.
   bool one_path() const noexcept { return key_count_ == 1 && tier_ == 0; }
   bool match() noexcept;
   bool match_by_tag() noexcept;
@@ -136,17 +136,17 @@ class SendChannel final : public Channel {
   };
   [[gnu::always_inline]] inline void stage_uniform(Request& request,
                                                    const UniformMessage& message) noexcept;
-  // The same over several paths that are alike. False: nothing was done.
+  // Posts a large message over several paths that are alike. Returns false if it did nothing.
   inline bool post_shared(Request& request, const Credit& credit) noexcept;
   [[gnu::noinline]] bool post_next_shared(Request& request) noexcept;
   inline void stage_shared(Request& request, const UniformMessage& message,
                            const Credit& credit) noexcept;
   static inline void stage_rest(QueuePair& queue_pair, const Request& request,
                                 QueuePair::Uniform stripe) noexcept;
-  // The same of a message whose data goes apart from its announcements.
+  // Posts a message whose data goes apart from its announcements. Returns false if it did nothing.
   inline bool post_apart(Request& request) noexcept;
   inline void stage_apart(Request& request, const UniformMessage& message) noexcept;
-  // One work request of a span whose queue pair is chosen, and at its end what announces it.
+  // Posts one work request of a span whose queue pair is chosen, and at its end the announcement.
   Step post_part(Span& span, const Credit& credit) noexcept;
   void stage_part(QueuePair& queue_pair, const QueuePair::Part& part) noexcept;
   void stage_record(QueuePair& queue_pair, const Request& request) noexcept;
@@ -171,34 +171,34 @@ class SendChannel final : public Channel {
     return reinterpret_cast<std::uint64_t*>(cursor_.address());
   }
 
-  // The first ones share the line of what the loop moves in every channel; rare ones come last.
-  // slow_path_ says: any of what needs_slow_path() looks at.
-  // The express queue pair is not the first path's, whose key lies with the others.
+  // The first fields share the line of what the loop moves in every channel; rare ones come last.
+  // slow_path_ is true if anything holds that needs_slow_path() looks at.
+  // The express queue pair is on another path than the first, so its key lies with the others.
   bool far_ = false;
   std::byte* const credits_;
   QueuePair* express_;
   RingCursor cursor_;                                   // the next credit
-  std::uint32_t express_place_ = 0, express_rail_ = 0;  // of the express queue pair
-  const std::uint32_t key_count_;                       // of a row
-  // A larger message has a record, for a path on which its data goes apart from its announcements.
+  std::uint32_t express_place_ = 0, express_rail_ = 0;  // those of the express queue pair
+  const std::uint32_t key_count_;                       // the number of keys in a row
+  // A larger message has a record, for paths on which its data goes apart from its announcements.
   const std::uint64_t apart_above_;
   const std::uint64_t wr_bytes_, express_bytes_;
   bool have_credit_ = false;
-  // True until it posts in this visit: a channel that has had its share does not keep the rest.
+  // True until it posts in this visit: a channel that has had its share does not claim the rest.
   bool may_wait_for_bytes_ = false;
-  bool waits_for_bytes_ = false;  // some path may name this channel
+  bool waits_for_bytes_ = false;  // some path may have it as its byte_waiter
   bool tagged_ = false;           // it has had more tags than one
-  std::uint32_t held_back_ = 0;   // by stripes that must go out again: their number; and by kNoPath
+  std::uint32_t held_back_ = 0;   // stripes that must go out again: their number; and kNoPath
   std::uint64_t dropped_ = 0;     // accepted, but not posted whole
   std::uint64_t given_up_ = 0;    // posted whole, then lost and carried by no other queue pair
   Credit credit_;                 // the next one, when have_credit_
   Records records_;
   Posting posting_;
-  // Of the last large message: the next one is mostly as large. No stripes: it is not uniform.
+  // Plan of the last large message: the next is mostly as large. No stripes: it is not uniform.
   StripePlan usual_plan_;
-  StripePlan apart_plan_;   // the same, of one whose data goes apart
-  StripePlan shared_plan_;  // the same, over several paths that are alike
-  std::uint32_t tier_ = 0;  // whose keys lie in the rows that count
+  StripePlan apart_plan_;   // for a message whose data goes apart
+  StripePlan shared_plan_;  // over several paths that are alike
+  std::uint32_t tier_ = 0;  // the tier whose keys the rows hold that count
   // Stripes that other queue pairs must carry, in the order in which they go out.
   std::vector<Span> replays_;
   TagMatch tag_match_;

@@ -1,7 +1,7 @@
 #pragma once
-// What a send channel does on a message's way: a send meets its credit and is posted as one work
-// request, or as stripes of one size. Everything else is behind a call (send_channel.cc). Thread:
-// loop (token). Bounds: those of send_channel.h.
+// The message path of a send channel: a send meets its credit and is posted as one work request, or
+// as stripes of one size. Everything else is behind a call (send_channel.cc). Thread: loop (token).
+// Bounds: those of send_channel.h.
 
 #include "engine/data/progress_loop.h"
 #include "engine/data/queue_pair_datapath.h"
@@ -15,11 +15,11 @@
 
 namespace mesh::engine {
 
-// Is the next credit the request's?
+// Returns true if the credit has the request's tag and room for its bytes.
 inline bool SendChannel::fits(const Request& request, const NearCredit& credit) noexcept {
   return request.tag == credit.tag && request.bytes <= credit.bytes;
 }
-// It has bytes, and few.
+// Returns true for a message of 1 to express_bytes_ bytes.
 inline bool SendChannel::is_small(const Request& request) const noexcept {
   return request.bytes - 1 < express_bytes_;
 }
@@ -46,8 +46,9 @@ inline bool SendChannel::next_credit(NearCredit* credit) noexcept {
          (!far_ || read_far_key(row(), cursor_.generation(), express_place_, &credit->rkey));
 }
 
-// The only send that is there. False: it is not that simple. Who has just taken the token finds
-// nothing staged.
+// Posts the send at once if no other send waits. Returns false, for advance() to follow, on the
+// slow path, without its credit or promised room, if not small, or if the post was refused. The
+// caller has just taken the token, so nothing is staged.
 inline bool SendChannel::post_at_once(Request& request) noexcept {
   DCHECK(loop.held());
   DCHECK(slow_path_ || !needs_slow_path());
@@ -64,8 +65,7 @@ inline bool SendChannel::post_at_once(Request& request) noexcept {
   return express.post_small(message);
 }
 
-// The usual large message: over one path, every stripe one work request, and room for all. True:
-// it must be staged.
+// Takes room for a uniform message. Returns true if all of it has room: then it must be staged.
 inline bool SendChannel::take_uniform(std::uint64_t bytes) noexcept {
   const Path& path = link.path(0);
   const bool fits =
@@ -103,8 +103,8 @@ inline void SendChannel::stage_uniform(Request& request, const UniformMessage& m
     next[-1]->shorten_last(static_cast<std::uint32_t>(plan.last_bytes));
 }
 
-// The same, but an empty write announces each stripe, behind its data, and a record tells the
-// bytes.
+// As stage_uniform(), but an empty write announces each stripe, behind its data, and a record tells
+// the bytes.
 inline void SendChannel::stage_apart(Request& request, const UniformMessage& message) noexcept {
   const StripePlan& plan = message.plan;
   Path& path = link.path(0);
@@ -133,7 +133,7 @@ inline void SendChannel::stage_apart(Request& request, const UniformMessage& mes
   }
 }
 
-// Of a message that meets the next credit. False: nothing was done.
+// Posts the next credit's message with its data apart. Returns false if nothing was posted.
 inline bool SendChannel::post_apart(Request& request) noexcept {
   if (request.bytes <= apart_above_ || request.bytes > credit_.bytes) return false;
   if (request.bytes != apart_plan_.total_bytes) plan_usual(request.bytes);
@@ -149,8 +149,8 @@ inline bool SendChannel::post_apart(Request& request) noexcept {
   return true;
 }
 
-// Over several paths every stripe is counted by itself, so that each path knows what it has
-// carried. As the bulk queue pairs lie, the paths take turns.
+// Stages a message over several paths. Every stripe is counted by itself, so that each path knows
+// what it has carried. The bulk queue pairs lie so that the paths take turns.
 inline void SendChannel::stage_shared(Request& request, const UniformMessage& message,
                                       const Credit& credit) noexcept {
   const StripePlan& plan = message.plan;
@@ -176,7 +176,7 @@ inline void SendChannel::stage_shared(Request& request, const UniformMessage& me
   }
 }
 
-// The last stripe has less than the others.
+// Stages the last stripe, which has less than the others.
 inline void SendChannel::stage_rest(QueuePair& queue_pair, const Request& request,
                                     QueuePair::Uniform stripe) noexcept {
   const std::uint64_t offset = stripe.source.address - request.address;
@@ -186,7 +186,7 @@ inline void SendChannel::stage_rest(QueuePair& queue_pair, const Request& reques
   queue_pair.stage_rest(stripe, {.offset = offset, .bytes = stripe.source.bytes});
 }
 
-// The promise is asked last, as what it gives must be posted.
+// take_uniform() comes last, because what it promises must be posted.
 inline bool SendChannel::post_shared(Request& request, const Credit& credit) noexcept {
   if (request.bytes != shared_plan_.total_bytes) plan_usual(request.bytes);
   const StripePlan& plan = shared_plan_;
@@ -201,8 +201,8 @@ inline bool SendChannel::post_shared(Request& request, const Credit& credit) noe
   return true;
 }
 
-// Most messages: the next send's credit is there, and one work request on the express queue pair
-// carries it.
+// The usual case: the next send's credit is there, and one express work request carries the
+// message.
 inline bool SendChannel::advance(bool in_turn) noexcept {
   DCHECK(loop.held());
   DCHECK(slow_path_ || !needs_slow_path());

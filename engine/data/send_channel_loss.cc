@@ -1,7 +1,7 @@
-// What a send channel does when a path of its link is lost or is back: who carries its small
-// messages, what becomes of the message under way, and the stripes that must go out again. Such a
-// stripe keeps its immediate: the receiver never took the first announcement, so it counts this one
-// as if nothing had happened.
+// The part of a send channel that acts when a path of its link is lost or is back: it chooses what
+// carries its small messages, what becomes of the message under way, and the stripes that must go
+// out again. Such a stripe keeps its immediate: the receiver never took the first announcement, so
+// it counts this one as if nothing had happened.
 #include "engine/data/send_channel.h"
 
 #include "engine/data/progress_loop_datapath.h"
@@ -13,8 +13,8 @@
 
 namespace mesh::engine {
 
-// What was read or planned is another tier's: the credit is read again when the receiver has
-// written it with the keys of this one.
+// Changes to the link's tier. A credit that was read is another tier's: it is read again when the
+// receiver has written it with the keys of this tier.
 void SendChannel::read_keys_of_tier() noexcept {
   if (link.tier() == tier_) return;
   cursor_.change_tier(tier_, link.tier());
@@ -36,8 +36,8 @@ void SendChannel::choose_express() noexcept {
   see_tagged();
 }
 
-// What is posted of a stripe may still land, so only the fence says when it may begin anew. Of the
-// others nothing is posted: they go out at once.
+// A stripe of which a part is posted may still land, so only the fence says when it may begin anew.
+// The path's other stripes go out at once.
 void SendChannel::leave_path(const Path& path) {
   DCHECK(loop.held());
   DCHECK(path.health.state != PathState::Up);
@@ -54,7 +54,7 @@ void SendChannel::leave_path(const Path& path) {
   if (posting_.spans.empty()) posting_.request = nullptr;
 }
 
-// What was posted of it is gone with the queue pair.
+// Begins the path's replays anew: what was posted of them is gone with the queue pair.
 void SendChannel::fenced(const Path& path) noexcept {
   for (Span& replay : replays_) {
     if (replay.queue_pair == nullptr || &replay.queue_pair->path() != &path) continue;
@@ -85,8 +85,8 @@ bool SendChannel::waits_for_fence(const Span& replay) noexcept {
   return replay.posted_bytes != 0 && replay.queue_pair->path().health.state != PathState::Up;
 }
 
-// False: one that may go out finds no room, and what comes after it waits. Nothing waits for one
-// that waits for its fence.
+// Posts the stripes that must go out again. Returns false if one that may go out finds no room;
+// what comes after it waits. Nothing waits for a stripe that waits for its fence.
 bool SendChannel::post_replays() noexcept {
   DCHECK((held_back_ & ~kNoPath) == replays_.size());
   DCHECK(link.stalled() == ((held_back_ & kNoPath) != 0));
@@ -103,9 +103,9 @@ bool SendChannel::post_replays() noexcept {
   return true;
 }
 
-// The receiver waits for this message and writes its credit again after every fence. What is there
-// may be older still: a row of the slot's former life that a lost path carried late. The message is
-// of the cursor's round or of the one before.
+// Reads the credit of a message for which the receiver waits; it writes the credit again after
+// every fence. The row may be older still: one of the slot's former life that a lost path carried
+// late. The message is of the cursor's round or of the round before.
 bool SendChannel::read_credit_of(std::uint32_t imm, Credit* credit) const noexcept {
   std::uint64_t* const words =
       reinterpret_cast<std::uint64_t*>(credits_ + std::size_t{slot_of(imm)} * cursor_.row_bytes());
@@ -113,21 +113,21 @@ bool SendChannel::read_credit_of(std::uint32_t imm, Credit* credit) const noexce
   return read_credit(words, key_count_, cursor_.generation() - (of_this_round ? 0 : 1), credit);
 }
 
-// Null: none has room. It is looked for anew in every visit, so that nothing waits for a queue pair
-// whose path may be lost.
+// Returns null if none has room. It is looked for anew in every visit, so that nothing waits for a
+// queue pair whose path may be lost.
 QueuePair* SendChannel::queue_pair_for(const Span& replay) noexcept {
   for (std::uint32_t tried = 0; tried < link.bulk().count(); ++tried) {
     QueuePair& next = link.bulk().at(link.bulk().next(1));
     const WaitReason reason = room_waits(next, replay.left());
     if (reason == WaitReason::Inflight) wait_for_bytes(next.path());
     if (reason != WaitReason::Turn) continue;
-    leave_byte_wait();  // for the paths of those that were asked before
+    leave_byte_wait();  // for the paths of queue pairs asked before
     return &next;
   }
   return nullptr;
 }
 
-// True: all of it is posted, and what it counted for is counted by its work requests.
+// Returns true if all of it is posted; what it counted for is counted by its work requests then.
 bool SendChannel::post_replay(Span& replay) noexcept {
   Credit credit;
   if (!read_credit_of(replay.request->imm(), &credit)) return false;
@@ -141,7 +141,7 @@ bool SendChannel::post_replay(Span& replay) noexcept {
   return true;
 }
 
-// Where nothing of it is posted, any queue pair may carry it.
+// Returns what the replay waits for. Where nothing of it is posted, any queue pair may carry it.
 Waiting SendChannel::replay_waits(const Span& replay) noexcept {
   if (waits_for_fence(replay))
     return {.reason = WaitReason::Completion, .path = &replay.queue_pair->path()};
@@ -161,9 +161,9 @@ Waiting SendChannel::replay_waits(const Span& replay) noexcept {
   return waiting;
 }
 
-// The receiver will not get this message whole. Its parts are given up at several places and at
-// several times; the first place takes away the immediate that would announce it, and counts it.
-// True: it was the first.
+// Gives up a message, which the receiver will not get whole. Its parts are given up at several
+// places and several times; the first time takes away the immediate that would announce it, and
+// counts it. Returns true at the first time.
 bool SendChannel::withdraw(Request& request) noexcept {
   return std::exchange(request.expected, kNoAnnouncement) != kNoAnnouncement;
 }

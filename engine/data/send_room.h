@@ -1,9 +1,9 @@
 #pragma once
-// What a queue pair has posted, what of it is done, and how much more it may post: work requests up
-// to its send queue's depth, announcements up to what the peer has receives for. A promise about
-// this room is kept by construction: nothing but post() and post_taken() uses room, and each use
-// has been taken from the promise; close() withdraws it. Thread: loop (token). Bounds: sq_depth
-// work requests, rq_depth announcements.
+// Counts what a queue pair has posted, what of it is done, and how much more it may post: work
+// requests up to its send queue's depth, announcements up to the peer's posted receives (receive
+// credits). A promise about this room is kept by construction: nothing but post(), post_rows() and
+// post_taken() uses room, and each use has been taken from the promise; close() withdraws it.
+// Thread: loop (token). Bounds: sq_depth work requests, rq_depth announcements.
 
 #include <mesh/policy.h>
 
@@ -20,7 +20,7 @@ namespace mesh::engine {
 class SendRoom {
  public:
   static constexpr std::uint32_t kProbes = 2;  // of a new path: small and full packets
-  // The promise covers this queue pair, alone or with others.
+  // promise: covers this queue pair, alone or with others.
   SendRoom(const TransferPolicy& policy, Promise& promise)
       : sq_depth_(policy.sq_depth),
         rq_depth_(policy.rq_depth),
@@ -41,29 +41,29 @@ class SendRoom {
   std::uint64_t window_left() const noexcept { return window_end_ - announced_; }
   [[gnu::noinline]] bool read_window() noexcept;  // (queue_pair.cc)
 
-  // One work request more. Answers how many there were before it.
+  // Counts one work request more. Returns how many there were before it.
   std::uint64_t post() noexcept {
     promise_.take();
     return post_taken();
   }
-  // One that its poster has taken from the promise.
+  // Counts one that its poster has taken from the promise.
   std::uint64_t post_taken() noexcept {
     DCHECK(has(1));
     DCHECK(promise_.left() < left());
     return posted_++;
   }
-  // So many work requests more.
+  // Counts this many work requests more.
   void post_rows(std::uint32_t count) noexcept {
     DCHECK(has(count));
     promise_.take(count);
     posted_ += count;
   }
-  // The last one announces something.
+  // Counts the last work request as an announcement too.
   void announce() noexcept {
     DCHECK(announced_ < window_end_);
     ++announced_;
   }
-  // Of a queue pair that is closed, or new: nothing but probes is under way.
+  // Counts a probe of a closed or new queue pair: nothing but probes is under way.
   void post_probe() noexcept {
     DCHECK(outstanding() < kProbes);
     promise_.withdraw();
@@ -82,7 +82,7 @@ class SendRoom {
     retired_ = limit;
   }
 
-  // Nothing more is posted.
+  // Ends posting: nothing has room any more.
   void close() noexcept {
     depth_ = 0;
     promise_.withdraw();
@@ -92,7 +92,7 @@ class SendRoom {
     DCHECK(depth_ == 0 && outstanding() == 0);
     depth_ = sq_depth_;
   }
-  // For another verbs queue pair; closed.
+  // Begins anew for another verbs queue pair; closed until open().
   void renew() noexcept {
     DCHECK(outstanding() == 0);
     posted_ = retired_ = announced_ = 0;
@@ -105,7 +105,7 @@ class SendRoom {
   const std::uint32_t sq_depth_, rq_depth_;
   Promise& promise_;
   std::uint64_t posted_ = 0, retired_ = 0;  // work requests, staged ones included
-  std::uint32_t depth_;                     // posted_ may be so far ahead of retired_
+  std::uint32_t depth_;                     // how far posted_ may be ahead of retired_
   std::uint64_t announced_ = 0;
   std::uint64_t window_end_;  // announced_ may grow to here
   std::uint64_t* window_words_ = nullptr;

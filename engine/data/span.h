@@ -1,7 +1,7 @@
 #pragma once
 // A stripe that is still to be posted, or the rest of one: an entry in its send channel's ledger.
-// The first posting of a message and the replay of what a lost path has not carried are the same
-// work. Thread: loop (token). Bounds: kStripesMax of a message under way; sq_depth of each queue
+// The first posting of a message and the replay of what a lost path has not carried use spans
+// alike. Thread: loop (token). Bounds: kStripesMax of a message under way; sq_depth of each queue
 // pair of a lost path.
 
 #include "engine/data/path.h"
@@ -19,7 +19,7 @@ struct Span {
   Request* request = nullptr;
   StripeSpan stripe;
   std::uint64_t posted_bytes = 0;
-  // It carries the span. Null: nothing is posted, and any bulk one may.
+  // The queue pair that carries the span. Null: nothing is posted, and any bulk one may carry it.
   QueuePair* queue_pair = nullptr;
 
   std::uint64_t left() const noexcept {

@@ -1,7 +1,7 @@
 #pragma once
-// Notices requests that stay open, from looks once a second at which request of a channel is the
-// oldest open one, so that a message pays nothing for it; and decides when a link's wait is worth a
-// line. Pure: it is told, it never looks. Thread: control mutex. Bound: one OldestRequest a
+// Notices requests that stay open, and decides when a link's wait is worth a log line. Once a
+// second it is told which request of a channel is the oldest open one, so that a message pays
+// nothing for it. Pure: it never looks itself. Thread: control mutex. Bound: one OldestRequest a
 // channel, one LinkWait a link.
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace mesh::engine {
 
-// This is less than the control thread's second, so that no look is left out.
+// The least time between two looks. Below the control thread's second, so that none is left out.
 inline constexpr std::uint64_t kLookNs = 900'000'000;
 
 // Every request before `sequence` has ended; it is open itself, or is still to come.
@@ -18,7 +18,7 @@ struct OpenRequest {
   bool open = false;
 };
 
-// Of one channel: the request that was its oldest open one at the last look, and since which look.
+// The request of one channel that was its oldest open one at the last look, and since which look.
 class OldestRequest {
  public:
   void see(const OpenRequest& now, std::uint64_t now_ns) noexcept {
@@ -27,13 +27,13 @@ class OldestRequest {
     since_ns_ = now_ns;
     late_ = false;
   }
-  // Once for each request that was the oldest open one at two looks.
+  // Returns true once for each request that was the oldest open one at two looks.
   bool becomes_late(std::uint64_t now_ns) noexcept {
     return age_ns(now_ns) >= kLookNs && !std::exchange(late_, true);
   }
   bool open() const noexcept { return last_.open; }
   std::uint64_t sequence() const noexcept { return last_.sequence; }  // where the next look begins
-  // Too short by at most the time between two looks; 0: nothing is open.
+  // Returns 0 if nothing is open. The age is too short by at most the time between two looks.
   std::uint64_t age_ns(std::uint64_t now_ns) const noexcept {
     return last_.open ? now_ns - since_ns_ : 0;
   }
@@ -44,10 +44,10 @@ class OldestRequest {
   bool late_ = false;
 };
 
-// Of one link: said once when its oldest request has reached the bar, again whenever that age has
-// doubled, and once when nothing is above the bar any more. Where the peer may simply take its
-// time, a wait no longer than an earlier one is not said again, up to kPatienceBars: a job's
-// checkpoints are alike. Such a wait becomes a warning at twice the bar only.
+// Decides when one link's wait is logged: once when its oldest request has reached the bar, again
+// whenever that age has doubled, and once when nothing is above the bar any more. Where the peer
+// may just take its time, a wait no longer than an earlier one is not logged again, up to
+// kPatienceBars: a job's checkpoints are alike. It becomes a warning only at twice the bar.
 class LinkWait {
  public:
   enum class Say : std::uint8_t { Nothing, Waits, GoesOn };
@@ -60,10 +60,10 @@ class LinkWait {
   Say look(const Look& look, std::uint64_t bar_ns) noexcept;
   std::uint64_t longest_ns() const noexcept {
     return longest_ns_;
-  }  // of the wait that has just been said to be over
+  }  // of the wait whose end was said last
   bool is_warning() const noexcept {
     return is_warning_;
-  }  // what was said last is a matter for everybody
+  }  // what was said last deserves a WARN line
 
  private:
   std::uint64_t next_ns_ = 0;  // age of the next line; 0: nothing was said in this wait

@@ -11,7 +11,7 @@
 namespace mesh::engine {
 
 namespace {
-// Each once, with how often it was registered through the link.
+// Returns each region once, with how often it was registered through the link.
 std::map<Registration*, std::uint32_t> regions_of(const PeerLink& link) {
   std::map<Registration*, std::uint32_t> regions;
   for (std::uint32_t i = 0; i < link.channel_index_bound(); ++i) {

@@ -1,8 +1,8 @@
 #pragma once
-// What a link's channels have registered, on its way to the rails of paths that stood by until now.
-// Pinning gigabytes takes time, so it is done without any of the engine's locks, while NCCL
-// registers and deregisters; what is used then decides. Thread: construction, take_over() and
-// destruction under the control mutex; register_all() on one thread in between. Bound: the
+// Puts what a link's channels have registered on further rails, those of paths that stood by until
+// now. Pinning gigabytes takes time, so it is done without any of the engine's locks, while NCCL
+// registers and deregisters; what is used at take_over() decides. Thread: construction, take_over()
+// and destruction under the control mutex; register_all() on one thread in between. Bound: the
 // registrations of one link.
 
 #include <mesh/status.h>
@@ -28,17 +28,17 @@ class StandbyMemory {
   StandbyMemory(const StandbyMemory&) = delete;
   StandbyMemory& operator=(const StandbyMemory&) = delete;
 
-  // System: a rail refused; logged. What the others have registered is given back at once, and the
-  // link stays as it was.
+  // Returns System if a rail refused; logged. Then what the other rails have registered is given
+  // back at once, and the link stays as it was.
   Status register_all();
-  bool complete() const noexcept { return complete_; }  // register_all() has
-  // All that is registered through the link now is on these rails too, and so is what will be.
+  bool complete() const noexcept { return complete_; }  // register_all() has succeeded
+  // Puts all that is registered through the link on these rails too, now and from now on.
   Status take_over(PeerLink& link);
 
  private:
   struct Held {
     Registration* region = nullptr;
-    std::size_t on_rails = 0;  // the first so many
+    std::size_t on_rails = 0;  // how many of rails_, from the first on
   };
   Status prepare_all();
   void drop_all() noexcept;

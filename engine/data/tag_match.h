@@ -1,9 +1,9 @@
 #pragma once
 // Brings sends and credits of one tag together, where a channel has several tags. Credits that met
-// no send of their tag are kept here, in the order in which the peer gave them, and so are served
+// no send of their tag are kept here in the order in which the peer gave them, and are served
 // first. A kept credit is the immediate that will announce its message: its row is read again when
 // it meets a send, because after the loss of a path it has other keys. Thread: loop (token). Bound:
-// the channel's slots, kept credits.
+// as many kept credits as the channel has slots.
 
 #include "engine/data/channel.h"
 #include "engine/data/tag_queues.h"
@@ -25,16 +25,16 @@ class TagMatch {
   struct Kept {
     std::uint32_t tag = 0, imm = 0;
   };
-  // A peer that gives more credits than it has receives is not heard beyond this.
+  // Without room, credits are not read: such a peer has given more of them than it has receives.
   bool has_room() const noexcept { return kept_.size() < kept_.capacity(); }
   void keep(const Kept& credit) noexcept {
     DCHECK(has_room());  // a turn allocates nothing
     kept_.push_back(credit);
   }
   bool keeps() const noexcept { return !kept_.empty(); }
-  const Kept* first_of(std::uint32_t tag) const noexcept;  // of those kept; null: there is none
+  const Kept* first_of(std::uint32_t tag) const noexcept;  // of those kept; null: none
 
-  // Sends of other tags than the channel's first one.
+  // New and accepted sends of other tags than the channel's first one.
   bool has_new() const noexcept {
     const TagQueues* const tags = queues();
     return tags != nullptr && tags->has_new();
@@ -46,24 +46,24 @@ class TagMatch {
   bool has_accepted(const Request& request) const noexcept;
   bool needed() const noexcept { return keeps() || has_new(); }
 
-  // The first kept credit that has a send; without one the request is null. queue: null where the
-  // send is the channel's next one, which the caller accepts.
+  // The first kept credit that has a send; without one the request is null. queue: null if the send
+  // is the channel's next one, which the caller accepts.
   struct Pair {
     Request* request = nullptr;
     TagQueue* queue = nullptr;
     std::uint32_t imm = 0;
   };
-  void begin() noexcept {  // a visit
+  void begin() noexcept {  // at the start of a visit
     if (std::exchange(passed_, false)) next_ = 0;
   }
   Pair find() noexcept;
-  // Of find()'s last.
+  // Takes the pair that find() returned last.
   void take(const Pair& found) noexcept;
-  void pass() noexcept {  // it cannot be taken in this visit
+  void pass() noexcept {  // that pair, which cannot be taken in this visit
     next_ = found_ + 1;
     passed_ = true;
   }
-  // A send of another tag than the first one's, which is taken; null: there is none.
+  // Takes a send of another tag than the first one's and returns it; null if there is none.
   Request* take_unposted() noexcept;
 
  private:
@@ -73,7 +73,7 @@ class TagMatch {
 
   const Channel& channel_;
   std::vector<Kept> kept_;
-  // Those before it have no send, if no send was published since `seen_`.
+  // Kept credits before it have no send, if no send was published since `seen_`.
   std::size_t next_ = 0, found_ = 0;
   bool passed_ = false;
   std::uint64_t seen_ = 0;

@@ -19,7 +19,7 @@ OpenRequest TagQueue::oldest_open() noexcept {
   return {end, false};
 }
 
-// The slots of the new ones follow one another.
+// The new sends have consecutive slots.
 bool TagQueue::has_accepted(const Request& request) const noexcept {
   const std::uint64_t end = submitted();
   for (std::uint64_t n = accepted_; n != end; ++n) {
@@ -66,7 +66,7 @@ TagQueue* TagQueues::any_with_new() noexcept {
   return nullptr;
 }
 
-// The count of all comes last: who sees it finds the send.
+// The count of all comes last: whoever sees it finds the send.
 void TagQueues::publish(TagQueue& queue, Request& slot) noexcept {
   DCHECK(&slot == &queue.next_slot());
   // acquired where regions are looked for, as in Channel::publish()

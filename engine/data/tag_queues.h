@@ -1,8 +1,8 @@
 #pragma once
-// Sends of a channel whose tag is not that of its first send. Each such tag has a queue with slots
-// of its own, so that sends whose receives are late keep no slot from those of another tag. What
-// has one tag only, which is nearly every channel, has none of this. Thread: NCCL's starts sends
-// and makes queues, the loop (token) takes the sends over, and whoever looks at requests reads all.
+// Queues for a channel's sends whose tag is not that of its first send. Each such tag has a queue
+// with slots of its own, so that sends whose receives are late take no slot from another tag. A
+// channel with one tag only, as nearly all have, has none of this. Thread: NCCL's starts sends and
+// makes queues, the loop (token) takes the sends over, and whoever looks at requests reads all.
 // Bounds: kTagSlots open sends of a tag, kTagsMax tags with open sends.
 
 #include "engine/data/request.h"
@@ -18,13 +18,13 @@ namespace mesh::engine {
 
 // NCCL has NCCL_STEPS sends of a rank open (device.h).
 inline constexpr std::uint32_t kTagSlots = 8;
-// The ranks of a host that share a connection; in the largest NVLink domains of today 72 GPUs.
+// A tag is a rank of a host that shares a connection; today's largest NVLink domains have 72 GPUs.
 inline constexpr std::uint32_t kTagsMax = 128;
 
 class TagQueue {
  public:
   // ---- NCCL's thread.
-  // For the next send; in use while it is not Free.
+  // The slot for the next send; it is taken while it is not Free.
   Request& next_slot() noexcept {
     return slots_[submitted_.load(std::memory_order_relaxed) % kTagSlots];
   }
@@ -33,13 +33,13 @@ class TagQueue {
   // ---- Loop.
   bool has_new() const noexcept { return submitted_.load(std::memory_order_acquire) != accepted_; }
   Request& first_new() noexcept { return slots_[accepted_ % kTagSlots]; }
-  bool has_accepted(const Request& request) const noexcept;  // of the open ones
+  bool has_accepted(const Request& request) const noexcept;  // for open requests only
 
   // ---- Any thread.
   std::uint64_t submitted() const noexcept { return submitted_.load(std::memory_order_acquire); }
   Request& request(std::uint64_t sequence) noexcept { return slots_[sequence % kTagSlots]; }
 
-  // The first that is open, by its number among the queue's sends.
+  // Returns the first open send, by its number among the queue's sends.
   OpenRequest oldest_open() noexcept;
 
   OldestRequest oldest;   // control mutex
@@ -56,8 +56,8 @@ class TagQueues {
  public:
   explicit TagQueues(Channel& channel) : channel_(channel) {}
 
-  // NCCL's thread: the tag's queue, made or taken over from a tag without open sends if need be.
-  // Null: every one is in use. Allocates once for each further tag, and may throw.
+  // NCCL's thread. Returns the tag's queue, made or taken over from a tag without open sends if
+  // need be, or null if every one is in use. Allocates once for each further tag, and may throw.
   TagQueue* of(std::uint32_t tag);
   void publish(TagQueue& queue, Request& slot) noexcept;
   std::uint64_t published() const noexcept {
@@ -92,7 +92,7 @@ class TagQueues {
   std::atomic<std::uint32_t> count_{0};      // released when the queue is in its place
   std::atomic<std::uint64_t> published_{0};  // NCCL releases, the loop acquires
   std::uint64_t accepted_ = 0;               // loop
-  std::uint32_t last_ = 0;                   // NCCL's thread: which was asked for last
+  std::uint32_t last_ = 0;                   // NCCL's thread: index of the queue asked for last
 };
 
 }  // namespace mesh::engine

@@ -1,6 +1,6 @@
 #pragma once
-// What an open request waits for, asked rarely and about one request; nothing of it is on a
-// message's way. Thread: loop (token).
+// The reason why an open request waits, asked rarely and about one request; nothing of it is on the
+// message path. Thread: loop (token).
 
 #include <mesh/snapshot.h>
 
@@ -13,9 +13,9 @@ struct Path;
 
 struct Waiting {
   WaitReason reason = WaitReason::Data;
-  const Path* path = nullptr;  // where it is known to be one
+  const Path* path = nullptr;  // the path it waits for, where known
   std::uint32_t landed = 0;    // Data: stripes that have come
-  std::uint64_t left = 0;      // of the message that is being posted: bytes that have not gone out
+  std::uint64_t left = 0;      // bytes not gone out yet, of the message that is being posted
 };
 
 // For example "the peer's receive: it has posted none for this send".

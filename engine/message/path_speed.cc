@@ -7,11 +7,11 @@
 namespace mesh::engine {
 
 namespace {
-// Work requests that share a path are done almost together, so what is done is known to within what
-// is in flight.
+// A stretch of learning completes this many times the bytes in flight at least. Work requests that
+// share a path complete almost together, so completed bytes are known to within those in flight.
 constexpr std::uint64_t kStretchInFlight = 4;
 constexpr std::uint64_t kStretchBytes = std::uint64_t{2} << 20;
-// This part of the port's word is kept: a slower path is still used, so its recovery is noticed.
+// A learned speed keeps this part of the port's: the path stays in use, so its recovery shows.
 constexpr std::uint32_t kLeast = 256;
 }  // namespace
 
@@ -47,9 +47,9 @@ void PathSpeeds::observe(std::span<const PathProgress> paths) noexcept {
   looks_ = 0;
 }
 
-// Those that were busy share what they carried together in the ratio of their speeds. One that was
-// often found idle may have carried less than it could: that never lowers what is thought of it,
-// and if it was mostly idle it could have carried more.
+// Learns from one stretch. The busy paths carried their bytes in the ratio of their speeds. A path
+// that was often idle may have carried less than it could, so that never lowers its estimate; if it
+// was idle most of the time, it could have carried more.
 void PathSpeeds::learn(std::span<const PathProgress> paths) noexcept {
   std::uint64_t busy_bytes = 0, busy_mbps = 0;
   for (std::size_t i = 0; i < paths.size(); ++i) {
@@ -63,18 +63,18 @@ void PathSpeeds::learn(std::span<const PathProgress> paths) noexcept {
     const std::uint64_t carried = paths[i].done_bytes - known.done_before;
     std::uint64_t seen = carried * busy_mbps / busy_bytes;
     if (known.idle_looks * 2 > looks_)
-      seen *= 2;  // how long it was idle is not known; we look when a message is done
+      seen *= 2;  // the idle time is unknown, as there is one look per message
     DCHECK(known.mbps != 0);
     const std::uint64_t old = known.mbps;
-    // A quarter at a time: work requests are done in lumps.
+    // Moves by a quarter at a time, because work requests complete in lumps.
     const std::uint64_t now = was_busy(known) || seen > old ? (3 * old + seen) / 4 : old;
     known.mbps = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(now, 1, UINT32_MAX / 2));
   }
   believe_the_best(static_cast<std::uint32_t>(paths.size()));
 }
 
-// While nobody is busy nothing is learned, and what was learned last may be wrong: back towards the
-// ports' words.
+// Moves the estimates back towards the ports' speeds. While no path is busy nothing is learned, and
+// what was learned last may be wrong.
 void PathSpeeds::forget(std::uint32_t count) noexcept {
   for (std::uint32_t i = 0; i < count; ++i) {
     Known& known = known_[i];
@@ -82,8 +82,8 @@ void PathSpeeds::forget(std::uint32_t count) noexcept {
   }
 }
 
-// Only ratios are known: the path nearest to its port's word, or furthest above, is put at that
-// word, the others with it.
+// Scales all estimates so that the best path has its port's speed, because only ratios are known.
+// The best path is the one nearest to its port's speed, or furthest above it.
 void PathSpeeds::believe_the_best(std::uint32_t count) noexcept {
   std::uint32_t best = 0;
   for (std::uint32_t i = 1; i < count; ++i) {

@@ -10,24 +10,24 @@ namespace {
 
 // An eighth of stripe_bytes: a smaller part costs more in work requests than it saves on the wire.
 constexpr std::uint64_t kLeastShare = 8;
-// In bits: 2^40 bytes, as much in flight and the fraction fit in a word.
+// Bits of the fraction: 2^40 bytes, as many bytes in flight, and the fraction fit in a word.
 constexpr std::uint32_t kFraction = 16;
 
 struct Part {
-  std::uint64_t lines = 0;  // to go
+  std::uint64_t lines = 0;  // still to be given out
   std::uint64_t stripe_lines = 0;
   std::uint32_t path = 0;
   std::uint32_t next_qp = 0;
-  std::uint64_t at_line = 0;  // in the message
+  std::uint64_t at_line = 0;  // of the message, where the part begins
 };
 using Parts = std::array<Part, kPathsMax>;
 
 std::uint64_t ceil_div(std::uint64_t value, std::uint64_t by) { return (value + by - 1) / by; }
 
-// A path over hosts between has the speed of one that many share: in a ring in which every host
-// sends both ways each cable carries a part of all hosts but one. The first host on the way stores
-// the whole part, at the cable's own speed, before it passes it on. So a part counts
-// (hosts + 2) / (hosts + 1) times.
+// The weight of a byte on a path over other hosts. The path is as fast as one that many share: in a
+// ring in which every host sends both ways, each cable carries a part of all hosts but one. The
+// first host on the way also stores the whole part, at the cable's own speed, before it passes it
+// on. So a part counts (hosts + 2) / (hosts + 1) times.
 struct Weight {
   std::uint64_t part = 1, of = 1;
 };
@@ -40,9 +40,9 @@ std::uint64_t counted(const PathLoad& path, std::uint64_t bytes) {
   return bytes * weight.part / weight.of;
 }
 
-// Fills the paths up to the same level, level = (bytes in flight + what its part counts) / speed;
-// who is above it already, or hardly below, is left out. The sum over the paths is that of parts,
-// so what counts more has less weight.
+// Fills the paths up to one level: level = (bytes in flight + what its part counts) / speed. Leaves
+// out a path that is above the level already, or hardly below it. The parts add up to the message,
+// so a path whose bytes count more has less weight.
 std::uint32_t fill_paths(std::uint64_t bytes, const TransferPolicy& policy,
                          std::span<const PathLoad> paths, Parts& parts) noexcept {
   const std::uint64_t most = std::max<std::uint64_t>(1, ceil_div(bytes, policy.stripe_bytes));
@@ -84,7 +84,7 @@ std::uint32_t earliest_path(std::uint64_t bytes, std::span<const PathLoad> paths
   std::uint32_t best = from % count;
   for (std::uint32_t i = 1; i < count; ++i) {
     const std::uint32_t other = (from + i) % count;
-    // Cross-multiplied, as no message pays for a division.
+    // Cross-multiplied, so that no message pays for a division.
     if ((paths[other].bytes + counted(paths[other], bytes)) * paths[best].speed_mbps <
         (paths[best].bytes + counted(paths[best], bytes)) * paths[other].speed_mbps)
       best = other;
@@ -104,8 +104,8 @@ void spread_stripes(std::uint64_t bytes, const TransferPolicy& policy,
   for (std::uint32_t i = 0; i < count; ++i) {
     Part& part = parts[i];
     DCHECK(given <= lines);
-    // The last one gets what rounding has left. Speeds are rounded too, so the others may have got
-    // a little too much.
+    // The last path gets what rounding has left. Speeds are rounded too, so the paths before it may
+    // have got a little too much.
     const std::uint64_t left = lines - given;
     part.lines = i + 1 == count ? left : std::min(part.lines, left);
     part.at_line = given;
@@ -115,7 +115,7 @@ void spread_stripes(std::uint64_t bytes, const TransferPolicy& policy,
     part.stripe_lines = ceil_div(part.lines, std::min<std::uint64_t>(wanted, qps));
     part.next_qp = paths[part.path].next_qp;
   }
-  // Round after round, so that every path has work before any has all of its.
+  // Goes round the paths, so that every path has work before any path has all of its work.
   table.count = 0;
   for (std::uint64_t left = lines; left != 0;) {
     for (std::uint32_t i = 0; i < count; ++i) {

@@ -1,7 +1,7 @@
 #pragma once
-// Where the next credit of a channel goes or comes from: its place in the ring, its generation and
-// the immediate that will announce it, all moved on by one step together, so that no message
-// computes them. Thread: loop. Bound: the ring's size, a power of two.
+// Steps through a channel's ring of credits. It holds the place of the next credit in the ring, its
+// generation, and the immediate that will announce its message. One step moves all three, so that
+// no message computes them. Thread: loop. Bound: the ring's size, a power of two.
 
 #include "engine/message/wire.h"
 #include "src/base/check.h"
@@ -15,7 +15,7 @@ class RingCursor {
  public:
   struct Shape {
     std::uint32_t slots = 0, row_bytes = 0, channel = 0;
-    std::uint32_t stripes = 0;  // of the immediates
+    std::uint32_t stripes = 0;  // in the immediates
   };
   explicit RingCursor(const Shape& shape) : shape_(shape) {
     DCHECK(std::has_single_bit(shape.slots) && shape.slots <= kSlotsMax);
@@ -24,16 +24,16 @@ class RingCursor {
     start(1);
   }
 
-  // Of the channel's life: see generation_base(). At the first slot again.
+  // Starts a life of the channel, at the first slot: see generation_base().
   void start(std::uint32_t generation) noexcept {
     generation_ = generation;
     rewind();
   }
-  // Other paths' keys lie in the rows from now on: see in_tier().
+  // Changes to another tier, whose paths' keys the rows hold from now on: see in_tier().
   void change_tier(std::uint32_t from, std::uint32_t to) noexcept {
     generation_ = in_tier(generation_, to - from);
   }
-  // Where the ring lies.
+  // Sets the address of the ring.
   void set_base(std::uint64_t base) noexcept {
     base_ = base;
     end_ = base + std::uint64_t{shape_.slots} * shape_.row_bytes;
@@ -49,10 +49,10 @@ class RingCursor {
     return shape_.slots - slot();
   }  // to the end of the ring
 
-  // From one slot's immediate to the next one's.
+  // The difference between the immediates of one slot and of the next.
   static constexpr std::uint32_t kImmStep = 1u << kGenerationBits;
   void step() noexcept { skip(1); }
-  // At most slots_left().
+  // Moves on by at most slots_left() rows.
   void skip(std::uint32_t rows) noexcept {
     DCHECK(rows <= slots_left());
     imm_ += rows * kImmStep;

@@ -1,6 +1,6 @@
 #pragma once
-// How one message is cut: pure arithmetic on the policy's numbers. Over one path stripes are of one
-// size; path_spread.h is about several. Thread: any (values). Sizes in bytes.
+// Cuts one message into stripes: pure arithmetic on the policy's numbers. On one path all stripes
+// have one size; path_spread.h handles several paths. Thread: any (values). Sizes in bytes.
 
 #include <mesh/policy.h>
 
@@ -17,26 +17,26 @@ inline constexpr std::uint32_t kStripesMax = 64;  // per message; more would onl
 
 enum class Route : std::uint8_t { Express, Bulk };
 
-// Where in its message a stripe lies.
+// The place of a stripe in its message.
 struct StripeSpan {
   std::uint64_t offset = 0, bytes = 0;
 };
 
-// The stripes of a message over several paths, which are not of one size.
+// The stripes of a message over several paths. They have different sizes.
 struct PlacedStripe {
   StripeSpan span;
-  std::uint32_t position = 0;  // of the queue pair in the link's order
+  std::uint32_t position = 0;  // of the queue pair, in BulkOrder
 };
 struct StripeTable {
   std::uint32_t count = 0;
   std::array<PlacedStripe, kStripesMax> stripes;
 };
 
-// The cut of a message over one path: stripes of one size, and the last one with the rest.
+// The stripes of a message over one path: all of one size, and the last one with the rest.
 struct StripePlan {
   Route route = Route::Express;
   std::uint32_t count = 0;  // a message that is cut has one stripe at least
-  // Of every stripe but the last; it is a multiple of kStripeAlign when count > 1.
+  // Size of every stripe but the last; a multiple of kStripeAlign if count > 1.
   std::uint64_t stripe_bytes = 0;
   std::uint64_t last_bytes = 0;
   std::uint64_t total_bytes = 0;
@@ -45,11 +45,12 @@ struct StripePlan {
     DCHECK(i < count);
     return {.offset = i * stripe_bytes, .bytes = i + 1 == count ? last_bytes : stripe_bytes};
   }
-  // Each stripe is one work request on a bulk queue pair, and says itself how many they are.
+  // Returns true if each stripe is one work request on a bulk queue pair and the immediate tells
+  // count.
   constexpr bool uniform(std::uint64_t wr_bytes) const noexcept {
     return route == Route::Bulk && count <= kStripesTold && stripe_bytes <= wr_bytes;
   }
-  // The immediate of its announcements is greater by this than that of a message of one stripe.
+  // Returns how much greater its immediates are than the immediate of a message of one stripe.
   constexpr std::uint32_t imm_more() const noexcept {
     DCHECK(count != 0 && count <= kStripesTold);
     return (count - 1) << kStripesShift;
@@ -70,8 +71,8 @@ constexpr StripePlan plan_stripes(std::uint64_t bytes, const TransferPolicy& pol
   const std::uint64_t count = std::min<std::uint64_t>({wanted, bulk_queue_pairs, kStripesMax});
   const std::uint64_t share = (bytes + count - 1) / count;
   const std::uint64_t aligned = (share + kStripeAlign - 1) / kStripeAlign * kStripeAlign;
-  // Rounding up can leave the last stripes without bytes: an empty announcement would cost a
-  // completion for nothing.
+  // Rounding up can leave the last stripes without bytes; the announcement of an empty stripe would
+  // cost a completion for nothing.
   const std::uint64_t needed = (bytes + aligned - 1) / aligned;
   DCHECK(needed >= 1 && needed <= count);
   DCHECK((needed - 1) * aligned < bytes && bytes <= needed * aligned);

@@ -1,9 +1,9 @@
 #pragma once
-// What travels beside the payload: immediate data, credit rows, records, window counters. Pure
-// layout, no queue pairs. Rows and records are written by the peer's NIC and read here word by
-// word. Each half of a row ends with a check over itself and its generation, for devices that do
-// not write in ascending order; nothing else says its generation. Thread: loop (readers), any
-// (values).
+// Formats of what travels beside the payload: immediate data, credit rows (clear-to-send entries),
+// records, window words. Pure layout, no queue pairs. The peer's NIC writes rows and records, and
+// they are read here word by word. Each half of a row ends with a check over the half and the row's
+// generation, for devices that do not write in ascending order; the generation itself is not sent.
+// Thread: loop (readers), any (values).
 
 #include <mesh/policy.h>
 
@@ -19,15 +19,15 @@ namespace mesh::engine {
 
 static_assert(std::endian::native == std::endian::little, "rows are written as the host's words");
 
-// ---- Immediate data: stripes:4 | channel:13 | slot:8 | generation:7, as the host's word like all
-// else here: verbs carry its bytes as they are.
+// ---- Immediate data: stripes:4 | channel:13 | slot:8 | generation:7, in the host's byte order
+// like all else here: verbs carry its bytes as they are.
 inline constexpr std::uint32_t kGenerationBits = 7;
 inline constexpr std::uint32_t kGenerationMask = (1u << kGenerationBits) - 1;
 inline constexpr std::uint32_t kChannelShift = kGenerationBits + 8;
 inline constexpr std::uint32_t kChannelMask = (1u << 13) - 1;
 inline constexpr std::uint32_t kStripesShift = kChannelShift + 13;
-// So many announcements can say themselves how many there are, and each how many bytes it brings.
-// Of more, or of stripes of several work requests, stripes is 0 and a record tells.
+// The most stripes that the immediate can tell; each completion then tells its stripe's bytes. If
+// there are more, or a stripe takes several work requests, it holds 0 and a record tells both.
 inline constexpr std::uint32_t kStripesTold = 15;
 
 struct Announcement {
@@ -50,7 +50,7 @@ constexpr Announcement unpack(std::uint32_t imm) noexcept {
           .slot = (imm >> kGenerationBits) & (kSlotsMax - 1),
           .generation = imm & kGenerationMask};
 }
-// For those who need one field in a hurry.
+// Each extracts one field, where the others are not needed.
 constexpr std::uint32_t stripes_of(std::uint32_t imm) noexcept { return imm >> kStripesShift; }
 constexpr std::uint32_t channel_of(std::uint32_t imm) noexcept {
   return (imm >> kChannelShift) & kChannelMask;
@@ -68,9 +68,9 @@ constexpr std::uint32_t generation_base(std::uint32_t life) noexcept {
   return 1u + life * 0x00ff'0003u;
 }
 
-// The tier of paths whose keys a row holds is added to the row's generation, so that nobody takes a
-// row for one of another tier: the same receive has a row for each that carried the link meanwhile.
-// Rounds alone, without the tier, are the same on both sides at any time.
+// Adds the tier of the paths whose keys a row holds to the row's generation, so that nobody takes
+// it for a row of another tier: one receive has a row for each tier that has carried the link
+// meanwhile. Rounds without the tier are equal on both sides at any time.
 inline constexpr std::uint32_t kTierShift = 29;
 static_assert(kPathsMax <= 1u << (32 - kTierShift));
 constexpr std::uint32_t in_tier(std::uint32_t generation, std::uint32_t tier) noexcept {
@@ -80,9 +80,9 @@ constexpr std::uint32_t round_of(std::uint32_t generation) noexcept {
   return generation & ((1u << kTierShift) - 1);
 }
 
-// ---- Credit row: one posted receive, written by the receiver into the sender's ring. The first
-// half is all that a link of one path needs, and all that it sends; the second half holds the keys
-// of the other paths.
+// ---- Credit row (clear-to-send entry): one posted receive, written by the receiver into the
+// sender's ring. A link of one path needs and sends only the first half; the second half holds the
+// keys of the other paths.
 struct Credit {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
@@ -94,7 +94,7 @@ struct Credit {
 inline constexpr std::uint32_t kCreditHalfBytes = 32;
 inline constexpr std::uint32_t kCreditBytesMax = 2 * kCreditHalfBytes;
 
-// Of a row on a link of so many paths; rows of a ring follow each other without gaps.
+// Returns the bytes of a row on a link of this many paths; the rows of a ring follow without gaps.
 constexpr std::uint32_t credit_bytes(std::uint32_t paths) noexcept {
   DCHECK(paths <= kPathsMax);
   return paths <= 1 ? kCreditHalfBytes : kCreditBytesMax;
@@ -110,9 +110,9 @@ constexpr std::uint32_t high_of(std::uint64_t word) noexcept {
   return static_cast<std::uint32_t>(word >> 32);
 }
 
-// Of the three words of a half and its generation. A soft RDMA device may copy a row in any order
-// of words (the kernel's memcpy goes downwards for some addresses), so a generation alone would not
-// prove that what lies beside it belongs to it.
+// The words of a half that its check covers, together with the generation. A soft RDMA device may
+// copy a row in any order of words (the kernel's memcpy goes downwards for some addresses), so a
+// generation alone would not prove that the words beside it belong to it.
 struct HalfWords {
   std::uint64_t first = 0, second = 0, third = 0;
 };
@@ -121,7 +121,7 @@ constexpr std::uint64_t half_check(const HalfWords& half, std::uint64_t generati
   return generation + half.first * 0x5bd1e995 + half.second * 0x4cf5ad43 + half.third * 0x1b873593;
 }
 
-// The first half of a row: address, bytes, and tag with the first path's key.
+// Fills the first half of a row: address, bytes, and tag with the first path's key.
 inline void encode_near(std::uint64_t* words, const HalfWords& near,
                         std::uint64_t generation) noexcept {
   words[0] = near.first;
@@ -130,13 +130,13 @@ inline void encode_near(std::uint64_t* words, const HalfWords& near,
   words[3] = half_check(near, generation);
 }
 
-// The last word of the second half is shared with a key.
+// Returns the check of the second half: 32 bits, as a key shares the half's last word.
 constexpr std::uint32_t far_check(const HalfWords& half, std::uint32_t generation) noexcept {
   const std::uint64_t sum = half_check(half, generation);
   return low_of(sum ^ (sum >> 32));
 }
 
-// The second half: the keys of the other paths.
+// Fills the second half of a row: the keys of the other paths.
 inline void encode_far(std::uint64_t* words, const Credit& c) noexcept {
   const HalfWords far{.first = join(c.rkeys[1], c.rkeys[2]),
                       .second = join(c.rkeys[3], c.rkeys[4]),
@@ -159,7 +159,7 @@ inline std::uint64_t load_word(std::uint64_t& word, std::memory_order order) noe
   return std::atomic_ref<std::uint64_t>(word).load(order);
 }
 
-// What the first half of a row holds.
+// The fields of the first half of a row.
 struct NearCredit {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
@@ -167,7 +167,7 @@ struct NearCredit {
   std::uint32_t rkey = 0;  // on the first path
 };
 
-// True and *out filled when the first half of this generation is there, whole.
+// Fills *out. Returns true if the whole first half of this generation was there.
 inline bool read_near(std::uint64_t* words, std::uint32_t generation, NearCredit* out) noexcept {
   // acquire, here and below: pairs with the NIC's ordered stores; a half's last word publishes the
   // half.
@@ -182,7 +182,7 @@ inline bool read_near(std::uint64_t* words, std::uint32_t generation, NearCredit
   return half_check(near, generation) == check;
 }
 
-// The keys of the other paths; false: not all there yet.
+// Reads the keys of the other paths. Returns false if they are not all there yet.
 inline bool read_far(std::uint64_t* words, std::uint32_t generation,
                      std::array<std::uint32_t, kPathsMax>* rkeys) noexcept {
   const std::uint64_t last = load_word(words[7], std::memory_order_acquire);
@@ -194,7 +194,7 @@ inline bool read_far(std::uint64_t* words, std::uint32_t generation,
   return low_of(last) == far_check(far, generation ^ high_of(last));
 }
 
-// One of them, of a path that is not the first.
+// Reads the key of one path that is not the first. Returns false if the keys are not all there yet.
 inline bool read_far_key(std::uint64_t* words, std::uint32_t generation, std::uint32_t path,
                          std::uint32_t* rkey) noexcept {
   DCHECK(path != 0 && path < kPathsMax);
@@ -204,7 +204,7 @@ inline bool read_far_key(std::uint64_t* words, std::uint32_t generation, std::ui
   return true;
 }
 
-// The whole row of a link of so many paths.
+// Reads the whole row of a link of this many paths. Returns false if it is not all there yet.
 inline bool read_credit(std::uint64_t* words, std::uint32_t paths, std::uint32_t generation,
                         Credit* out) noexcept {
   DCHECK(paths <= kPathsMax);
@@ -218,8 +218,8 @@ inline bool read_credit(std::uint64_t* words, std::uint32_t paths, std::uint32_t
   return paths <= 1 || read_far(words, generation, &out->rkeys);
 }
 
-// ---- Window words: of each queue pair so many, written in turn, for networks in which the writes
-// of a queue pair overtake one another. The newest counts.
+// ---- Window words (returned receive credits): kWindowWords for each queue pair, written in turn,
+// for networks in which the writes of a queue pair overtake one another. The newest word counts.
 inline constexpr std::uint32_t kWindowWords = 4;
 inline std::uint64_t read_window_words(std::uint64_t* words) noexcept {
   // acquire: pairs with the NIC's release of a word; the words only grow.
@@ -231,8 +231,8 @@ inline std::uint64_t read_window_words(std::uint64_t* words) noexcept {
   return newest;
 }
 
-// ---- Record: how many bytes and announcements make up a message whose announcements do not say
-// it.
+// ---- Record: the bytes and the number of announcements of a message whose immediates do not tell
+// them.
 struct alignas(16) Record {
   std::array<std::uint64_t, 2> words;
 };
@@ -244,13 +244,13 @@ constexpr Record encode_record(std::uint64_t bytes, std::uint32_t stripes,
                                std::uint32_t generation) noexcept {
   return {.words = {bytes, join(stripes, generation)}};
 }
-// Does the record say that a message of this generation is made up of so many announcements
-// (join(count, generation))?
+// Returns true if the record says that a message of this generation has this many announcements;
+// announced is join(count, generation).
 inline bool record_says(Record& record, std::uint64_t announced) noexcept {
   // Pairs with the NIC's ordered stores.
   return load_word(record.words[1], std::memory_order_acquire) == announced;
 }
-// With the truncated flag.
+// Returns the bytes, with the flag kRecordTruncated.
 inline std::uint64_t record_bytes(Record& record) noexcept {
   return load_word(record.words[0], std::memory_order_relaxed);
 }

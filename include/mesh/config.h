@@ -59,28 +59,29 @@ struct Settings {
   int prefix_len = kAuto;
   // NCCL_IB_HCA: a list of device[:port[:rail[:plane]]]; ^ excludes, = compares whole names.
   std::string hca;
-  // NCCL_MESH_RAILS: auto | asked | all, what a link uses of the rails that meet.
+  // NCCL_MESH_RAILS: auto | asked | all, which of the rails that meet the peer's a link uses.
   std::string rails = "auto";
-  // NCCL_MESH_SITE: the name of this host's data centre. Empty: there is one.
+  // NCCL_MESH_SITE: the name of this host's data centre. Empty: there is only one data centre.
   std::string site;
-  // NCCL_MESH_SITE_RAILS: the rails that leave it, as in NCCL_IB_HCA or by number. Empty: all.
+  // NCCL_MESH_SITE_RAILS: rails that lead out of it, as in NCCL_IB_HCA or by number. Empty: all.
   std::string site_rails;
-  // NCCL_MESH_RELAY: 0 or 1, whether this process carries messages of other hosts and has its own
-  // carried.
+  // NCCL_MESH_RELAY: 0 or 1, whether this process carries messages of other hosts and lets other
+  // hosts carry its own.
   int relay = 1;
-  // NCCL_MESH_RELAY_BYTES: memory for what it carries, 1048576..2147483647.
+  // NCCL_MESH_RELAY_BYTES: memory for messages of other hosts, 1048576..2147483647.
   int relay_bytes = 536870912;
-  // NCCL_MESH_BOTH_WAYS: 0 or 1, whether large messages to a neighbour also go the other way round.
+  // NCCL_MESH_BOTH_WAYS: 0 or 1, whether large messages to a neighbour also go round the ring of
+  // hosts in the other direction.
   int both_ways = 0;
   // NCCL_MESH_GDR: auto | off, whether NICs reach the memory of GPUs.
   std::string gdr = "auto";
-  // NCCL_IB_GID_INDEX, of RoCE ports only. Auto: by type and address.
+  // NCCL_IB_GID_INDEX, for RoCE ports only. Auto: by type and address.
   int gid_index = kAuto;
-  // NCCL_IB_ADDR_FAMILY: AF_INET | AF_INET6 | empty for both, of the GIDs of RoCE ports.
+  // NCCL_IB_ADDR_FAMILY: of the GIDs of RoCE ports, AF_INET | AF_INET6 | empty for both.
   std::string addr_family;
-  // NCCL_IB_ADDR_RANGE: a prefix that these GIDs have, such as 10.0.0.0/8. Empty: any.
+  // NCCL_IB_ADDR_RANGE: a prefix of the GIDs of RoCE ports, such as 10.0.0.0/8. Empty: any.
   std::string addr_range;
-  // NCCL_IB_ROCE_VERSION_NUM: 1..2, of these GIDs.
+  // NCCL_IB_ROCE_VERSION_NUM: RoCE version of the GIDs, 1..2.
   int roce_version = 2;
   // NCCL_IB_PKEY: an index in an InfiniBand port's table of partition keys, 0..65535.
   int pkey_index = 0;
@@ -95,15 +96,15 @@ struct Settings {
   int traffic_class = kAuto;
   // NCCL_IB_SL: 0..15. Auto: the communicator's traffic class, or 0.
   int service_level = kAuto;
-  // NCCL_IB_TIMEOUT: a try takes 4.096 us * 2^n, 1..31. 16 is 0.27 s. 0: for ever.
+  // NCCL_IB_TIMEOUT: one try takes 4.096 us * 2^n, 1..31. 16 is 0.27 s. 0: for ever.
   int timeout = 16;
   // NCCL_IB_RETRY_CNT: number of tries, 0..7. On some devices 7 means for ever.
   int retry_count = 6;
   // NCCL_IB_ADAPTIVE_ROUTING: 0 | 1. Auto: 1 on InfiniBand ports, 0 on others.
   int adaptive_routing = kAuto;
-  // NCCL_IB_AR_THRESHOLD: with adaptive routing, bytes above which the immediate goes alone.
+  // NCCL_IB_AR_THRESHOLD: with adaptive routing, bytes above which the immediate is sent by itself.
   int ar_threshold = 8192;
-  // NCCL_IB_PCI_RELAXED_ORDERING: 0 never, 1 and 2 where the device can.
+  // NCCL_IB_PCI_RELAXED_ORDERING: 0: never; 1 and 2: where the device can.
   int relaxed_ordering = 2;
   // NCCL_IB_ECE_ENABLE: 0 | 1.
   int ece = 1;
@@ -117,14 +118,14 @@ struct Settings {
 
   // NCCL_MESH_STATS: FILE[:SECONDS], where metrics go. Empty: nowhere.
   std::string stats;
-  // NCCL_MESH_STALL_SECONDS: a request that is open for so long gets a line, 0..86400. 0: never.
+  // NCCL_MESH_STALL_SECONDS: a request that is open this long is logged, 0..86400. 0: never.
   int stall_seconds = 30;
   // NCCL_MESH_LOG: none | warn | info | detail | trace, used if NCCL gives no logger.
   std::string log_level = "info";
 
-  // The following are no settings, but tell where they came from.
+  // The following are not settings; they tell where the settings came from.
 
-  // The first names of the settings that the environment sets.
+  // The settings that the environment sets, each by the first of its names.
   std::vector<std::string> given;
   // The usual places of a profile, in the order in which they are tried.
   std::vector<std::string> profile_places;

@@ -47,12 +47,12 @@ struct RailInfo {
   int numa_node = -1;
   std::int16_t rail_id = kUnassigned;  // what NCCL_IB_HCA assigns to the port
   std::int16_t plane_id = kUnassigned;
-  // Memory of a GPU that may be registered on it, as on every other rail of the host: as DMA
-  // buffers, and by address.
+  // Whether memory of a GPU may be registered, as a DMA buffer and by address (peer memory). All
+  // rails of a host agree.
   bool dma_buffers = false, peer_memory = false;
 };
 
-// Which threads turn the loops and the control plane.
+// The threads that turn the loops and the control plane.
 enum class Threading : std::uint8_t {
   Own,     // a control thread of the engine's, and pollers by Settings::threads
   Manual,  // only the caller, by poll_loop() and poll_control() (simulator, deterministic tests)
@@ -61,18 +61,18 @@ enum class Threading : std::uint8_t {
 struct EngineOptions {
   Settings settings;
   TransferPolicy policy;
-  // Called once when the rails are known, and used instead of `policy`. Empty: `policy` is used.
+  // Called once when the rails are known; its result replaces `policy`. Empty: `policy` is used.
   std::function<TransferPolicy(const FabricTraits&)> choose_policy;
   verbs::Provider* provider = nullptr;                          // outlives the engine
   const std::atomic<std::uint64_t>* manual_clock_ns = nullptr;  // null: the wall clock
   Threading threading = Threading::Own;
-  // Threading::Manual: turns the rest of the world while a bounded wait lasts.
+  // Threading::Manual: called to turn the rest of the world while a bounded wait lasts.
   std::function<void()> while_waiting;
-  // Credits of a receive that waits for a second are written again. Only a simulation in which that
-  // may never be needed leaves it out.
+  // Whether the credits of a receive that has waited for 1 s are written again. Only a simulation
+  // in which that may never be needed turns it off.
   bool rewrites_late = true;
-  // NCCL_MESH_BOTH_WAYS: what a link has sent in large messages before its other way is opened. A
-  // path over other hosts costs them memory.
+  // NCCL_MESH_BOTH_WAYS: bytes that a link must have sent in large messages before its path the
+  // other way round is opened. A path over other hosts costs them memory.
   std::uint64_t both_ways_bytes = std::uint64_t{16} << 20;
   // Null: the kernel's sockets. Outlives the engine.
   engine::ControlNetwork* control_network = nullptr;
@@ -87,7 +87,8 @@ class Listener;
 
 class Engine {
  public:
-  // Opens every usable rail. NotFound: none is usable, and one INFO line says what was looked at.
+  // Opens every usable rail. Returns NotFound if there is none; one INFO line says what it looked
+  // at.
   static Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
   virtual ~Engine() = default;  // closes what is left, within 1 s
 
@@ -97,27 +98,28 @@ class Engine {
 
   // A context is one communicator. It has one loop and shares no queue pair with another.
   virtual Result<Context*> open_context(const ContextOptions& options) = 0;
-  // Waits for no peer: what the links still have to say they say afterwards, within 1 s.
+  // Does not wait for peers: the links send their last frames afterwards, within 1 s.
   virtual void close_context(Context* context) noexcept = 0;
-  // In the place of ContextOptions::traffic_class, for the links that are made from now on.
+  // Replaces ContextOptions::traffic_class for the links that are made from now on.
   virtual void set_traffic_class(Context& context, int traffic_class) = 0;
-  // Closed contexts still say goodbye, or chains of other hosts are still being destroyed: the
-  // destructor would wait for either.
+  // Returns true if the destructor would wait: closed contexts still say goodbye, or chains of
+  // other hosts are still being destroyed.
   virtual bool waits_for_peers() const = 0;
-  // Messages of other hosts pass through this one: the destructor would wait for them, and then cut
-  // them.
+  // Returns true if messages of other hosts pass through this process. The destructor would wait
+  // for them, and then cut them.
   virtual bool carries_for_others() const = 0;
 
   virtual Result<Listener*> listen(Context& context, int rail, HandleBytes& handle) = 0;
   // Also closes the channels that were never accepted.
   virtual void close_listener(Listener* listener) noexcept = 0;
 
-  // WouldBlock: call again with the same handle bytes, which have the stage. They never block.
+  // connect() and accept() never block. They return WouldBlock until they are done: call again,
+  // connect() with the same handle bytes, which hold its stage.
   virtual Result<Channel*> connect(Context& context, int rail, HandleBytes& handle) = 0;
   virtual Result<Channel*> accept(Listener& listener) = 0;
 
   // For Threading::Manual only: one turn of a context's loop, and one pass of the control plane.
-  // True: something was done.
+  // Each returns true if something was done.
   virtual bool poll_loop(Context& context) = 0;
   virtual bool poll_control() = 0;
 };

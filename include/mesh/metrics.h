@@ -1,6 +1,7 @@
 #pragma once
 // Counters of the engine. The units are counts, or bytes if the name says so. Thread: as each
-// struct says; the holder of a Counter's owner counts and reads it. Bound: none.
+// struct says; whoever may use the object that a Counter belongs to adds to it and reads it. Bound:
+// none.
 
 #include <cstdint>
 
@@ -24,7 +25,7 @@ struct PathCounters {
 
 // The counters of a context's loop. Thread: the holder of the token.
 struct LoopCounters {
-  // The counts of channels and paths that are gone; living ones count for themselves.
+  // Counts of channels and paths that are gone; living ones keep their own counts.
   Counter messages_sent, messages_received, bytes_sent, bytes_received;
   Counter credit_stalls, queue_stalls, window_stalls, inflight_stalls, late_announcements, errors;
 
@@ -42,7 +43,7 @@ struct LoopCounters {
   }
 };
 
-// The counts of a link's channels that are gone.
+// The counts of a link's channels that no longer exist.
 struct EndedChannels {
   Counter messages, bytes_received;
 };

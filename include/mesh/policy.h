@@ -20,7 +20,8 @@ inline constexpr std::uint32_t kChannelsMax = 8191;
 
 struct TransferPolicy {
   std::uint32_t qps = 4;  // bulk queue pairs of a path
-  // The same of a link that has several halves of one cable, which carry half of it each.
+  // The bulk queue pairs of a path on a link with several halves of one cable; a half carries half
+  // of it.
   std::uint32_t half_qps = 2;
   // Every n-th work request of a doorbell chain is signaled.
   std::uint32_t signal_interval = 16;
@@ -39,11 +40,11 @@ struct TransferPolicy {
   std::uint64_t wr_bytes = 524288;
   std::uint64_t inflight_bytes = 8388608;  // the most on a path
   // A path has no more in flight than its port carries in this time, but always one work request.
-  // Halves of one cable share that. 0: there is no such limit.
+  // The halves of one cable share this limit. 0: there is no such limit.
   std::uint32_t inflight_us = 0;
 };
 
-// What tuning looks at when it derives a policy: the rails of this host, and the worst of them
+// The traits from which tuning derives a policy: the rails of this host, and the worst rail's value
 // where they differ. 0 or empty: unknown.
 struct FabricTraits {
   std::string fabric;                   // "rdma" or "soft"

@@ -1,8 +1,8 @@
 #pragma once
-// Which queue pairs carry a channel's sends, for a watcher that asks. It reads what the queue pairs
-// note for themselves, so that a channel without a watcher pays nothing. Thread: NCCL's of the
-// channel; read() waits for the token. Bound: the last sq_depth work requests of each queue pair; a
-// watcher that asks too late misses the older ones.
+// Tells a watcher which queue pairs carry a channel's sends. It reads what the queue pairs note for
+// themselves, so that a channel without a watcher pays nothing. Thread: NCCL's of the channel;
+// read() waits for the token. Bound: the last sq_depth work requests of each queue pair; a watcher
+// that asks too late misses the older ones.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,25 +14,25 @@ namespace mesh {
 class Channel;
 class Request;
 
-// A queue pair was given a stripe of a message, or a part of one.
+// A stripe of a message, or a part of one, that was posted to a queue pair.
 struct Posted {
   const Request* request = nullptr;
   int rail = 0;                         // index in Engine::rails()
   std::uint32_t queue_pair = 0;         // its number on that rail
-  std::uint64_t work_request = 0;       // counts what the queue pair was given
+  std::uint64_t work_request = 0;       // number of work requests posted there before it
   std::uint64_t offset = 0, bytes = 0;  // of the whole stripe, in its message
 };
 
 class PostedReader {
  public:
-  // Of what is posted from now on. The channel outlives it. Throws bad_alloc.
+  // Returns a reader of what is posted from now on. The channel outlives it. Throws bad_alloc.
   static std::unique_ptr<PostedReader> of(Channel& channel);
   virtual ~PostedReader() = default;
 
-  // What was posted since the last call, in the order of each queue pair. Answers how many; as many
-  // as there is room for: ask again. Throws bad_alloc.
+  // Fills `out` with what was posted since the last call, in the order of each queue pair, and
+  // returns the number of entries. If `out` is full, call again for the rest. Throws bad_alloc.
   virtual std::size_t read(std::span<Posted> out) = 0;
-  // The rail of the best path now.
+  // Returns the rail of the best path now.
   virtual int rail() const = 0;
 };
 

@@ -12,12 +12,12 @@
 
 namespace mesh {
 
-// What the oldest open request of a channel waits for, as far as this host can see.
+// Reason why the oldest open request of a channel waits, as far as this host can see.
 enum class WaitReason : std::uint8_t {
   Credit,      // send: the peer has posted no receive for it
   Tag,         // send: the peer's next receive has another tag
   Data,        // receive: the peer has not sent all of it yet
-  Turn,        // it is posted or could be, but NCCL has not asked about it since the last look
+  Turn,        // it is posted or could be, but NCCL has not tested it since the last look
   Completion,  // send: it is posted, and the NIC has not answered
   Queue,       // a send queue has no room
   Window,      // send: the peer has not returned announcements
@@ -26,7 +26,7 @@ enum class WaitReason : std::uint8_t {
 };
 inline constexpr std::size_t kWaitReasons = 9;
 
-// True if our own or the peer's program may take its time, so that nothing need be wrong.
+// Returns true if a program, ours or the peer's, may just take its time: nothing need be wrong.
 constexpr bool is_patient(WaitReason reason) noexcept { return reason <= WaitReason::Turn; }
 
 // The reason's name in metrics, in static storage. Thread: any.
@@ -39,12 +39,12 @@ struct PathSnapshot {
   std::string rail;  // our rail
   PathCounters counters;
   std::uint64_t inflight_bytes = 0;  // bytes of large messages at this moment
-  // Living links whose path has this state; standby: it is not open, as a better one is.
+  // Number of living links whose path has each state; standby: not open, because a better path is.
   std::uint64_t up = 0, quarantined = 0, down = 0, standby = 0;
   std::uint64_t epoch = 0;  // the highest of living links
   std::uint64_t failures = 0, replayed_stripes = 0, reopen_tries = 0;
   std::string last_cause;  // cause of the last failure; empty: none
-  // Relayed: over which hosts it leads ("b", "b and c"), or has led the last time, each once.
+  // Relayed: the hosts that it leads over ("b", "b and c"), or led over last; each route once.
   std::vector<std::string> routes;
 };
 
@@ -61,7 +61,7 @@ struct PeerSnapshot {
   bool sends = false;                                        // this side sends
   std::uint64_t links = 0, channels = 0, open_requests = 0;  // at this moment
   std::uint64_t messages = 0, bytes = 0;
-  // Time in which some path of a link was not up, or none was. Looked at once a second.
+  // Time in which some path of a link was not up, and in which none was. Sampled once a second.
   std::uint64_t degraded_ns = 0, without_path_ns = 0;
   std::array<WaitSnapshot, kWaitReasons> waits{};  // by reason
   std::vector<PathSnapshot> paths;
@@ -74,27 +74,27 @@ struct RailSnapshot {
   bool active = false;
 };
 
-// What this process carries for other hosts from one of its rails to another.
+// Traffic that this process carries for other hosts, in at one of its rails and out at another.
 struct RelayedSnapshot {
-  std::string from, rail;  // it comes over the first, and leaves over the second
+  std::string from, rail;  // the rail over which it comes, and the rail over which it leaves
   std::uint64_t bytes = 0, work_requests = 0;
-  std::uint64_t ring_full = 0;  // turns with work that the next host had no room for
+  std::uint64_t ring_full = 0;  // turns with work for which the next host had no room
 };
 
 struct RelaySnapshot {
-  std::uint64_t paths = 0, chains = 0, ring_bytes = 0;  // of others, at this moment
-  // Paths that were asked for and not taken; messages about them that are none; work requests that
-  // are none, of which each has cut its chain.
+  std::uint64_t paths = 0, chains = 0, ring_bytes = 0;  // those of other hosts, at this moment
+  // Paths that were asked for and refused; malformed frames about paths; malformed work requests,
+  // each of which has cut its chain.
   std::uint64_t refused_paths = 0, refused_frames = 0, refused_requests = 0;
   std::vector<RelayedSnapshot> ways;
 };
 
-// How often something could not be posted at once. A send that waits is counted at every look.
+// Counts how often something could not be posted at once. A waiting send counts at each look.
 struct StallCounts {
   std::uint64_t credit = 0, queue = 0, window = 0, inflight = 0;
 };
 
-// Everything at one moment. What EngineStats counts for messages is also there by peer and path.
+// All figures at one moment. EngineStats's counts of messages are also there by peer and path.
 struct EngineSnapshot {
   std::string host;
   EngineStats stats;

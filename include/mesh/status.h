@@ -1,7 +1,7 @@
 #pragma once
-// The answer of every call that can fail: one byte that says what happened. The text of an error is
-// logged once, where it was decided; a Status only passes the verdict on. Thread: any (values).
-// Bound: none.
+// The result of every call that can fail: one byte that says what happened. The text of an error is
+// logged once, where it was decided; a Status only passes the code on. Thread: any (values). Bound:
+// none.
 
 #include <cassert>
 #include <cstdint>
@@ -68,7 +68,7 @@ class [[nodiscard]] Result {
   Status status_;
 };
 
-// The form for the hot path: a pointer and a verdict in two registers, without an optional.
+// The form for the hot path: a pointer and a status in two registers, without an optional.
 template <typename T>
 class [[nodiscard]] Result<T*> {
  public:
