@@ -78,6 +78,13 @@ const Scenario kKilled("killed", [](Peer& peer) {
           "closing after a peer's death took " + std::to_string(closed.count()) + " s");
 });
 
+// Returns true if a line says that the peer is gone. On real verbs a write may meet memory that the
+// kernel has taken back before the control connection tells.
+bool tells_of_death(const std::string& output) {
+  return output.find("nobody listens on its control port any more") != std::string::npos ||
+         output.find("the peer's memory is no longer registered") != std::string::npos;
+}
+
 void expect_error_soon(const std::string& argument) {
   const std::vector<RankEnd> ranks = run(
       kKilled, {.argument = argument, .environment = {{"NCCL_MESH_PATH_TIMEOUT", kPathTimeoutS}}});
@@ -88,7 +95,7 @@ void expect_error_soon(const std::string& argument) {
   EXPECT_EQ(ranks[victim].end.code, SIGKILL) << ranks[victim].output;
   EXPECT_TRUE(survivor.finished && survivor.end.success()) << survivor.end.text() << "\n"
                                                            << survivor.output;
-  EXPECT_NE(survivor.output.find("nobody listens on its control port any more"), std::string::npos)
+  EXPECT_TRUE(tells_of_death(survivor.output))
       << "something else than the peer's death ended the flow\n"
       << survivor.output;
 }
