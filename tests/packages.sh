@@ -8,24 +8,24 @@ MESH_PACKAGES=(
   python3 valgrind git dpkg-dev help2man python3-venv python3-wheel
 )
 
-# What the style tests need besides.
+# The style tests need these too.
 MESH_TEST_PACKAGES=(clang-format universal-ctags)
 
 # The linter, from the second ring of the tests on.
 MESH_LINT_PACKAGES=(clang-tidy)
 
-# What draws the reports' charts. python3-fonttools asks for scipy (and so for Boost, 200 MB) or for
-# munkres, so munkres is named too.
+# The packages that draw the reports' charts. python3-fonttools asks for scipy (and so for Boost,
+# 200 MB) or for munkres, so munkres is named too.
 MESH_CHART_PACKAGES=(python3-munkres python3-matplotlib)
 
 # Debian's Python packages belong to Debian's interpreter, which is not always the first in PATH.
 mesh_python=python3
 if [[ -x /usr/bin/python3 ]]; then mesh_python=/usr/bin/python3; fi
 
-# What tests/coverage counts lines with.
+# tests/coverage counts lines with it.
 MESH_COVERAGE_PACKAGES=(gcovr)
 
-# What the builds of the sanitizers and the fuzzers need; other versions of clang have the same
+# The builds of the sanitizers and the fuzzers need these; other versions of clang have the same
 # libraries, CMakePresets.json names this one.
 MESH_CLANG_PACKAGES=(clang-14 libclang-rt-14-dev llvm-14)
 

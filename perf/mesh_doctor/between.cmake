@@ -1,4 +1,4 @@
-# What lies between hosts: the map of the cables, and what they carry.
+# The parts that look between hosts: the map of the cables, and what they carry.
 target_sources(mesh_doctor_parts PRIVATE
   between.cc
   cabling.cc

@@ -13,6 +13,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import cmake_rules  # noqa: E402
+import comment_rules  # noqa: E402
 import cpp_text  # noqa: E402
 import pages  # noqa: E402
 import rules  # noqa: E402
@@ -22,6 +23,7 @@ import tree  # noqa: E402
 SOURCE_RULES = (
     rules.include_arrows, rules.fenced_headers, rules.fenced_words, rules.hot_files,
     rules.namespaces, rules.header_shape, rules.function_pointers, rules.names_out_of_use,
+    comment_rules.riddles,
 )
 
 

@@ -19,7 +19,7 @@ import small_tree  # noqa: E402
 import tables  # noqa: E402
 import tidy  # noqa: E402
 
-HEADER = "#pragma once\n// What it is for.\n// Thread: any.\n"
+HEADER = "#pragma once\n// A thing for tests.\n// Thread: any.\n"
 LONG_BODY = "  work();\n" * 59  # with signature and brace 61 lines
 
 
@@ -233,6 +233,13 @@ class Shape(RuleTest):
         self.green("engine/a.cc", "// " + "a" * 97 + "\n")
         self.red("engine/a.cc", "// TO" + "DO: later\n", "todo")
         self.green("engine/a.cc", "// TO" + "DO(#12): later\n")
+
+    def test_riddles(self):
+        for word in ("Of", "Who", "What", "Where", "Which", "False:", "True:"):
+            self.red("engine/a.cc", "// %s a message that meets a credit.\n" % word, "riddle")
+        self.red("engine/a.cc", "int a;  // likewise\n", "riddle")
+        self.green("engine/a.cc", "// Returns false if no credit is there.\n")
+        self.green("engine/a.cc", "// Offers what another asks for.\n")
 
     def test_hot_files(self):
         for word in ("std::function<void()> a", "std::string a", "std::map<int, int> a",
