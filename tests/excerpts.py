@@ -6,7 +6,8 @@ import xml.etree.ElementTree
 EXCERPT_MAX = 12000  # characters of one test
 BUILD_STEP = re.compile(r"\[\d+/\d+[\] ]")
 GTEST_RUN = re.compile(r"^\[ RUN      \] (\S+)")
-GTEST_FAILED = re.compile(r"^\[  FAILED  \] (\S+?),? ")
+GTEST_END = re.compile(r"^\[ +(FAILED|OK|SKIPPED) +\] (\S+?),? ")
+HOST = re.compile(r"^[a-z]\w{0,7}: (?=\S)")
 REPORT = re.compile(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error: |^(FAIL|ERROR): ")
 REPORT_LINES = 60
 
@@ -19,24 +20,36 @@ def clipped(text, most):
                                                      text[len(text) - most * 2 // 3:])
 
 
-def failed_cases(output):
-    """The lines of a GoogleTest program's failed cases, each from its RUN to its FAILED."""
-    kept, case = [], []
+def failed_cases(lines):
+    """The lines of a GoogleTest program's failed cases, each from its RUN to its FAILED; of a
+    program that crashed, from the RUN of the case that it ended in."""
+    kept, case, name = [], [], None
+    for line in lines:
+        run, end = GTEST_RUN.match(line), GTEST_END.match(line)
+        if run:
+            case, name = [], run.group(1)
+        if name:
+            case.append(line)
+        if end and end.group(2) == name:
+            kept += case if end.group(1) == "FAILED" else []
+            case, name = [], None
+    return kept + case
+
+
+def by_host(output):
+    """[(prefix, lines)]: the lines of each host of the lab without their prefix ("a: "), and those
+    of the test itself, whose prefix is empty."""
+    groups = {"": []}
     for line in output.splitlines():
-        if GTEST_RUN.match(line):
-            case = []
-        case.append(line)
-        if GTEST_FAILED.match(line) and GTEST_RUN.match(case[0]):
-            kept += case
-            case = []
-    # A program that crashed ends in the midst of a case.
-    return kept + (case if case and GTEST_RUN.match(case[0]) and "[       OK ]" not in case[-1]
-                   else [])
+        prefix = HOST.match(line)
+        name = prefix.group() if prefix else ""
+        groups.setdefault(name, []).append(line[len(name):])
+    return groups.items()
 
 
-def reports(output):
+def reports(lines):
     """The lines of sanitizers' reports and of unittest's failures."""
-    lines, kept, left = output.splitlines(), [], 0
+    kept, left = [], 0
     for line in lines:
         left = REPORT_LINES if REPORT.search(line) else left - 1
         if left > 0:
@@ -45,11 +58,11 @@ def reports(output):
 
 
 def of_test(output):
-    cases = failed_cases(output)
-    found = reports("\n".join(cases) if cases else output)
-    if cases:
-        return "\n".join(cases)
-    return "\n".join(found) if found else output[-EXCERPT_MAX:]
+    kept = []
+    for prefix, lines in by_host(output):
+        cases = failed_cases(lines)
+        kept += [prefix + line for line in cases or reports(lines)]
+    return "\n".join(kept) if kept else output[-EXCERPT_MAX:]
 
 
 def of_junit(file):

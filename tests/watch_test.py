@@ -77,6 +77,16 @@ class Excerpts(unittest.TestCase):
         self.assertIn("seed 7", kept)
         self.assertIn("x_test.cc:3: Failure", kept)
         self.assertNotIn("sound case", kept)
+        self.assertNotIn("Sound.Again", kept)
+
+    def test_hosts_of_the_lab_are_told_apart(self):
+        lines = GTEST.splitlines()
+        kept = excerpts.of_test("\n".join("%s: %s" % (host, line) for line in lines
+                                          for host in ("a", "b")) + "\nFAIL: test_triangle\n")
+        self.assertIn("a: x_test.cc:3: Failure", kept)
+        self.assertIn("b: x_test.cc:3: Failure", kept)
+        self.assertIn("FAIL: test_triangle", kept)
+        self.assertNotIn("Sound.Again", kept)
 
     def test_a_crash_keeps_the_case_it_ended(self):
         kept = excerpts.of_test("[ RUN      ] Sound.Works\n[       OK ] Sound.Works (0 ms)\n"
