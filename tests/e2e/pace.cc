@@ -14,9 +14,9 @@ constexpr std::uint64_t kTrim = 10;
 constexpr std::uint64_t kTrimmedMin = 4;
 
 double sanitizer_slowness() noexcept {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(MESH_SANITIZE_ADDRESS)
   return 4;
-#elif defined(__SANITIZE_THREAD__)
+#elif defined(MESH_SANITIZE_THREAD)
   return 10;
 #else
   return 1;

@@ -56,7 +56,7 @@ TEST(Pattern, FindsAShiftByOneByte) {
 
 // A buffer of more than 8 MiB is filled and checked in shares of 4 MiB.
 TEST(Pattern, LargeMessagesAreWholeAndSaidFromTheFirstMistake) {
-#ifdef __SANITIZE_THREAD__
+#ifdef MESH_SANITIZE_THREAD
   GTEST_SKIP() << "the thread sanitizer cannot see how threads of oneTBB wait for one another";
 #endif
   constexpr std::size_t kShare = std::size_t{4} << 20;

@@ -286,7 +286,7 @@ TEST(SoftProvider, LeavesNothingBehind) {
 }
 
 TEST(SoftProvider, AHealthyTurnDoesNotEnterTheKernel) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(MESH_SANITIZE_ADDRESS) || defined(MESH_SANITIZE_THREAD)
   GTEST_SKIP() << "the sanitizers' own calls are not ours";
 #endif
   const pid_t child = ::fork();

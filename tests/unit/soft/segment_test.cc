@@ -57,7 +57,7 @@ TEST(Segment, AFileTooLongForThisProcessIsAnError) {
             "4096 (ulimit -f)\n");
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(MESH_SANITIZE_ADDRESS) && !defined(MESH_SANITIZE_THREAD)
 TEST(Segment, NoAddressSpaceIsAnError) {
   std::size_t pages = 0;
   {
