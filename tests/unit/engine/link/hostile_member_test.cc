@@ -99,7 +99,7 @@ TEST_F(HostileMember, TenThousandLinksWithoutAChannelTakeSixteenMiBAndNobodysTur
       "before\n",
       kLinks, made, static_cast<long long>(growth_kb), 1e3 * during_s, 1e3 * quiet_s);
   EXPECT_EQ(made, kLinks);
-#if !defined(MESH_SANITIZE_ADDRESS) && !defined(MESH_SANITIZE_THREAD)  // sanitizers keep freed memory
+#if !defined(MESH_SANITIZE_ADDRESS) && !defined(MESH_SANITIZE_THREAD)  // they keep freed memory
   EXPECT_LE(growth_kb, kGrowthMaxKb);
 #endif
   EXPECT_LE(during_s, 1.0);
