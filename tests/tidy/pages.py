@@ -13,15 +13,15 @@ import tree
 
 COLUMNS_MAX = 100
 README_LINES_MAX = 130
-ROOMS = ("engine", "include", "perf", "plugin", "src", "tests", "tuning")
-ROOM_PAGES = ("engine/README.md", "plugin/README.md", "tuning/README.md")
+MODULES = ("engine", "include", "perf", "plugin", "src", "tests", "tuning")
+MODULE_PAGES = ("engine/README.md", "plugin/README.md", "tuning/README.md")
 SUFFIXES = (".h", ".cc", ".py", ".md", ".json", ".txt", ".cmake", ".sh", ".map", ".svg")
 
 LINK = re.compile(r"!?\[[^]]*\]\(([^)\s]+)\)")
 SPAN = re.compile(r"`([^`]+)`")
 FENCE = re.compile(r"^ *```")
 PATH = re.compile(r"[\w.*{},-]+(?:/[\w.*{},-]+)*/?")
-ROOM_PATH = re.compile(r"(?<![\w/.~$}-])(?:build/release/)?(?:%s)/[\w./*-]*" % "|".join(ROOMS))
+MODULE_PATH = re.compile(r"(?<![\w/.~$}-])(?:build/release/)?(?:%s)/[\w./*-]*" % "|".join(MODULES))
 
 
 class Page:
@@ -92,11 +92,11 @@ def links(page, read):
 
 def _span_paths(span):
     """Returns the paths in a code span: the whole span, or the words of a command that begin with a
-    room's name."""
+    module's name."""
     if PATH.fullmatch(span) and ("/" in span
                                  or span.endswith(SUFFIXES)) and not re.match(r"[\d.]+/", span):
         return [span]
-    return ROOM_PATH.findall(span)
+    return MODULE_PATH.findall(span)
 
 
 def _exists(page, path):
@@ -131,7 +131,7 @@ def paths(page):
                 if not _exists(page, path):
                     yield page.path, number, "page-path", "%s is not there" % path
     for number, line in page.fenced():
-        for path in ROOM_PATH.findall(line):
+        for path in MODULE_PATH.findall(line):
             if not _exists(page, path):
                 yield page.path, number, "page-path", "%s is not there" % path
 
@@ -147,9 +147,9 @@ def bounds(page):
 
 
 def unlisted(page):
-    """Every header of a room that has a table of its files is named there, or stands for a family
+    """Every header of a module that has a table of its files is named there, or stands for a family
     such as control_*.h."""
-    if page.path not in ROOM_PAGES:
+    if page.path not in MODULE_PAGES:
         return
     named = [name for _,
              line in page.prose() for span in SPAN.findall(line) for name in _alternatives(span)]

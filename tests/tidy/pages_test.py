@@ -31,7 +31,7 @@ class Pages(unittest.TestCase):
     def red(self, text, rule, line=1):
         self.assertEqual([(line, rule)], violations(text))
 
-    def test_every_header_of_a_room_is_in_its_table(self):
+    def test_every_header_of_a_module_is_in_its_table(self):
         for text, red in (("`wire.h`\n`turn.h`\n", []), ("`t*.h`, `{wire,turn}.h`\n", []),
                           ("`turn.h`\n", [(1, "page-unlisted")])):
             self.assertEqual(red, violations(text, rules=(pages.unlisted,)))

@@ -13,10 +13,10 @@ def line_of(text, offset):
     return text.count("\n", 0, offset) + 1
 
 
-def room_of(path):
-    """Returns the room that a path or an include lies in; None if it lies in none of ours."""
-    rooms = [room for room in tables.ARROWS if path.startswith(room + "/")]
-    return max(rooms, key=len, default=None)
+def module_of(path):
+    """Returns the module that a path or an include lies in; None if it lies in none of ours."""
+    modules = [module for module in tables.ARROWS if path.startswith(module + "/")]
+    return max(modules, key=len, default=None)
 
 
 class Source:
@@ -45,32 +45,32 @@ def top_level(files):
             yield entry, 1, "top-level", "%s is not an entry the house knows" % entry
 
 
-def target_room(bracket, name):
-    """Returns the room of an include as written; "" if a quoted one names none."""
+def target_module(bracket, name):
+    """Returns the module of an include as written; "" if a quoted one names none."""
     if name.startswith("mesh/"):
         return "include/mesh" if bracket == "<" else ""
-    room = room_of(name)
+    module = module_of(name)
     if bracket == "<":
-        # Only <mesh/...> is ours in angle brackets; a room named like this is still an arrow.
-        return room
-    return room or ""
+        # Only <mesh/...> is ours in angle brackets; a module named like this is still an arrow.
+        return module
+    return module or ""
 
 
 def include_arrows(source):
-    room = room_of(source.path)
+    module = module_of(source.path)
     for line, bracket, name in source.includes:
-        target = target_room(bracket, name)
+        target = target_module(bracket, name)
         if target is None:
             continue
         if target == "":
-            what = 'write "room/file.h" or <mesh/file.h>, not "%s"' % name
+            what = 'write "module/file.h" or <mesh/file.h>, not "%s"' % name
             yield source.path, line, "include-form", what
-        elif room is None:
-            yield source.path, line, "include-arrow", "a source outside every room"
-        elif target != room and tables.ARROWS[room] is not None and target not in tables.ARROWS[
-            room]:
-            yield source.path, line, "include-arrow", "%s may not include %s (%s)" % (room, target,
-                                                                                      name)
+        elif module is None:
+            yield source.path, line, "include-arrow", "a source outside every module"
+        elif target != module and tables.ARROWS[module] is not None and target not in tables.ARROWS[
+            module]:
+            what = "%s may not include %s (%s)" % (module, target, name)
+            yield source.path, line, "include-arrow", what
 
 
 def fenced_headers(source):
@@ -145,7 +145,7 @@ def own_header_first(source, files):
     if stem + ".h" in files:
         own = stem + ".h"
     elif "include/" + public in files and public in written and tables.ARROWS.get(
-        room_of(source.path)) is not None:
+        module_of(source.path)) is not None:
         own = public
     if own and written[0] != own:
         yield source.path, source.includes[0][0], "own-header", "%s comes first" % own

@@ -81,11 +81,11 @@ class Shape:
 
     def _arrows_back(self):
         for source in self.sources.values():
-            height = _storey(rules.room_of(source.path))
+            height = _storey(rules.module_of(source.path))
             for line, bracket, name in source.includes:
-                target = _storey(rules.target_room(bracket, name))
+                target = _storey(rules.target_module(bracket, name))
                 if None not in (height, target) and target > height:
-                    what = "%s lies in a room above" % name
+                    what = "%s lies in a module above" % name
                     yield source.path, line, "arrow-back", what
 
     def _wrong_names(self):
@@ -132,9 +132,9 @@ def _bar(name, value, bar):
     return Figure(name, value, bar, bar)
 
 
-def _storey(room):
-    """Returns how high a room of the engine lies; None for any other room."""
-    return next((n for n, rooms in enumerate(tables.ENGINE_STOREYS) if room in rooms), None)
+def _storey(module):
+    """Returns how high a module of the engine lies; None for any other module."""
+    return next((n for n, modules in enumerate(tables.ENGINE_STOREYS) if module in modules), None)
 
 
 def _pointed_at(source, by_line):

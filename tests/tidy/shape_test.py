@@ -91,10 +91,10 @@ class Figures(unittest.TestCase):
         self.assertEqual(0, figure(elsewhere, "assertions").value)
 
     def test_arrows_back(self):
-        rooms = [room for storey in tables.ENGINE_STOREYS for room in storey]
+        modules = [module for storey in tables.ENGINE_STOREYS for module in storey]
         for below, above in (("engine/message", "engine/data"), ("engine/data", "engine/link"),
                              ("engine/control", "engine"), ("engine/link", "engine")):
-            self.assertIn(below, rooms)
+            self.assertIn(below, modules)
             with self.subTest(below=below, above=above):
                 found = rules_of({below + "/a.cc": '#include "%s/b.h"\n' % above})
                 self.assertIn((below + "/a.cc", 1, "arrow-back"), found)

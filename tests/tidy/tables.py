@@ -6,7 +6,7 @@ TOP_LEVEL = {
     "CMakePresets.json",
 }  # and dotfiles
 
-# Room -> rooms it may include besides itself. The longest prefix of a path is its room; None:
+# Module -> modules it may include besides itself. The longest prefix of a path is its module; None:
 # anything.
 ARROWS = {
     "include/mesh": set(),
@@ -89,7 +89,7 @@ LINE_COLUMNS_MAX = 100
 # A class has its methods in its header and in at most so many files beside it.
 CLASS_FILES_MAX = 3
 PRODUCT_ROOMS = ("include/", "src/", "engine/", "plugin/", "tuning/")
-# From the ground up: a room includes those below it, and none above.
+# From the ground up: a module includes those below it, and none above.
 ENGINE_STOREYS = (
     ("engine/message",), ("engine/control", "engine/data"), ("engine/link",), ("engine",),
 )

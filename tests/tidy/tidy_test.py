@@ -48,17 +48,17 @@ class RuleTest(unittest.TestCase):
 
 class Layering(RuleTest):
     def test_every_arrow_is_kept(self):
-        rooms = list(tables.ARROWS)
-        for room in rooms:
-            for target in rooms:
+        modules = list(tables.ARROWS)
+        for module in modules:
+            for target in modules:
                 name = "<mesh/x.h>" if target == "include/mesh" else '"%s/x.h"' % target
                 text = "#include %s\n" % name
-                with self.subTest(room=room, target=target):
-                    allowed = tables.ARROWS[room]
-                    if allowed is None or target == room or target in allowed:
-                        self.green(room + "/y.cc", text)
+                with self.subTest(module=module, target=target):
+                    allowed = tables.ARROWS[module]
+                    if allowed is None or target == module or target in allowed:
+                        self.green(module + "/y.cc", text)
                     else:
-                        found = {rule for _, _, rule in violations({room + "/y.cc": text})}
+                        found = {rule for _, _, rule in violations({module + "/y.cc": text})}
                         # Inside the engine an arrow back is a second violation.
                         self.assertEqual({"include-arrow"}, found - {"arrow-back"})
 
@@ -93,8 +93,8 @@ class Layering(RuleTest):
         self.assertIn(("engine/a.cc", 1, "nccl-header"),
                       violations({"engine/a.cc": '#include "plugin/nccl/net.h"\n'}))
         self.red("engine/a.cc", "#include <nccl.h>\n", "nccl-header")
-        for room in ("plugin", "perf", "tests"):
-            self.green(room + "/a.cc", '#include "plugin/nccl/net.h"\n')
+        for module in ("plugin", "perf", "tests"):
+            self.green(module + "/a.cc", '#include "plugin/nccl/net.h"\n')
 
     def test_verbs_headers(self):
         text = "#include <infiniband/verbs.h>\n"
@@ -266,13 +266,13 @@ class Shape(RuleTest):
     def test_cmake(self):
         self.red("engine/CMakeLists.txt", "file(GLOB sources *.cc)\n", "cmake-glob")
         self.red("tests/x.cmake", "FILE( GLOB_RECURSE sources *.h)\n", "cmake-glob")
-        for room in ("src/base", "engine", "tuning", "plugin"):
-            path = room + "/a.cc"
+        for module in ("src/base", "engine", "tuning", "plugin"):
+            path = module + "/a.cc"
             unlisted = {path: "int a;\n", "CMakeLists.txt": "# " + path + "\n",
                         "tests/CMakeLists.txt": "add_library(a a.cc)\n"}
             self.assertEqual([(path, 1, "cmake-unlisted")], violations(unlisted))
             beside = {path: "int a;\n", "CMakeLists.txt": "\n",
-                      room + "/part.cmake": "add_library(a a.cc)\n"}
+                      module + "/part.cmake": "add_library(a a.cc)\n"}
             self.assertEqual([], violations(beside))
 
 
