@@ -70,7 +70,8 @@ void PathRepair::probe_all() {
 
 void PathRepair::try_now(std::uint32_t index) {
   const bool down = link_.peer_link().path(index).health.state == PathState::Down;
-  if (down && repairs_[index].step == Step::Waiting) repairs_[index].at_ns = link_.host().now_ns();
+  if (down && repairs_[index].connector_step == ConnectorStep::Waiting)
+    repairs_[index].at_ns = link_.host().now_ns();
 }
 
 // ---- The fence.
@@ -127,7 +128,7 @@ bool PathRepair::fence(std::uint32_t index) {
   Repair& repair = repairs_[index];
   if (!repair.said && !say_fence(index)) return true;
   if (!repair.peer_said) return false;  // the peer's FENCE wakes us
-  CHECK(repair.stopped && repair.step == Step::Waiting);
+  CHECK(repair.stopped && !repair.being_opened());
   Path& path = link_.peer_link().path(index);
   const ProgressLoop::Guard guard(link_.context().loop);
   const std::uint64_t before = path.health.replayed_stripes;
@@ -268,17 +269,25 @@ std::string PathRepair::causes() const {
 
 // Returns what a path waits for that has no failure to name yet.
 std::string PathRepair::what_is_awaited(std::uint32_t index) const {
-  switch (repairs_[index].step) {
-    case Step::Chaining:
-    case Step::Joining: return relayed_.who_is_asked(index);
-    case Step::Asked: return "the peer has not answered";
-    case Step::Making:
-    case Step::Answered:
-    case Step::Rising: return "its queue pairs are being made";
-    case Step::Probing: return "its probe has not come through";
-    case Step::Waiting: break;
+  if (!link_.connector()) {
+    switch (repairs_[index].acceptor_step) {
+      case AcceptorStep::AwaitReopen: return "the peer has not asked to open it";
+      case AcceptorStep::Asked: return "its queue pairs cannot be made yet";
+      case AcceptorStep::Rising: return "its queue pairs are being made";
+      case AcceptorStep::AwaitPathUp: return "the peer's probe has not come through";
+    }
   }
-  return "its turn to be opened has not come";
+  switch (repairs_[index].connector_step) {
+    case ConnectorStep::Waiting: return "its turn to be opened has not come";
+    case ConnectorStep::Chaining:
+    case ConnectorStep::Joining: return relayed_.who_is_asked(index);
+    case ConnectorStep::AwaitReopened: return "the peer has not answered";
+    case ConnectorStep::Reopened: return "its queue pairs cannot connect yet";
+    case ConnectorStep::Making:
+    case ConnectorStep::Rising: return "its queue pairs are being made";
+    case ConnectorStep::Probing: return "its probe has not come through";
+  }
+  return {};
 }
 
 // Ends the link if requests have waited too long without any path. A path that comes back and fails
@@ -305,7 +314,7 @@ void PathRepair::note_stall() {
   call_standby(now_ns);
   if (relayed_.is_lost(stalled_since_ns_)) return fail_without_route();
   for (Repair& repair : repairs_) {
-    if (repair.step != Step::Waiting) continue;
+    if (repair.connector_step != ConnectorStep::Waiting) continue;
     repair.at_ns = std::min(repair.at_ns, now_ns + kStalledBackoffNs);
   }
   if (now_ns >= stalled_since_ns_ + bound_ns && !link_.peer_link().has_open_requests() &&

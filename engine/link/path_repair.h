@@ -57,16 +57,23 @@ class PathRepair {
   bool on_path_up(const PathUp& body);
 
  private:
-  // In Chaining and Joining the middle hosts of a relayed path have been asked.
-  enum class Step : std::uint8_t {
-    Waiting,
-    Chaining,
-    Making,
-    Asked,
-    Joining,
-    Rising,
-    Answered,
-    Probing
+  // How far the connector is with opening a path again.
+  enum class ConnectorStep : std::uint8_t {
+    Waiting,        // for its next try
+    Chaining,       // relayed path: the middle hosts were asked for queue pairs
+    Making,         // our queue pairs are being made
+    AwaitReopened,  // REOPEN was sent
+    Joining,        // relayed path: REOPENED came, the middle hosts were told their neighbours
+    Reopened,       // the peer's queue pairs are known; ours wait until they may connect
+    Rising,         // our queue pairs connect
+    Probing,        // a probe is under way
+  };
+  // How far the acceptor is with it.
+  enum class AcceptorStep : std::uint8_t {
+    AwaitReopen,
+    Asked,        // REOPEN came; our queue pairs wait until they may be made
+    Rising,       // our queue pairs are made and connect
+    AwaitPathUp,  // REOPENED was sent; the connector probes the path
   };
   // The repair of one path; begun anew whenever the path leaves Up.
   struct Repair {
@@ -82,7 +89,8 @@ class PathRepair {
     bool gone_first = false;
     PathFlush flush{};  // acceptor: the flush before FENCE
     // ---- Opening the path again.
-    Step step = Step::Waiting;
+    ConnectorStep connector_step = ConnectorStep::Waiting;   // stays Waiting at an acceptor
+    AcceptorStep acceptor_step = AcceptorStep::AwaitReopen;  // stays AwaitReopen at a connector
     std::uint64_t at_ns = 0;  // time of the next try, or when the peer's answer is late
     // The pause before the next try. It grows, and is kept if the path fails again soon.
     std::uint64_t backoff_ns = 0;
@@ -92,6 +100,14 @@ class PathRepair {
     std::optional<Reopen> asked{};  // acceptor: the newest REOPEN, not yet begun
     Reopen asked_now{};             // acceptor: the REOPEN that is being done
     std::uint64_t lost_at_ns = 0;   // when the path left Up
+
+    bool being_opened() const noexcept {
+      return connector_step != ConnectorStep::Waiting || acceptor_step != AcceptorStep::AwaitReopen;
+    }
+    bool in_bring_up() const noexcept {
+      return connector_step == ConnectorStep::Making || connector_step == ConnectorStep::Rising ||
+             acceptor_step == AcceptorStep::Rising;
+    }
   };
 
   // ---- The fence (path_repair.cc).

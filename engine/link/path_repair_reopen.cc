@@ -23,33 +23,32 @@ constexpr std::uint64_t kAnswerBoundNs = 10'000'000'000;
 bool PathRepair::reopen(std::uint32_t index) {
   Repair& repair = repairs_[index];
   // A path gets new queue pairs after the old ones are gone: a hung device must not collect them.
-  const bool begins =
-      repair.step == Step::Waiting || (repair.step == Step::Asked && !link_.connector());
+  const bool begins = !repair.being_opened() || repair.acceptor_step == AcceptorStep::Asked;
   if (begins && link_.peer_link().path(index).destroys()) return false;  // the disposal wakes us
   if (!link_.connector()) {
-    return repair.step == Step::Asked && !link_.bring_up() && answer(index);
+    return repair.acceptor_step == AcceptorStep::Asked && !link_.bring_up() && answer(index);
   }
   const bool due = link_.host().now_ns() >= repair.at_ns;
-  switch (repair.step) {
-    case Step::Waiting:
+  switch (repair.connector_step) {
+    case ConnectorStep::Waiting:
       if (due && !link_.bring_up()) return begin_try(index);
       if (!due) link_.host().tend_at(repair.at_ns);
       return due;
-    case Step::Chaining:
-    case Step::Asked:
-    case Step::Joining:
+    case ConnectorStep::Chaining:
+    case ConnectorStep::AwaitReopened:
+    case ConnectorStep::Joining:
       if (tend_chains(index)) return true;
       if (due) give_up_try(index, "the peer, or a host on the way, has not answered");
       link_.host().tend_at(repair.at_ns);
       return false;
-    case Step::Probing: return probe(index);
-    case Step::Answered:
+    case ConnectorStep::Probing: return probe(index);
+    case ConnectorStep::Reopened:
       if (link_.bring_up()) return true;
       raise(index, repair.answer->ends.front(), relayed_.first_hop(index));
       repair.answer.reset();
       return true;
-    case Step::Making:
-    case Step::Rising: return false;  // the end of the bring-up wakes us
+    case ConnectorStep::Making:
+    case ConnectorStep::Rising: return false;  // the end of the bring-up wakes us
   }
   return false;
 }
@@ -94,7 +93,7 @@ void PathRepair::make(std::uint32_t index) {
   std::string why;
   if (!clear_for(index, link_.peer_link().path(index).health.epoch + 1, &why))
     return give_up_try(index, why);
-  repair.step = Step::Making;
+  repair.connector_step = ConnectorStep::Making;
   link_.host().tend_soon();
   link_.begin_bring_up({.link = &link_.peer_link(),
                         .makes = {index},
@@ -105,8 +104,8 @@ void PathRepair::make(std::uint32_t index) {
 // The connector's queue pairs are made: sends REOPEN.
 void PathRepair::ask(std::uint32_t index) {
   Repair& repair = repairs_[index];
-  CHECK(link_.connector() && repair.step == Step::Making);
-  repair.step = Step::Asked;
+  CHECK(link_.connector() && repair.connector_step == ConnectorStep::Making);
+  repair.connector_step = ConnectorStep::AwaitReopened;
   repair.at_ns = link_.host().now_ns() + kAnswerBoundNs;
   link_.host().tend_at(repair.at_ns);
   Reopen asks{.path = static_cast<std::uint8_t>(index),
@@ -128,7 +127,7 @@ void PathRepair::give_up_try(std::uint32_t index, const std::string& why) {
     path.health.last_cause = why;
   }
   relayed_.cut(index);
-  repair.step = Step::Waiting;
+  repair.connector_step = ConnectorStep::Waiting;
   // The pause is shorter if no path is up: then a try disturbs nothing.
   repair.backoff_ns = std::clamp(repair.backoff_ns * 2, kFirstBackoffNs,
                                  stalled ? kStalledBackoffNs : kBackoffMaxNs);
@@ -160,7 +159,7 @@ bool PathRepair::on_reopen(const Reopen& body) {
   }
   Repair& repair = repairs_[body.path];
   repair.asked = body;
-  if (repair.step != Step::Rising) repair.step = Step::Asked;
+  if (repair.acceptor_step != AcceptorStep::Rising) repair.acceptor_step = AcceptorStep::Asked;
   link_.host().tend_soon();
   return true;
 }
@@ -198,7 +197,10 @@ void PathRepair::raise(std::uint32_t index, const WirePath& peer, std::vector<Wi
   Repair& repair = repairs_[index];
   const std::vector<WireRail>& rails = link_.handshake().peer_rails();
   const Path& path = link_.peer_link().path(index);
-  repair.step = Step::Rising;
+  if (link_.connector())
+    repair.connector_step = ConnectorStep::Rising;
+  else
+    repair.acceptor_step = AcceptorStep::Rising;
   using Indices = std::vector<std::uint32_t>;
   link_.begin_bring_up({.link = &link_.peer_link(),
                         .peer_rails = via.empty() ? rails : with_hop(rails, path, via.front()),
@@ -214,7 +216,7 @@ void PathRepair::raise(std::uint32_t index, const WirePath& peer, std::vector<Wi
 }
 
 void PathRepair::refuse(const Reopen& asked, const std::string& why) {
-  repairs_[asked.path].step = Step::Waiting;
+  repairs_[asked.path].acceptor_step = AcceptorStep::AwaitReopen;
   link_.send(Reopened{
       .path = asked.path,
       .epoch = asked.epoch,
@@ -232,7 +234,7 @@ bool PathRepair::on_reopened(const Reopened& body) {
     if (path.health.state != PathState::Down || body.epoch != path.health.epoch)
       return true;  // answers a try that was given up
   }
-  if (repair.step != Step::Asked) return true;
+  if (repair.connector_step != ConnectorStep::AwaitReopened) return true;
   if (body.result != Errc::Ok) {
     give_up_try(body.path, body.text);
     return true;
@@ -243,10 +245,10 @@ bool PathRepair::on_reopened(const Reopened& body) {
   // The hosts on the way are told these queue pairs, and would blame us for a wrong number.
   if (relayed && (body.via.empty() || body.via.front().qps.size() != queue_pairs)) return false;
   repair.answer = body;
-  repair.step = Step::Answered;
+  repair.connector_step = ConnectorStep::Reopened;
   if (relayed) {
     relayed_.join(body.path, repair.psn, body.via.front());
-    repair.step = Step::Joining;
+    repair.connector_step = ConnectorStep::Joining;
     repair.at_ns = link_.host().now_ns() + kAnswerBoundNs;
   }
   link_.host().tend_soon();
@@ -264,13 +266,13 @@ void PathRepair::risen(const BringUp& done) {
   link_.host().tend_soon();
   if (!link_.connector()) return answer_risen(index, done, rises ? "" : why);
   if (!rises) return give_up_try(index, why);
-  if (repair.step == Step::Making) return ask(index);
+  if (repair.connector_step == ConnectorStep::Making) return ask(index);
   Path& path = link_.peer_link().path(index);
   const ProgressLoop::Guard guard(link_.context().loop);
   path.health.probe_failed = false;
   set_probe_target(path, done.paths().front());
   link_.peer_link().probe(path);
-  repair.step = Step::Probing;
+  repair.connector_step = ConnectorStep::Probing;
   repair.at_ns = link_.host().now_ns() + kAnswerBoundNs;
 }
 
@@ -278,13 +280,13 @@ void PathRepair::risen(const BringUp& done) {
 void PathRepair::answer_risen(std::uint32_t index, const BringUp& done, const std::string& why) {
   Repair& repair = repairs_[index];
   if (repair.asked) {
-    repair.step = Step::Asked;  // the connector has begun anew meanwhile
+    repair.acceptor_step = AcceptorStep::Asked;  // the connector has begun anew meanwhile
     return;
   }
   if (!why.empty()) return refuse(repair.asked_now, why);
   Path& path = link_.peer_link().path(index);
   set_peer_windows(path, done.paths().front());
-  repair.step = Step::Answered;
+  repair.acceptor_step = AcceptorStep::AwaitPathUp;
   Reopened answer{.path = static_cast<std::uint8_t>(index),
                   .epoch = path.health.epoch,
                   .result = Errc::Ok,
@@ -295,7 +297,7 @@ void PathRepair::answer_risen(std::uint32_t index, const BringUp& done, const st
 }
 
 bool PathRepair::probe(std::uint32_t index) {
-  CHECK(link_.connector() && repairs_[index].step == Step::Probing);
+  CHECK(link_.connector() && repairs_[index].connector_step == ConnectorStep::Probing);
   Path& path = link_.peer_link().path(index);
   bool failed = false, through = false, black_hole = false;
   std::string why_dead;
@@ -348,7 +350,7 @@ void PathRepair::admit(std::uint32_t index) {
 bool PathRepair::on_path_up(const PathUp& body) {
   if (link_.state() != LinkState::Up) return true;
   if (body.path >= link_.peer_link().path_count()) return false;
-  if (repairs_[body.path].step != Step::Answered ||
+  if (repairs_[body.path].acceptor_step != AcceptorStep::AwaitPathUp ||
       body.epoch != link_.peer_link().path(body.path).health.epoch)
     return true;
   admit(body.path);

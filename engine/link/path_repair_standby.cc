@@ -73,8 +73,8 @@ void PathRepair::leave_beside(std::uint32_t index, const std::string& why) {
 // and the connector has asked for no other try.
 bool PathRepair::is_unasked_beside(std::uint32_t index) const {
   const Repair& repair = repairs_[index];
-  return !link_.connector() && link_.peer_link().is_beside(index) && repair.step == Step::Waiting &&
-         !repair.asked;
+  return !link_.connector() && link_.peer_link().is_beside(index) &&
+         repair.acceptor_step == AcceptorStep::AwaitReopen && !repair.asked;
 }
 
 // Acceptor: lets such a path rest; REOPEN calls it again. Returns false: nothing is left to do.
@@ -102,7 +102,7 @@ bool PathRepair::begin_chains(std::uint32_t index) {
     return false;
   }
   Repair& repair = repairs_[index];
-  repair.step = Step::Chaining;
+  repair.connector_step = ConnectorStep::Chaining;
   repair.at_ns = link_.host().now_ns() + kChainBoundNs;
   link_.host().tend_at(repair.at_ns);
   return false;
@@ -112,27 +112,26 @@ bool PathRepair::begin_chains(std::uint32_t index) {
 // up.
 bool PathRepair::tend_chains(std::uint32_t index) {
   const RelayedChains* const chains = relayed_.chains(index);
-  const Step step = repairs_[index].step;
+  const ConnectorStep step = repairs_[index].connector_step;
   if (chains == nullptr) return false;
   if (chains->step() == RelayedChains::Step::Broken) {
     give_up_try(index, std::string(chains->why()));
     return true;
   }
-  if (step == Step::Chaining && chains->step() == RelayedChains::Step::Made) {
+  if (step == ConnectorStep::Chaining && chains->step() == RelayedChains::Step::Made) {
     if (link_.bring_up() != nullptr) return true;
     relayed_.take_addresses(index);
     make(index);
     return true;
   }
-  if (step != Step::Joining || chains->step() != RelayedChains::Step::Joined) return false;
-  repairs_[index].step = Step::Answered;
+  if (step != ConnectorStep::Joining || chains->step() != RelayedChains::Step::Joined) return false;
+  repairs_[index].connector_step = ConnectorStep::Reopened;
   return true;
 }
 
 // Lets a path rest because a better one carries the link. Returns false: nothing is left to do.
 bool PathRepair::let_rest(std::uint32_t index) {
-  const Step step = repairs_[index].step;
-  if (step == Step::Making || step == Step::Rising) return false;  // the bring-up's end wakes us
+  if (repairs_[index].in_bring_up()) return false;  // the bring-up's end wakes us
   Path& path = link_.peer_link().path(index);
   CHECK(path.tier != 0);
   const ProgressLoop::Guard guard(link_.context().loop);
@@ -150,7 +149,8 @@ void PathRepair::leave_better_ones(std::uint32_t index) {
   const std::uint32_t tier = link_.peer_link().path(index).tier;
   for (std::uint32_t i = 0; i < index; ++i) {
     Repair& better = repairs_[i];
-    if (link_.peer_link().path(i).tier == tier || better.step != Step::Waiting) continue;
+    if (link_.peer_link().path(i).tier == tier || better.connector_step != ConnectorStep::Waiting)
+      continue;
     better.at_ns = std::max(better.at_ns, now_ns + better.backoff_ns);
   }
 }

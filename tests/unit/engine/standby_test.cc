@@ -211,6 +211,29 @@ TEST_F(Standby, MemoryComesAndGoesMeanwhile) {
   end(third);
 }
 
+// The standby path's probe is lost, and the connector's control thread stands still from then on.
+TEST_F(Standby, AnAcceptorThatTimesOutNamesTheProbeThatItWaitsFor) {
+  fabric_ = cables(2);
+  bed_ = std::make_unique<Bed>(
+      testkit::BedOptions{.fabric = fabric_.c_str(), .path_timeout_s = 3, .rails = "auto"});
+  bed_->tick_ns = 100'000;
+  Talk talk = this->talk(0);
+  soft::Fault fault{.kind = soft::FaultKind::PeerLost, .nic = "n1"};
+  fault.peer_host = "b";
+  ASSERT_TRUE(bed_->hosts[0].provider->faults().arm(fault).ok());
+  Request* const received = talk.receive({.bytes = kMessageBytes}).value();
+  cut_cable(*bed_, 0);
+  const engine::Path& standby = talk.pair.receive->link.path(1);
+  ASSERT_TRUE(bed_->until([&] {
+    return standby.health.state == engine::PathState::Down && !standby.queue_pairs.empty();
+  }));
+  bed_->rounds(1000);
+  bed_->hosts[0].control_stands = true;
+  EXPECT_EQ(bed_->finish(received).code(), Errc::Timeout);
+  EXPECT_EQ(log_.count(LogLevel::Warn, "the peer's probe has not come through"), 1)
+      << log_.joined();
+}
+
 // Both halves of one cable carry, and both halves of another one stand by.
 TEST_F(Standby, HalvesStandInForHalves) {
   constexpr const char* kTwoCablesOfTwoHalves = R"({"name": "halves",
