@@ -34,7 +34,8 @@ int end_poll(ibv_cq* cq, int count, ibv_wc* wc) { return end_of(cq).poll(count, 
 
 }  // namespace
 
-EndDevice::EndDevice(verbs::Provider& real, ibv_context* context) noexcept : real_(real) {
+EndDevice::EndDevice(verbs::Provider& real, ibv_context* context) noexcept
+    : ForwardingProvider(real), real_(real) {
   device_ = *context->device;
   context_.device = &device_;
   context_.cmd_fd = context->cmd_fd;

@@ -8,11 +8,9 @@
 #include <mesh/status.h>
 
 #include "src/relay/wire.h"
-#include "src/verbs/provider.h"
+#include "src/verbs/forwarding_provider.h"
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
 namespace mesh::relay {
 
@@ -26,7 +24,7 @@ struct EndProgress {
   bool failed = false;
 };
 
-class EndDevice final : public verbs::Provider {
+class EndDevice final : public verbs::ForwardingProvider {
  public:
   // `context` is an open one of the real provider. Context and provider outlive the device.
   EndDevice(verbs::Provider& real, ibv_context* context) noexcept;
@@ -51,43 +49,6 @@ class EndDevice final : public verbs::Provider {
   // ---- Provider. Objects that are not this device's are passed on. create_qp takes completion
   // queues of this device, grants one element to a send and as many inline bytes as a slot holds;
   // posts take plain writes and writes with immediate.
-  const char* fabric() const noexcept override { return real_.fabric(); }
-  std::string host_name() const override { return real_.host_name(); }
-  std::vector<verbs::DeviceEntry> devices() override { return real_.devices(); }
-  ibv_context* open_device(const std::string& name) override { return real_.open_device(name); }
-  int close_device(ibv_context* context) override { return real_.close_device(context); }
-  int query_device(ibv_context* context, ibv_device_attr* attr) override {
-    return real_.query_device(context, attr);
-  }
-  int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) override {
-    return real_.query_port(context, port, attr);
-  }
-  std::vector<verbs::GidEntry> gids(ibv_context* context, std::uint8_t port) override {
-    return real_.gids(context, port);
-  }
-  int query_pkey(ibv_context* context, std::uint8_t port, int index, std::uint16_t* pkey) override {
-    return real_.query_pkey(context, port, index, pkey);
-  }
-  std::uint32_t port_speed_mbps(ibv_context* context, std::uint8_t port) override {
-    return real_.port_speed_mbps(context, port);
-  }
-  verbs::Route route(const verbs::GidEntry& from, const ibv_gid& to) override {
-    return real_.route(from, to);
-  }
-  int event_fd(ibv_context* context) const noexcept override { return real_.event_fd(context); }
-  bool next_event(ibv_context* context, verbs::DeviceEvent* event) override {
-    return real_.next_event(context, event);
-  }
-  ibv_pd* alloc_pd(ibv_context* context) override { return real_.alloc_pd(context); }
-  int dealloc_pd(ibv_pd* pd) override { return real_.dealloc_pd(pd); }
-  ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) override {
-    return real_.reg_mr(pd, address, bytes, access);
-  }
-  ibv_mr* reg_dmabuf_mr(ibv_pd* pd, const verbs::DmaBufferRange& range, int access) override {
-    return real_.reg_dmabuf_mr(pd, range, access);
-  }
-  bool has_peer_memory(ibv_context* context) override { return real_.has_peer_memory(context); }
-  int dereg_mr(ibv_mr* mr) override { return real_.dereg_mr(mr); }
   ibv_cq* create_cq(ibv_context* context, int entries) override;
   int destroy_cq(ibv_cq* cq) override;
   ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) override;

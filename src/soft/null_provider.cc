@@ -52,7 +52,7 @@ void name_device(ibv_device& device, const std::string& name) {
 NullContext& of(ibv_context* context) { return *reinterpret_cast<NullContext*>(context); }
 NullQp& of(ibv_qp* qp) { return *reinterpret_cast<NullQp*>(qp); }
 
-class NullProvider final : public verbs::Provider {
+class NullProvider final : public verbs::PlainProvider {
  public:
   explicit NullProvider(FabricFile file)
       : file_(std::move(file)), fabric_(file_.null->delivery_polls) {}

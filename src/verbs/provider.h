@@ -92,23 +92,14 @@ class Provider {
   virtual std::vector<GidEntry> gids(ibv_context* context, std::uint8_t port) = 0;
 
   // Reads an entry of an InfiniBand port's table of partition keys.
-  virtual int query_pkey(ibv_context* context, std::uint8_t port, int index, std::uint16_t* pkey) {
-    static_cast<void>(context), static_cast<void>(port);
-    *pkey = 0xffff;  // where there are no partitions
-    return index == 0 ? 0 : EINVAL;
-  }
+  virtual int query_pkey(ibv_context* context, std::uint8_t port, int index,
+                         std::uint16_t* pkey) = 0;
   // Returns the speed of a port if the provider knows it better than the port's attributes do (a
   // bond), otherwise 0.
-  virtual std::uint32_t port_speed_mbps(ibv_context* context, std::uint8_t port) {
-    static_cast<void>(context), static_cast<void>(port);
-    return 0;
-  }
+  virtual std::uint32_t port_speed_mbps(ibv_context* context, std::uint8_t port) = 0;
   // Returns the route from a GID of ours to a peer's, on Ethernet: a look into tables, which
   // promises nothing.
-  virtual Route route(const GidEntry& from, const ibv_gid& to) {
-    static_cast<void>(from), static_cast<void>(to);
-    return {};
-  }
+  virtual Route route(const GidEntry& from, const ibv_gid& to) = 0;
 
   // Returns a descriptor that is readable while the context has an event, or -1 if the device never
   // reports events.
@@ -121,17 +112,10 @@ class Provider {
   virtual ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) = 0;
   // Registers a DMA buffer. The error is EOPNOTSUPP if the device takes no DMA buffers, whatever
   // the range says. The descriptor may be closed afterwards.
-  virtual ibv_mr* reg_dmabuf_mr(ibv_pd* pd, const DmaBufferRange& range, int access) {
-    static_cast<void>(pd), static_cast<void>(range), static_cast<void>(access);
-    errno = EOPNOTSUPP;
-    return nullptr;
-  }
+  virtual ibv_mr* reg_dmabuf_mr(ibv_pd* pd, const DmaBufferRange& range, int access) = 0;
   // Returns true if reg_mr takes addresses of device memory: the GPU's driver then tells the kernel
   // where it lies (peer memory).
-  virtual bool has_peer_memory(ibv_context* context) {
-    static_cast<void>(context);
-    return false;
-  }
+  virtual bool has_peer_memory(ibv_context* context) = 0;
   // Deregisters. When it returns, the NIC cannot touch the range through this region any more.
   virtual int dereg_mr(ibv_mr* mr) = 0;
 
@@ -146,14 +130,26 @@ class Provider {
   // reads the options that the device offers or, once the queue pair is connected with some, those
   // that it uses. set_ece is for a queue pair between INIT and RTR. Both return EOPNOTSUPP if the
   // device has no such options.
-  virtual int query_ece(ibv_qp* qp, ibv_ece* ece) {
-    static_cast<void>(qp), static_cast<void>(ece);
-    return EOPNOTSUPP;
+  virtual int query_ece(ibv_qp* qp, ibv_ece* ece) = 0;
+  virtual int set_ece(ibv_qp* qp, ibv_ece* ece) = 0;
+};
+
+// The answers of a device without the optional features, for providers that have none of them. The
+// calls above have no defaults, so that a provider that passes calls on cannot forget one.
+class PlainProvider : public Provider {
+ public:
+  int query_pkey(ibv_context*, std::uint8_t, int index, std::uint16_t* pkey) override {
+    *pkey = 0xffff;  // there are no partitions
+    return index == 0 ? 0 : EINVAL;
   }
-  virtual int set_ece(ibv_qp* qp, ibv_ece* ece) {
-    static_cast<void>(qp), static_cast<void>(ece);
-    return EOPNOTSUPP;
+  std::uint32_t port_speed_mbps(ibv_context*, std::uint8_t) override { return 0; }
+  Route route(const GidEntry&, const ibv_gid&) override { return {}; }
+  ibv_mr* reg_dmabuf_mr(ibv_pd*, const DmaBufferRange&, int) override {
+    return errno = EOPNOTSUPP, nullptr;
   }
+  bool has_peer_memory(ibv_context*) override { return false; }
+  int query_ece(ibv_qp*, ibv_ece*) override { return EOPNOTSUPP; }
+  int set_ece(ibv_qp*, ibv_ece*) override { return EOPNOTSUPP; }
 };
 
 }  // namespace mesh::verbs

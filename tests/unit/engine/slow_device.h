@@ -7,8 +7,8 @@
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/engine_host.h"
-#include "tests/unit/engine/passing_provider.h"
 #include "tests/unit/engine/patience.h"
+#include "tests/unit/soft/passing_provider.h"
 
 #include <gtest/gtest.h>
 

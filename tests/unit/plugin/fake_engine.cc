@@ -3,6 +3,7 @@
 #include <mesh/snapshot.h>
 
 #include "plugin/provider.h"
+#include "tests/unit/verbs/fake_provider.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -322,30 +323,12 @@ void close(Channel* channel) noexcept {
 namespace plugin {
 
 namespace {
-class NoProvider : public verbs::Provider {
+class NoProvider : public verbs::testkit::FakeProvider {
  public:
-  const char* fabric() const noexcept override { return "none"; }
   std::string host_name() const override {
     if (fake::state().host_name_throws) throw std::runtime_error("no name");
-    return "here";
+    return FakeProvider::host_name();
   }
-  std::vector<verbs::DeviceEntry> devices() override { return {}; }
-  ibv_context* open_device(const std::string&) override { return nullptr; }
-  int close_device(ibv_context*) override { return 0; }
-  int query_device(ibv_context*, ibv_device_attr*) override { return 0; }
-  int query_port(ibv_context*, std::uint8_t, ibv_port_attr*) override { return 0; }
-  std::vector<verbs::GidEntry> gids(ibv_context*, std::uint8_t) override { return {}; }
-  int event_fd(ibv_context*) const noexcept override { return -1; }
-  bool next_event(ibv_context*, verbs::DeviceEvent*) override { return false; }
-  ibv_pd* alloc_pd(ibv_context*) override { return nullptr; }
-  int dealloc_pd(ibv_pd*) override { return 0; }
-  ibv_mr* reg_mr(ibv_pd*, void*, std::size_t, int) override { return nullptr; }
-  int dereg_mr(ibv_mr*) override { return 0; }
-  ibv_cq* create_cq(ibv_context*, int) override { return nullptr; }
-  int destroy_cq(ibv_cq*) override { return 0; }
-  ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr*) override { return nullptr; }
-  int modify_qp(ibv_qp*, ibv_qp_attr*, int) override { return 0; }
-  int destroy_qp(ibv_qp*) override { return 0; }
 };
 }  // namespace
 

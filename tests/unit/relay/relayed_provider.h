@@ -6,8 +6,8 @@
 #include "src/relay/end_device.h"
 #include "src/relay/middle.h"
 #include "tests/contract/endpoint_pair.h"
-#include "tests/unit/engine/passing_provider.h"
 #include "tests/unit/relay/middle_hosts.h"
+#include "tests/unit/soft/passing_provider.h"
 
 #include <array>
 #include <cstddef>

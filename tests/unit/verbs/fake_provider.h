@@ -1,6 +1,7 @@
 #pragma once
-// A provider whose devices, ports and GIDs are lists that a test fills in. It counts open objects
-// and has no data path. Thread: one.
+// A provider whose devices, ports and GIDs are lists that a test fills in. It counts open objects.
+// Its data path takes every work request and completes none, unless a test changes `data_path`.
+// Thread: one.
 
 #include "src/base/socket.h"
 #include "src/verbs/provider.h"
@@ -27,14 +28,21 @@ struct FakeDevice {
   bool opens = true;
 };
 
-class FakeProvider : public Provider {
+class FakeProvider : public PlainProvider {
  public:
+  FakeProvider() {
+    data_path.ops.poll_cq = [](ibv_cq*, int, ibv_wc*) { return 0; };
+    data_path.ops.post_send = [](ibv_qp*, ibv_send_wr*, ibv_send_wr**) { return 0; };
+    data_path.ops.post_recv = [](ibv_qp*, ibv_recv_wr*, ibv_recv_wr**) { return 0; };
+  }
+
   std::vector<FakeDevice> fakes;
   std::vector<std::string> opened;  // names, in the order of opening
   int open_now = 0;
   int destroyed = 0;
   int destroy_answer = 0;
   std::uint32_t inline_bytes_max = 1024;
+  ibv_context data_path{};  // of its queue pairs and completion queues
 
   const char* fabric() const noexcept override { return "fake"; }
   std::string host_name() const override { return "host-a"; }
@@ -92,12 +100,12 @@ class FakeProvider : public Provider {
   int dealloc_pd(ibv_pd*) override { return destroy(); }
   ibv_mr* reg_mr(ibv_pd*, void*, std::size_t, int) override { return &mr_; }
   int dereg_mr(ibv_mr*) override { return destroy(); }
-  ibv_cq* create_cq(ibv_context*, int) override { return &cq_; }
+  ibv_cq* create_cq(ibv_context*, int) override { return cq_.context = &data_path, &cq_; }
   int destroy_cq(ibv_cq*) override { return destroy(); }
   ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr* attr) override {
-    if (attr == nullptr || attr->cap.max_inline_data <= inline_bytes_max) return &qp_;
-    errno = EINVAL;
-    return nullptr;
+    if (attr != nullptr && attr->cap.max_inline_data > inline_bytes_max)
+      return errno = EINVAL, nullptr;
+    return qp_.context = &data_path, &qp_;
   }
   int modify_qp(ibv_qp*, ibv_qp_attr*, int) override { return 0; }
   int destroy_qp(ibv_qp*) override { return destroy(); }

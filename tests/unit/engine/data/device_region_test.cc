@@ -6,7 +6,7 @@
 #include "engine/data/registration.h"
 #include "tests/device_memory/device_memory.h"
 #include "tests/unit/base/log_capture.h"
-#include "tests/unit/verbs/fake_provider.h"
+#include "tests/unit/engine/data/region_provider.h"
 
 #include <gtest/gtest.h>
 
@@ -21,39 +21,6 @@
 
 namespace mesh::engine {
 namespace {
-
-class DeviceProvider : public verbs::testkit::FakeProvider {
- public:
-  ibv_mr* reg_mr(ibv_pd*, void* address, std::size_t bytes, int) override {
-    by_address = true;
-    return add({.bytes = bytes, .address = reinterpret_cast<std::uint64_t>(address)});
-  }
-  ibv_mr* reg_dmabuf_mr(ibv_pd*, const verbs::DmaBufferRange& range, int access) override {
-    last_access = access;
-    if (error == 0) return add(range);
-    errno = error;
-    return nullptr;
-  }
-  int dereg_mr(ibv_mr* mr) override {
-    --live;
-    delete mr;
-    return 0;
-  }
-
-  int live = 0, last_access = 0, error = 0;
-  bool by_address = false;
-  verbs::DmaBufferRange last;
-
- private:
-  ibv_mr* add(const verbs::DmaBufferRange& range) {
-    last = range;
-    ++live;
-    auto* const mr = new ibv_mr{};
-    mr->lkey = mr->rkey = ++keys_;
-    return mr;
-  }
-  std::uint32_t keys_ = 0;
-};
 
 class DeviceRegion : public testing::Test {
  protected:
@@ -90,7 +57,7 @@ class DeviceRegion : public testing::Test {
 
   testkit::LogCapture log_;
   testkit::DeviceMemory memory_{16384};
-  DeviceProvider provider_;
+  testkit::RegionProvider provider_;
   std::array<verbs::Rail, 2> rails_{};
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::unique_ptr<RegistrationTable> table_;
@@ -106,12 +73,12 @@ TEST_F(DeviceRegion, KeepsADescriptorOfItsOwnForRailsThatNeedTheRegionLater) {
   Registration* const later = *acquire_buffer(kBoth);
   EXPECT_EQ(later, first);
   EXPECT_EQ(provider_.last.fd, own) << "the second rail's is of the same descriptor";
-  EXPECT_EQ(provider_.live, 2);
+  EXPECT_EQ(provider_.live.size(), 2u);
   struct stat info {};
   EXPECT_EQ(::fstat(own, &info), 0);
   table_->release(later, kBoth);
   table_->release(first, kFirst);
-  EXPECT_EQ(provider_.live, 0);
+  EXPECT_EQ(provider_.live.size(), 0u);
   EXPECT_EQ(::fcntl(own, F_GETFD), -1) << "the descriptor goes with the last user";
 }
 
@@ -160,7 +127,8 @@ TEST_F(DeviceRegion, WhatIsNoBufferIsRefusedWithOneLine) {
   expect_refused(bad, "16384 bytes from offset 4096 are not in its 0..16384");
   bad.offset = UINT64_MAX - 4095;
   expect_refused(bad, "from offset 18446744073709547520 are not in");
-  provider_.error = EINVAL;
+  provider_.refuse_after = 0;
+  provider_.refusal = EINVAL;
   EXPECT_EQ(acquire_buffer(kFirst).code(), Errc::System);
   EXPECT_EQ(log_.count(LogLevel::Warn, "(the descriptor is no DMA buffer, or too short)"), 1)
       << log_.joined();
@@ -171,7 +139,7 @@ TEST_F(DeviceRegion, MemoryThatIsFreedTooEarlyIsGivenBackInPeace) {
   Registration* const device = *acquire_buffer(kFirst);
   memory_.free();
   table_->release(device, kFirst);
-  EXPECT_EQ(provider_.live, 0);
+  EXPECT_EQ(provider_.live.size(), 0u);
 }
 
 TEST(DmaBuffer, OffsetAndAddressLieEquallyFarIntoTheirPages) {

@@ -18,7 +18,7 @@ namespace {
 class FullQueue : public verbs::testkit::FakeProvider {
  public:
   FullQueue() {
-    context_.ops.poll_cq = [](ibv_cq* cq, int most, ibv_wc* completions) {
+    data_path.ops.poll_cq = [](ibv_cq* cq, int most, ibv_wc* completions) {
       auto& there = *static_cast<int*>(cq->cq_context);
       const int taken = std::min(most, there);
       there -= taken;
@@ -27,21 +27,15 @@ class FullQueue : public verbs::testkit::FakeProvider {
       std::fill_n(completions, taken, nobodys);
       return taken;
     };
-    cq_.context = qp_.context = &context_;
-    cq_.cq_context = &left;
   }
-  ibv_cq* create_cq(ibv_context*, int entries) override {
+  ibv_cq* create_cq(ibv_context* context, int entries) override {
     entries_made = entries;
-    return &cq_;
+    ibv_cq* const cq = FakeProvider::create_cq(context, entries);
+    cq->cq_context = &left;
+    return cq;
   }
-  ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr*) override { return &qp_; }
 
   int left = 0, entries_made = 0;
-
- private:
-  ibv_context context_{};
-  ibv_cq cq_{};
-  ibv_qp qp_{};
 };
 
 TEST(LaneTest, DrainTakesAllOfAQueueThatIsEntirelyFull) {

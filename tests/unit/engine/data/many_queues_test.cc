@@ -22,28 +22,24 @@ constexpr std::size_t kQueues = 9;  // one for each queue pair of the link
 class CountedQueues : public verbs::testkit::FakeProvider {
  public:
   CountedQueues() {
-    context_.ops.poll_cq = [](ibv_cq* cq, int, ibv_wc*) {
+    data_path.ops.poll_cq = [](ibv_cq* cq, int, ibv_wc*) {
       ++*static_cast<int*>(cq->cq_context);
       return 0;
     };
-    qp_.context = &context_;
   }
   ibv_cq* create_cq(ibv_context*, int) override {
     ibv_cq& made = queues_.at(made_);
-    made.context = &context_;
+    made.context = &data_path;
     made.cq_context = &polls[made_++];
     return &made;
   }
-  ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr*) override { return &qp_; }
   int sum() const { return std::accumulate(polls.begin(), polls.end(), 0); }
 
   std::array<int, kQueues> polls{};
 
  private:
-  ibv_context context_{};
   std::array<ibv_cq, kQueues> queues_{};
   std::size_t made_ = 0;
-  ibv_qp qp_{};
 };
 
 class ManyQueues : public testing::Test {

@@ -20,23 +20,6 @@ namespace {
 using mesh::testkit::NoOwner;
 using mesh::testkit::NoWaker;
 
-// Takes every work request and completes none.
-class QuietProvider : public verbs::testkit::FakeProvider {
- public:
-  QuietProvider() {
-    context_.ops.poll_cq = [](ibv_cq*, int, ibv_wc*) { return 0; };
-    context_.ops.post_send = [](ibv_qp*, ibv_send_wr*, ibv_send_wr**) { return 0; };
-    cq_.context = qp_.context = &context_;
-  }
-  ibv_cq* create_cq(ibv_context*, int) override { return &cq_; }
-  ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr*) override { return &qp_; }
-
- private:
-  ibv_context context_{};
-  ibv_cq cq_{};
-  ibv_qp qp_{};
-};
-
 constexpr std::uint32_t kIndex = 5;
 
 class RecvChannelTest : public testing::Test {
@@ -88,7 +71,7 @@ class RecvChannelTest : public testing::Test {
   std::uint32_t life_ = 0;
   NoWaker waker_;
   NoOwner owner_;
-  QuietProvider provider_;
+  verbs::testkit::FakeProvider provider_;
   verbs::Rail rail_;
   ProgressLoop loop_{waker_};
   std::unique_ptr<PeerLink> link_;

@@ -4,44 +4,14 @@
 
 #include "engine/data/lane.h"
 #include "tests/unit/base/log_capture.h"
-#include "tests/unit/verbs/fake_provider.h"
+#include "tests/unit/engine/data/region_provider.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
-#include <set>
 
 namespace mesh::engine {
 namespace {
-
-// Gives every region its own keys, and refuses registrations if the test asks for it.
-class RegionProvider : public verbs::testkit::FakeProvider {
- public:
-  ibv_mr* reg_mr(ibv_pd*, void* address, std::size_t bytes, int access) override {
-    last_access = access;
-    if (refuse_after == 0) {
-      errno = ENOMEM;
-      return nullptr;
-    }
-    --refuse_after;
-    auto* mr = new ibv_mr{};
-    mr->addr = address;
-    mr->length = bytes;
-    mr->lkey = ++last_key;
-    mr->rkey = last_key + 1000;
-    live.insert(mr);
-    return mr;
-  }
-  int dereg_mr(ibv_mr* mr) override {
-    const bool known = live.erase(mr) == 1;
-    if (known) delete mr;
-    return known ? 0 : EINVAL;
-  }
-  std::set<ibv_mr*> live;
-  std::uint32_t last_key = 0;
-  int last_access = 0;
-  int refuse_after = -1;  // negative: never refuses
-};
 
 class RegistrationTableTest : public testing::Test {
  protected:
@@ -63,7 +33,7 @@ class RegistrationTableTest : public testing::Test {
   }
 
   testkit::LogCapture log_;
-  RegionProvider provider_;
+  testkit::RegionProvider provider_;
   std::array<verbs::Rail, 3> rails_{};
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::vector<Lane*> pointers_;

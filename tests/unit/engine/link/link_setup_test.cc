@@ -29,11 +29,6 @@ using mesh::testkit::NoWaker;
 // Records the attributes of each step to RTR. Fails the first tries, as an unresolved neighbour.
 class Neighbourhood : public verbs::testkit::FakeProvider {
  public:
-  Neighbourhood() {
-    context_.ops.poll_cq = [](ibv_cq*, int, ibv_wc*) { return 0; };
-    context_.ops.post_recv = [](ibv_qp*, ibv_recv_wr*, ibv_recv_wr**) { return 0; };
-    cq_.context = qp_.context = &context_;
-  }
   int modify_qp(ibv_qp*, ibv_qp_attr* attr, int) override {
     if (attr->qp_state == IBV_QPS_INIT) pkey_index = attr->pkey_index;
     state = attr->qp_state;
@@ -43,9 +38,6 @@ class Neighbourhood : public verbs::testkit::FakeProvider {
     if (asked.size() <= answers.size()) return answers[asked.size() - 1];
     return --failures_left >= 0 ? failure : 0;
   }
-  ibv_cq* create_cq(ibv_context*, int) override { return &cq_; }
-  ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr*) override { return &qp_; }
-
   int query_ece(ibv_qp*, ibv_ece* ece) override {
     ++ece_queries;
     *ece = {.vendor_id = 0x15b3, .options = ece_options, .comp_mask = 0};
@@ -76,11 +68,6 @@ class Neighbourhood : public verbs::testkit::FakeProvider {
   std::atomic<bool> abandoned{false};
   int failures_left = 0;
   int failure = ETIMEDOUT;
-
- private:
-  ibv_context context_{};
-  ibv_cq cq_{};
-  ibv_qp qp_{};
 };
 
 class LinkSetupTest : public testing::Test {
