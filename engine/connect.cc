@@ -171,13 +171,13 @@ Result<Registration*> EngineImpl::register_memory(Channel& channel, const Memory
   Lock lock(mutex_);
   if (range.type == MemoryType::Device) channel.loop.flusher->note_ports(channel.loop.lanes);
   RegistrationTable& table = *links_.of_channel(channel).context().registrations;
-  const RailSet rails(channel.link.rails());
+  const RailSet rails(channel.link.paths().rails());
   lock.unlock();  // pinning gigabytes takes time
   const Result<Registration*> registration = table.acquire(range, rails.span());
   if (!registration.ok()) return registration;
   lock.lock();
   Status status;
-  const RailSet more = rails.missing_of(channel.link.rails());  // a standby path was opened
+  const RailSet more = rails.missing_of(channel.link.paths().rails());  // a standby path was opened
   std::size_t added = 0;
   while (added < more.span().size() && status.ok()) {
     status = table.extend(**registration, more.span()[added], 1);
@@ -219,7 +219,7 @@ void EngineImpl::deregister_memory(Channel& channel, Registration& registration)
       channel.loop.flusher->forget(channel, registration);
   }
   RegistrationTable& table = *link.context().registrations;
-  const RailSet rails(channel.link.rails());
+  const RailSet rails(channel.link.paths().rails());
   lock.unlock();  // a device may take seconds; the caller keeps channel and communicator until then
   table.release(&registration, rails.span());
 }

@@ -63,22 +63,20 @@ PeerSnapshot snapshot_of(const Link& link, std::uint64_t now_ns) {
   shot.peer = link.identity().peer_host;
   shot.sends = link.connector();
   shot.links = 1;
-  shot.channels = peer.channel_count();
+  shot.channels = peer.channels().count();
   shot.degraded_ns = link.watched.degraded_ns;
   shot.without_path_ns = link.watched.without_path_ns;
-  shot.messages = peer.ended().messages.get();
-  shot.bytes = peer.ended().bytes_received.get();
-  for (std::uint32_t i = 0; i < peer.channel_index_bound(); ++i) {
-    Channel* const channel = peer.channel(i);
-    if (channel == nullptr) continue;
-    shot.open_requests += channel->open_count();
-    const ChannelCounts counts = counts_of(*channel);
+  shot.messages = peer.channels().ended().messages.get();
+  shot.bytes = peer.channels().ended().bytes_received.get();
+  peer.channels().for_each([&](Channel& channel) {
+    shot.open_requests += channel.open_count();
+    const ChannelCounts counts = counts_of(channel);
     shot.messages += counts.messages;
     shot.bytes += counts.bytes_received;
-    add_wait(*channel, link.context(), shot, now_ns);
-  }
-  for (std::uint32_t i = 0; i < peer.path_count(); ++i) {
-    shot.paths.push_back(snapshot_of(peer.path(i)));
+    add_wait(channel, link.context(), shot, now_ns);
+  });
+  for (const Path& path : peer.paths().all()) {
+    shot.paths.push_back(snapshot_of(path));
     shot.bytes += shot.paths.back().counters.bytes_sent;  // 0 on a link that receives
   }
   return shot;
@@ -155,22 +153,19 @@ void add_loop(const LoopCounters& counters, EngineStats& stats) {
 
 void add_link(const PeerLink& link, EngineStats& stats) {
   ++stats.links;
-  stats.channels += link.channel_count();
-  for (std::uint32_t i = 0; i < link.channel_index_bound(); ++i) {
-    const Channel* const channel = link.channel(i);
-    if (channel == nullptr) continue;
-    const ChannelCounts counts = counts_of(*channel);
-    (channel->side == Side::Send ? stats.messages_sent : stats.messages_received) +=
-        counts.messages;
+  stats.channels += link.channels().count();
+  link.channels().for_each([&stats](const Channel& channel) {
+    const ChannelCounts counts = counts_of(channel);
+    (channel.side == Side::Send ? stats.messages_sent : stats.messages_received) += counts.messages;
     stats.bytes_received += counts.bytes_received;
-  }
-  for (std::uint32_t i = 0; i < link.path_count(); ++i) {
-    const PathCounters path = link.path(i).counters();
-    stats.bytes_sent += path.bytes_sent;
-    stats.work_requests += path.work_requests;
-    stats.doorbells += path.doorbells;
-    stats.send_completions += path.send_completions;
-    stats.announcements += path.announcements;
+  });
+  for (const Path& path : link.paths().all()) {
+    const PathCounters counters = path.counters();
+    stats.bytes_sent += counters.bytes_sent;
+    stats.work_requests += counters.work_requests;
+    stats.doorbells += counters.doorbells;
+    stats.send_completions += counters.send_completions;
+    stats.announcements += counters.announcements;
   }
 }
 

@@ -15,10 +15,9 @@ constexpr std::uint64_t kPauseNs = 5 * kNsPerSecond;
 template <typename Visitor>
 void for_each_channel(const Link& link, Visitor&& visit) {
   if (!link.has_peer_link() || link.state() == LinkState::Down) return;
-  for (std::uint32_t i = 0; i < link.peer_link().channel_index_bound(); ++i) {
-    Channel* const channel = link.peer_link().channel(i);
-    if (channel != nullptr && !channel->closing.closed_here) visit(*channel);
-  }
+  link.peer_link().channels().for_each([&visit](Channel& channel) {
+    if (!channel.closing.closed_here) visit(channel);
+  });
 }
 
 struct Named {
@@ -54,16 +53,15 @@ void see_requests(const Link& link, std::uint64_t now_ns) {
 
 std::uint32_t paths_in(PathState state, const PeerLink& link) {
   std::uint32_t count = 0;
-  for (std::uint32_t i = 0; i < link.path_count(); ++i)
-    count += link.path(i).health.state == state ? 1 : 0;
+  for (const Path& path : link.paths().all()) count += path.health.state == state ? 1 : 0;
   return count;
 }
 std::uint32_t paths_up(const PeerLink& link) { return paths_in(PathState::Up, link); }
 
 // Returns the best path that has a cause for not being up, or null if none has.
 const Path* first_lost(const PeerLink& link) {
-  for (std::uint32_t i = 0; i < link.path_count(); ++i) {
-    if (!link.path(i).health.last_cause.empty()) return &link.path(i);
+  for (const Path& path : link.paths().all()) {
+    if (!path.health.last_cause.empty()) return &path;
   }
   return nullptr;
 }
@@ -71,8 +69,7 @@ const Path* first_lost(const PeerLink& link) {
 // Names the hosts on the way, if the reason of the wait names no path of its own.
 std::string route_of(const Waiting& waiting, const PeerLink& link) {
   if (waiting.path != nullptr || waiting.reason == WaitReason::Turn) return {};
-  for (std::uint32_t i = 0; i < link.path_count(); ++i) {
-    const Path& path = link.path(i);
+  for (const Path& path : link.paths().all()) {
     const bool alone = path.health.state == PathState::Up || paths_up(link) == 0;
     if (alone && !path.over.empty()) return fmt::format(" (over {})", path.over);
   }
@@ -101,9 +98,10 @@ void see_loop(Context& context, std::uint64_t elapsed_ns) {
   context.turned = std::exchange(context.turns_seen, turns) != turns;
   for (const auto& link : context.links) {
     if (link->state() != LinkState::Up || !link->has_peer_link()) continue;
-    if (link->peer_link().dormant() || link->peer_link().asleep()) continue;  // it has no path
+    if (link->peer_link().reach().dormant() || link->peer_link().reach().asleep())
+      continue;  // it has no path
     const std::uint32_t up = paths_up(link->peer_link());
-    if (up + paths_in(PathState::Resting, link->peer_link()) < link->peer_link().path_count())
+    if (up + paths_in(PathState::Resting, link->peer_link()) < link->peer_link().paths().count())
       link->watched.degraded_ns += elapsed_ns;
     if (up == 0) link->watched.without_path_ns += elapsed_ns;
   }

@@ -21,11 +21,11 @@ namespace {
 // Returns why the channel takes no request: it has failed, is asleep, or is of the other side.
 [[gnu::cold, gnu::noinline]] Errc takes_none(const Channel& channel, engine::Side side) noexcept {
   if (channel.side != side) return Errc::InvalidArgument;
-  if (channel.link.dormant()) channel.link.tell_dormant();
+  if (channel.link.reach().dormant()) channel.link.reach().tell_dormant();
   // acquire: pairs with take_no_more(); what the control thread wrote about the end is visible.
   const Errc failure = channel.failure.load(std::memory_order_acquire);
   if (failure != Errc::Ok) return failure;
-  channel.link.want_path();
+  channel.link.reach().want_path();
   return Errc::WouldBlock;
 }
 

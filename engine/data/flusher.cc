@@ -193,7 +193,7 @@ Result<Request*> flush(Channel& channel, const RecvArgs& args) noexcept {
   return channel.loop.flusher->start({.channel = &channel,
                                       .region = region,
                                       .address = reinterpret_cast<std::uint64_t>(args.data)},
-                                     channel.link.written_rails());
+                                     channel.link.paths().written_rails());
 }
 
 }  // namespace mesh

@@ -2,8 +2,8 @@
 // The message path of a lane: it polls completions and hands each to its queue pair. Thread: loop
 // (token). Bounds: those of lane.h.
 
+#include "engine/data/channel_table_datapath.h"
 #include "engine/data/lane.h"
-#include "engine/data/peer_link_datapath.h"
 #include "engine/data/queue_pair_datapath.h"
 #include "src/base/check.h"
 
@@ -22,7 +22,8 @@ inline Request* Lane::dispatch(const ibv_wc& completion, Behind behind) noexcept
       return nullptr;
     }
     found.on_receive();
-    return found.link().on_announcement(completion.imm_data, completion.byte_len, behind);
+    return found.link().channels().on_announcement(completion.imm_data, completion.byte_len,
+                                                   behind);
   }
   // All bits but these name the entry and its life: these are the receive mark and the count.
   constexpr std::uint64_t kOther = kReceiveBit | 0xffff'ffff;

@@ -1,8 +1,46 @@
 #include "engine/data/path.h"
 
 #include "engine/data/queue_pair.h"
+#include "src/base/log.h"
+
+#include <algorithm>
+#include <cstring>
 
 namespace mesh::engine {
+
+namespace {
+// Each half of a cable names the whole cable's speed, and an acknowledgement waits behind the bytes
+// of all halves.
+std::uint64_t bytes_in_flight_max(const TransferPolicy& policy, std::uint32_t speed_mbps,
+                                  std::uint32_t cable_rails) {
+  if (policy.inflight_us == 0 || speed_mbps == 0) return policy.inflight_bytes;
+  // 10^6 bits/s times 10^-6 s are bits.
+  const std::uint64_t carried = std::uint64_t{speed_mbps} * policy.inflight_us / 8 / cable_rails;
+  return std::clamp(carried, std::min(policy.wr_bytes, policy.inflight_bytes),
+                    policy.inflight_bytes);
+}
+}  // namespace
+
+void Path::set_port_speed(const TransferPolicy& policy, std::uint32_t own_mbps) noexcept {
+  const std::uint32_t peer_mbps = ends.peer_speed_mbps;
+  speed_mbps = own_mbps == 0 || peer_mbps == 0 ? std::max(own_mbps, peer_mbps)
+                                               : std::min(own_mbps, peer_mbps);
+  inflight_bytes_max = usual_inflight_bytes = bytes_in_flight_max(policy, own_mbps, cable_rails);
+}
+
+void Path::stop() noexcept {
+  for (const auto& queue_pair : queue_pairs) {
+    if (queue_pair->verbs() == nullptr || !queue_pair->started()) continue;
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_ERR;
+    const int error = queue_pair->provider().modify_qp(queue_pair->verbs(), &attr, IBV_QP_STATE);
+    if (error == 0) {
+      queue_pair->set_stopped();
+    } else {
+      LOG_WARN("{}: cannot stop a queue pair: {}", name, std::strerror(error));
+    }
+  }
+}
 
 std::string Path::text() const { return over.empty() ? name : name + " over " + over; }
 

@@ -4,6 +4,7 @@
 // link is up. Bound: kPathsMax of a peer link.
 
 #include <mesh/metrics.h>
+#include <mesh/policy.h>
 
 #include "src/base/check.h"
 #include "src/verbs/wr_chain.h"
@@ -75,6 +76,9 @@ struct Path {
   // The channel that only the bytes in flight hold back: bytes that come free gather for it. Null
   // once that channel posts or ends.
   const Channel* byte_waiter = nullptr;
+  // Sets the speed of our port, which may have been down until now; 0: the port does not say.
+  void set_port_speed(const TransferPolicy& policy, std::uint32_t own_mbps) noexcept;
+  void stop() noexcept;                    // its queue pairs to ERR; synchronous
   std::string text() const;                // its name, and the hosts on the way; for log lines
   PathCounters counters() const noexcept;  // summed over the queue pairs, of all epochs
   // Any thread. Returns true if the device is still destroying former queue pairs of the path.

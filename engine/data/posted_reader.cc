@@ -32,8 +32,8 @@ bool holds(const Request* first, std::uint32_t count, const Request* request) {
 
 ReaderOfRings::ReaderOfRings(Channel& channel) : channel_(channel) {
   const ProgressLoop::Guard guard(channel.loop);
-  for (std::uint32_t i = 0; i < channel.link.path_count(); ++i) {
-    for (const auto& queue_pair : channel.link.path(i).queue_pairs)
+  for (const Path& path : channel.link.paths().all()) {
+    for (const auto& queue_pair : path.queue_pairs)
       place_of(*queue_pair).next = queue_pair->posted();
   }
 }
@@ -81,8 +81,8 @@ std::size_t ReaderOfRings::read_from(const QueuePair& queue_pair, std::span<Post
 std::size_t ReaderOfRings::read(std::span<Posted> out) {
   const ProgressLoop::Guard guard(channel_.loop);
   std::size_t count = 0;
-  for (std::uint32_t i = 0; i < channel_.link.path_count(); ++i) {
-    for (const auto& queue_pair : channel_.link.path(i).queue_pairs) {
+  for (const Path& path : channel_.link.paths().all()) {
+    for (const auto& queue_pair : path.queue_pairs) {
       if (queue_pair->verbs() != nullptr) count += read_from(*queue_pair, out.subspan(count));
     }
   }
@@ -91,8 +91,9 @@ std::size_t ReaderOfRings::read(std::span<Posted> out) {
 
 int ReaderOfRings::rail() const {
   const ProgressLoop::Guard guard(channel_.loop);
-  return channel_.link.path_count() == 0 ? -1
-                                         : static_cast<int>(channel_.link.first_of_tier().rail);
+  return channel_.link.paths().count() == 0
+             ? -1
+             : static_cast<int>(channel_.link.paths().first_of_tier().rail);
 }
 
 }  // namespace mesh::engine

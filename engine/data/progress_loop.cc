@@ -45,12 +45,16 @@ void ProgressLoop::poll_on(const Source& source) noexcept {
 // Polls the queue of `first`, as a channel of one path has its completions in one queue as a rule;
 // the other queues take turns. A poller has nothing else to do and polls all.
 void ProgressLoop::poll_several(const Channel* first) noexcept {
-  if (first == nullptr || sources_.size() <= kPollsPerTurn || first->link.usable_count() > 1) {
+  if (first == nullptr || sources_.size() <= kPollsPerTurn ||
+      first->link.paths().usable_count() > 1) {
     for (const Source& source : sources_) poll_on(source);
     return;
   }
-  const Source asked = first->link.express_source(first->index);
-  if (asked.queue != nullptr) poll_on(asked);
+  const QueuePair& express = first->link.paths().express(first->index);
+  if (express.verbs() != nullptr) {
+    Lane& lane = *express.path().lane;
+    poll_on({.lane = &lane, .queue = lane.queue_of(express)});
+  }
   for (std::size_t i = 1; i < kPollsPerTurn; ++i) {
     next_source_ = next_source_ + 1 < sources_.size() ? next_source_ + 1 : 0;
     poll_on(sources_[next_source_]);

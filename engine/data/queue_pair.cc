@@ -25,7 +25,7 @@ QueuePair::QueuePair(const TransferPolicy& policy, const QueuePairPlace& place)
       ring_mask_(policy.sq_depth - 1),
       counted_(place.index == 0 ? 0 : UINT32_MAX),
       rows_only_(place.link->identity().role == LinkRole::Acceptor),
-      room_(policy, place.index == 0 ? promise_ : place.link->bulk().promise()),
+      room_(policy, place.index == 0 ? promise_ : place.link->paths().bulk().promise()),
       ring_(policy.sq_depth),
       parts_(policy.sq_depth),
       receives_(policy.rq_depth / kWindowShares) {

@@ -11,14 +11,14 @@ namespace mesh::engine {
 RecvChannel::RecvChannel(PeerLink& link_of, std::uint32_t index_of, Record* records)
     : Channel(link_of, Side::Receive, index_of),
       groups({requests.get(), slot_count}),
-      express_(&link_of.express(index_of)),
+      express_(&link_of.paths().express(index_of)),
       cursor_({.slots = slot_count,
-               .row_bytes = credit_bytes(link_of.primary_count()),
+               .row_bytes = credit_bytes(link_of.paths().primary_count()),
                .channel = index_of}),
-      key_count_(link_of.primary_count()),
-      first_rail_(link_of.dormant() ? 0 : link_of.first_of_tier().rail),
+      key_count_(link_of.paths().primary_count()),
+      first_rail_(link_of.reach().dormant() ? 0 : link_of.paths().first_of_tier().rail),
       records_(records),
-      tier_(link_of.tier()) {
+      tier_(link_of.paths().tier()) {
   post_to(*express_);
 }
 
@@ -62,10 +62,10 @@ bool RecvChannel::fail_new(std::uint64_t limit) noexcept {
 void RecvChannel::write_far_keys(const Request& request, std::uint64_t* words) const noexcept {
   DCHECK(key_count_ > 1);
   Credit credit{.generation = request.generation};
-  const std::uint32_t first = link.first_of_tier().index;
-  const std::uint32_t count = std::min(key_count_, link.path_count() - first);
+  const std::uint32_t first = link.paths().first_of_tier().index;
+  const std::uint32_t count = std::min(key_count_, link.paths().count() - first);
   for (std::uint32_t place = 1; place < count && request.region != nullptr; ++place)
-    credit.rkeys[place] = request.region->keys(link.path(first + place).rail).rkey;
+    credit.rkeys[place] = request.region->keys(link.paths()[first + place].rail).rkey;
   encode_far(words, credit);
 }
 

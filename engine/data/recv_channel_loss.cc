@@ -11,16 +11,16 @@ namespace mesh::engine {
 // Changes to the link's tier. Live credits hold another tier's keys: the fence that comes before or
 // with the change has them written again.
 void RecvChannel::write_keys_of_tier() noexcept {
-  if (link.dormant() || link.tier() == tier_) return;
-  cursor_.change_tier(tier_, link.tier());
-  tier_ = link.tier();
-  first_rail_ = link.first_of_tier().rail;
+  if (link.reach().dormant() || link.paths().tier() == tier_) return;
+  cursor_.change_tier(tier_, link.paths().tier());
+  tier_ = link.paths().tier();
+  first_rail_ = link.paths().first_of_tier().rail;
 }
 
 void RecvChannel::choose_express() noexcept {
   DCHECK(loop.held());
   write_keys_of_tier();
-  QueuePair& wanted = link.express(index);
+  QueuePair& wanted = link.paths().express(index);
   // A queue pair that was made anew has posted none of the rows that were written again.
   if (express_->posted() < rewritten_until_) rewritten_until_ = 0;
   if (&wanted == express_) return post_to(wanted);  // it may be new

@@ -10,12 +10,12 @@ namespace mesh::engine {
 SendChannel::SendChannel(PeerLink& link_of, std::uint32_t index_of, std::byte* credits)
     : Channel(link_of, Side::Send, index_of),
       credits_(credits),
-      express_(&link_of.express(index_of)),
+      express_(&link_of.paths().express(index_of)),
       cursor_({.slots = slot_count,
-               .row_bytes = credit_bytes(link_of.primary_count()),
+               .row_bytes = credit_bytes(link_of.paths().primary_count()),
                .channel = index_of,
                .stripes = 1}),
-      key_count_(link_of.primary_count()),
+      key_count_(link_of.paths().primary_count()),
       apart_above_(apart_above(link_of)),
       wr_bytes_(link_of.policy().wr_bytes),
       express_bytes_(
@@ -28,8 +28,7 @@ SendChannel::SendChannel(PeerLink& link_of, std::uint32_t index_of, std::byte* c
 
 std::uint64_t SendChannel::apart_above(const PeerLink& link_of) noexcept {
   std::uint64_t least = UINT64_MAX;
-  for (std::uint32_t i = 0; i < link_of.path_count(); ++i)
-    least = std::min(least, link_of.path(i).apart_above);
+  for (const Path& path : link_of.paths().all()) least = std::min(least, path.apart_above);
   return least;
 }
 
@@ -83,7 +82,7 @@ bool SendChannel::advance_slow_path(bool in_turn) noexcept {
   bool moves = (held_back_ == 0 || post_replays()) && (posting_.request == nullptr || post());
   for (std::uint32_t left = kMessagesPerVisit; moves && !tagged_ && left != 0 && has_new(); --left)
     moves = match();
-  DCHECK(tier_ == link.tier());
+  DCHECK(tier_ == link.paths().tier());
   if (tagged_) [[unlikely]]
     return advance_tagged(moves);
   slow_path_ = needs_slow_path();
@@ -154,18 +153,18 @@ void SendChannel::cut(std::uint64_t bytes) noexcept {
         {.request = posting.request, .stripe = stripe, .queue_pair = &queue_pair});
   };
   if (posting.plan.count == 0 || posting.plan.total_bytes != bytes)
-    posting.plan = plan_stripes(bytes, link.policy(), link.bulk().count());
+    posting.plan = plan_stripes(bytes, link.policy(), link.paths().bulk().count());
   if (posting.plan.route == Route::Express) return add(posting.plan.span(0), *express_);
-  if (link.usable_count() > 1) {
-    const StripeTable& table = link.shares().spread(bytes);
+  if (link.paths().usable_count() > 1) {
+    const StripeTable& table = link.paths().shares().spread(bytes);
     for (std::uint32_t i = 0; i < table.count; ++i)
-      add(table.stripes[i].span, link.bulk().at(table.stripes[i].position));
+      add(table.stripes[i].span, link.paths().bulk().at(table.stripes[i].position));
     return;
   }
-  posting.first_bulk = link.bulk().next(posting.plan.count);
+  posting.first_bulk = link.paths().bulk().next(posting.plan.count);
   posting.uniform = one_path() && bytes <= apart_above_ && posting.plan.uniform(wr_bytes_);
   for (std::uint32_t i = 0; i < posting.plan.count; ++i)
-    add(posting.plan.span(i), link.bulk().at(posting.first_bulk + i));
+    add(posting.plan.span(i), link.paths().bulk().at(posting.first_bulk + i));
 }
 
 // Posts a uniform message that has met its credit. Returns false if it did nothing.
@@ -184,12 +183,12 @@ bool SendChannel::post_uniform() noexcept {
 
 void SendChannel::plan_usual(std::uint64_t bytes) noexcept {
   usual_plan_ = apart_plan_ = shared_plan_ = {.total_bytes = bytes};
-  const StripePlan plan = plan_stripes(bytes, link.policy(), link.bulk().count());
+  const StripePlan plan = plan_stripes(bytes, link.policy(), link.paths().bulk().count());
   if (!plan.uniform(wr_bytes_)) return;
   const bool apart = bytes > apart_above_;
   if (one_path()) {
     (apart ? apart_plan_ : usual_plan_) = plan;
-  } else if (!apart && (plan.count == 1 || plan.count % link.usable_count() == 0)) {
+  } else if (!apart && (plan.count == 1 || plan.count % link.paths().usable_count() == 0)) {
     shared_plan_ = plan;
   }
 }
@@ -210,8 +209,9 @@ bool SendChannel::post_large(Request& request, verbs::RemoteTarget target) noexc
   if (!take_uniform(plan.total_bytes)) return false;
   request.open_stripes = static_cast<std::uint8_t>(plan.count);
   request.expected = cursor_.imm() + plan.imm_more();
-  stage_uniform(request,
-                {.plan = plan, .first_bulk = link.bulk().next(plan.count), .target = target});
+  stage_uniform(
+      request,
+      {.plan = plan, .first_bulk = link.paths().bulk().next(plan.count), .target = target});
   return true;
 }
 
@@ -294,8 +294,8 @@ void SendChannel::wait_for_bytes(Path& path) noexcept {
 void SendChannel::leave_byte_wait() noexcept {
   if (!waits_for_bytes_) return;
   waits_for_bytes_ = false;
-  for (std::uint32_t i = 0; i < link.path_count(); ++i) {
-    if (link.path(i).byte_waiter == this) link.path(i).byte_waiter = nullptr;
+  for (Path& path : link.paths().all()) {
+    if (path.byte_waiter == this) path.byte_waiter = nullptr;
   }
 }
 

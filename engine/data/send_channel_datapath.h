@@ -67,15 +67,15 @@ inline bool SendChannel::post_at_once(Request& request) noexcept {
 
 // Takes room for a uniform message. Returns true if all of it has room: then it must be staged.
 inline bool SendChannel::take_uniform(std::uint64_t bytes) noexcept {
-  const Path& path = link.path(0);
+  const Path& path = link.paths()[0];
   const bool fits =
       path.inflight_bytes() + bytes <= path.inflight_bytes_max && path.byte_waiter == nullptr;
-  return (fits || path.inflight_bytes() == 0) && link.bulk().take_uniform();
+  return (fits || path.inflight_bytes() == 0) && link.paths().bulk().take_uniform();
 }
 
 inline void SendChannel::stage_uniform(Request& request, const UniformMessage& message) noexcept {
   const StripePlan& plan = message.plan;
-  Path& path = link.path(0);
+  Path& path = link.paths()[0];
   const auto step = static_cast<std::uint32_t>(plan.stripe_bytes);
   QueuePair::Uniform stripe{.source = {.address = request.address,
                                        .bytes = step,
@@ -86,12 +86,12 @@ inline void SendChannel::stage_uniform(Request& request, const UniformMessage& m
   DCHECK(plan.count != 0 && plan.count == request.open_stripes);
   DCHECK(plan.total_bytes == request.bytes);
   DCHECK(plan.uniform(wr_bytes_));
-  DCHECK(plan.count <= link.bulk().count());
+  DCHECK(plan.count <= link.paths().bulk().count());
   DCHECK(stripes_of(request.imm()) == plan.count);
   request.uniform = true;
   path.bulk_posted += plan.total_bytes;
   ++outstanding;
-  QueuePair* const* next = link.bulk().from(message.first_bulk);
+  QueuePair* const* next = link.paths().bulk().from(message.first_bulk);
   QueuePair* const* const end = next + plan.count;
   do {
     (*next)->stage_uniform(stripe);
@@ -107,7 +107,7 @@ inline void SendChannel::stage_uniform(Request& request, const UniformMessage& m
 // the bytes.
 inline void SendChannel::stage_apart(Request& request, const UniformMessage& message) noexcept {
   const StripePlan& plan = message.plan;
-  Path& path = link.path(0);
+  Path& path = link.paths()[0];
   request.open_stripes = static_cast<std::uint8_t>(plan.count);
   request.uniform = true;
   request.stripes = plan.count;
@@ -119,7 +119,7 @@ inline void SendChannel::stage_apart(Request& request, const UniformMessage& mes
   const std::uint32_t lkey = request.region->keys(path.rail).lkey;
   for (std::uint32_t i = 0; i < plan.count; ++i) {
     const StripeSpan span = plan.span(i);
-    QueuePair& queue_pair = link.bulk().at(message.first_bulk + i);
+    QueuePair& queue_pair = link.paths().bulk().at(message.first_bulk + i);
     const QueuePair::Uniform stripe{
         .source = {.address = request.address + span.offset,
                    .bytes = static_cast<std::uint32_t>(span.bytes),
@@ -138,12 +138,12 @@ inline bool SendChannel::post_apart(Request& request) noexcept {
   if (request.bytes <= apart_above_ || request.bytes > credit_.bytes) return false;
   if (request.bytes != apart_plan_.total_bytes) plan_usual(request.bytes);
   const StripePlan& plan = apart_plan_;
-  if (plan.count == 0 || !bytes_fit(link.path(0), plan.total_bytes)) return false;
-  QueuePair* const* const first = link.bulk().from(link.bulk().next_first());
+  if (plan.count == 0 || !bytes_fit(link.paths()[0], plan.total_bytes)) return false;
+  QueuePair* const* const first = link.paths().bulk().from(link.paths().bulk().next_first());
   const auto has_room = [](QueuePair* queue_pair) { return queue_pair->has_apart_room(); };
   if (!std::all_of(first, first + plan.count, has_room)) return false;
   stage_apart(request, {.plan = plan,
-                        .first_bulk = link.bulk().next(plan.count),
+                        .first_bulk = link.paths().bulk().next(plan.count),
                         .target = {.address = credit_.address, .rkey = credit_.rkeys[0]}});
   may_wait_for_bytes_ = false;
   return true;
@@ -161,7 +161,7 @@ inline void SendChannel::stage_shared(Request& request, const UniformMessage& me
                             .mark = Mark::of(request, Mark::kFirstShared).word};
   request.stripes = step;
   outstanding += plan.count;
-  QueuePair* const* next = link.bulk().from(message.first_bulk);
+  QueuePair* const* next = link.paths().bulk().from(message.first_bulk);
   for (std::uint32_t left = plan.count; left != 0; --left, ++next) {
     Path& path = (*next)->path();
     DCHECK(path.health.state == PathState::Up);
@@ -191,11 +191,13 @@ inline bool SendChannel::post_shared(Request& request, const Credit& credit) noe
   if (request.bytes != shared_plan_.total_bytes) plan_usual(request.bytes);
   const StripePlan& plan = shared_plan_;
   if (plan.count == 0 || request.bytes > credit.bytes) return false;
-  if (!link.shares().alike(request.bytes) || !link.bulk().take_uniform()) return false;
+  if (!link.paths().shares().alike(request.bytes) || !link.paths().bulk().take_uniform())
+    return false;
   request.open_stripes = static_cast<std::uint8_t>(plan.count);
   request.uniform = false;
   request.expected = cursor_.imm() + plan.imm_more();
-  stage_shared(request, {.plan = plan, .first_bulk = link.bulk().next(plan.count), .target = {}},
+  stage_shared(request,
+               {.plan = plan, .first_bulk = link.paths().bulk().next(plan.count), .target = {}},
                credit);
   may_wait_for_bytes_ = false;
   return true;

@@ -16,9 +16,9 @@ namespace mesh::engine {
 // Changes to the link's tier. A credit that was read is another tier's: it is read again when the
 // receiver has written it with the keys of this tier.
 void SendChannel::read_keys_of_tier() noexcept {
-  if (link.tier() == tier_) return;
-  cursor_.change_tier(tier_, link.tier());
-  tier_ = link.tier();
+  if (link.paths().tier() == tier_) return;
+  cursor_.change_tier(tier_, link.paths().tier());
+  tier_ = link.paths().tier();
   have_credit_ = false;
 }
 
@@ -27,11 +27,11 @@ void SendChannel::choose_express() noexcept {
   read_keys_of_tier();
   usual_plan_ = apart_plan_ = shared_plan_ = posting_.plan = {};  // they were for other paths
   posting_.uniform = false;
-  express_ = &link.express(index);
+  express_ = &link.paths().express(index);
   express_place_ = express_->path().key_place;
   far_ = express_place_ != 0;
   express_rail_ = express_->path().rail;
-  held_back_ = (held_back_ & ~kNoPath) | (link.stalled() ? kNoPath : 0);
+  held_back_ = (held_back_ & ~kNoPath) | (link.paths().stalled() ? kNoPath : 0);
   slow_path_ = needs_slow_path();
   see_tagged();
 }
@@ -89,8 +89,8 @@ bool SendChannel::waits_for_fence(const Span& replay) noexcept {
 // what comes after it waits. Nothing waits for a stripe that waits for its fence.
 bool SendChannel::post_replays() noexcept {
   DCHECK((held_back_ & ~kNoPath) == replays_.size());
-  DCHECK(link.stalled() == ((held_back_ & kNoPath) != 0));
-  if (link.stalled()) return false;
+  DCHECK(link.paths().stalled() == ((held_back_ & kNoPath) != 0));
+  if (link.paths().stalled()) return false;
   for (auto replay = replays_.begin(); replay != replays_.end();) {
     if (waits_for_fence(*replay)) {
       ++replay;
@@ -116,8 +116,8 @@ bool SendChannel::read_credit_of(std::uint32_t imm, Credit* credit) const noexce
 // Returns null if none has room. It is looked for anew in every visit, so that nothing waits for a
 // queue pair whose path may be lost.
 QueuePair* SendChannel::queue_pair_for(const Span& replay) noexcept {
-  for (std::uint32_t tried = 0; tried < link.bulk().count(); ++tried) {
-    QueuePair& next = link.bulk().at(link.bulk().next(1));
+  for (std::uint32_t tried = 0; tried < link.paths().bulk().count(); ++tried) {
+    QueuePair& next = link.paths().bulk().at(link.paths().bulk().next(1));
     const WaitReason reason = room_waits(next, replay.left());
     if (reason == WaitReason::Inflight) wait_for_bytes(next.path());
     if (reason != WaitReason::Turn) continue;
@@ -148,10 +148,10 @@ Waiting SendChannel::replay_waits(const Span& replay) noexcept {
   Credit credit;
   if (!read_credit_of(replay.request->imm(), &credit)) return {.reason = WaitReason::Credit};
   Waiting waiting{.reason = WaitReason::Path};
-  const std::uint32_t choices = replay.queue_pair != nullptr ? 1 : link.bulk().count();
+  const std::uint32_t choices = replay.queue_pair != nullptr ? 1 : link.paths().bulk().count();
   for (std::uint32_t position = 0; position < choices; ++position) {
     QueuePair& queue_pair =
-        replay.queue_pair != nullptr ? *replay.queue_pair : link.bulk().at(position);
+        replay.queue_pair != nullptr ? *replay.queue_pair : link.paths().bulk().at(position);
     waiting = {.reason = room_waits(queue_pair, replay.left()),
                .path = &queue_pair.path(),
                .left = replay.left()};
@@ -185,10 +185,9 @@ void SendChannel::drop_replays(Errc why) noexcept {
 }
 
 Waiting SendChannel::completion_of(const Request& open) const noexcept {
-  for (std::uint32_t i = 0; i < link.path_count(); ++i) {
-    for (const auto& queue_pair : link.path(i).queue_pairs) {
-      if (queue_pair->carries(open))
-        return {.reason = WaitReason::Completion, .path = &link.path(i)};
+  for (const Path& path : link.paths().all()) {
+    for (const auto& queue_pair : path.queue_pairs) {
+      if (queue_pair->carries(open)) return {.reason = WaitReason::Completion, .path = &path};
     }
   }
   return {.reason = WaitReason::Completion};

@@ -14,11 +14,9 @@ namespace {
 // Returns each region once, with how often it was registered through the link.
 std::map<Registration*, std::uint32_t> regions_of(const PeerLink& link) {
   std::map<Registration*, std::uint32_t> regions;
-  for (std::uint32_t i = 0; i < link.channel_index_bound(); ++i) {
-    const Channel* const channel = link.channel(i);
-    if (channel == nullptr) continue;
-    for (const auto& [region, uses] : channel->regions) regions[region] += uses;
-  }
+  link.channels().for_each([&regions](const Channel& channel) {
+    for (const auto& [region, uses] : channel.regions) regions[region] += uses;
+  });
   return regions;
 }
 }  // namespace
@@ -70,7 +68,7 @@ Status StandbyMemory::take_over(PeerLink& link) {
     }
   }
   if (status.ok()) {
-    link.add_rails(rails_);
+    link.paths().add_rails(rails_);
     return {};
   }
   for (const auto& [region, rail] : done) table_.retract(*region, rail, regions.at(region));

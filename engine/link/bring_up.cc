@@ -20,7 +20,7 @@ BringUp::~BringUp() {
 
 Status BringUp::make() {
   for (const std::uint32_t index : order_.makes) {
-    const Status made = order_.link->make_path(order_.link->path(index), &abandoned_);
+    const Status made = order_.link->paths().make(order_.link->paths()[index], &abandoned_);
     if (!made.ok()) return made;
   }
   return {};
@@ -30,7 +30,7 @@ Status BringUp::connect(std::size_t at) {
   if (order_.memory != nullptr) {
     if (const Status status = order_.memory->register_all(); !status.ok()) return status;
   }
-  Path& path = order_.link->path(order_.indices[at]);
+  Path& path = order_.link->paths()[order_.indices[at]];
   const PeerEnd peer{.rail = &order_.peer_rails[path.ends.peer_rail],
                      .path = &order_.paths[at],
                      .own_psn = order_.psn,

@@ -21,8 +21,8 @@ constexpr std::uint64_t kAnnouncedBoundNs = 1'000'000'000;
 
 // Returns true if an up path leads over other hosts. The caller holds the token.
 bool leads_over_hosts(PeerLink& link) {
-  for (std::uint32_t i = 0; i < link.path_count(); ++i) {
-    if (link.path(i).ends.relayed && link.path(i).health.state == PathState::Up) return true;
+  for (const Path& path : link.paths().all()) {
+    if (path.ends.relayed && path.health.state == PathState::Up) return true;
   }
   return false;
 }
@@ -35,7 +35,7 @@ void Farewell::take_back(Channel& channel, Registration& registration, const Wai
   bool named = false;
   {
     const ProgressLoop::Guard guard(channel.loop);
-    channel.link.drain_completions();
+    channel.link.paths().drain_completions();
     named = channel.side == Side::Send ? static_cast<SendChannel&>(channel).reads(registration)
                                        : static_cast<RecvChannel&>(channel).names(registration);
   }
@@ -81,7 +81,7 @@ void Farewell::finish_sends(SendChannel& channel, const Wait& wait) {
   }
   const auto safe = [&] {
     const ProgressLoop::Guard guard(channel.loop);
-    channel.link.drain_completions();
+    channel.link.paths().drain_completions();
     return channel.idle() || link_.state() == LinkState::Down;
   };
   if (!wait(patience_ns(), std::cref(safe))) cut();
@@ -100,9 +100,9 @@ void Farewell::cut() {
 // ---- Frames of the peer about memory.
 
 bool Farewell::on_revoke(const Revoke& body) {
-  if (Channel* channel = link_.peer_link().channel(body.channel); channel != nullptr) {
+  if (Channel* channel = link_.peer_link().channels().find(body.channel); channel != nullptr) {
     const ProgressLoop::Guard guard(channel->loop);
-    channel->link.drain_completions();
+    channel->link.paths().drain_completions();
     if (channel->failure.load(std::memory_order_relaxed) == Errc::Ok) {
       LOG_DETAIL("peer {}: takes back the memory of channel {} with requests open",
                  link_.identity().peer_host, body.channel);
@@ -118,9 +118,9 @@ bool Farewell::on_revoke(const Revoke& body) {
 }
 
 bool Farewell::answer_revoke(const Revoke& body) {
-  if (Channel* channel = link_.peer_link().channel(body.channel); channel != nullptr) {
+  if (Channel* channel = link_.peer_link().channels().find(body.channel); channel != nullptr) {
     const ProgressLoop::Guard guard(channel->loop);
-    channel->link.drain_completions();
+    channel->link.paths().drain_completions();
     if (channel->outstanding != 0) return false;
   }
   link_.send(Revoked{.channel = body.channel,
@@ -130,7 +130,7 @@ bool Farewell::answer_revoke(const Revoke& body) {
 }
 
 bool Farewell::on_revoked(const Revoked& body) {
-  Channel* const channel = link_.peer_link().channel(body.channel);
+  Channel* const channel = link_.peer_link().channels().find(body.channel);
   // Ignored unless we have sent a REVOKE.
   if (channel != nullptr && channel->closing.revoke_sent) channel->closing.revoked = true;
   return true;
@@ -154,7 +154,7 @@ void Farewell::begin_close(Channel& channel) {
 
 // Takes a channel that NCCL has closed on. Returns true if it is gone and its index is free.
 bool Farewell::advance_close(std::uint32_t index) {
-  Channel& channel = *link_.peer_link().channel(index);
+  Channel& channel = *link_.peer_link().channels().find(index);
   const ProgressLoop::Guard guard(channel.loop);
   const bool idle = channel.outstanding == 0;
   if (link_.state() == LinkState::Up && idle && !channel.closing.close_sent) {
@@ -169,7 +169,7 @@ bool Farewell::advance_close(std::uint32_t index) {
                     (channel.closing.close_sent && channel.closing.closed_there);
   if (!over || !idle) return false;
   CHECK(channel.closing.closed_here && channel.outstanding == 0);  // NCCL uses it no more
-  link_.peer_link().remove_channel(index);
+  link_.peer_link().channels().remove(index);
   if (link_.connector()) link_.openings().give_back(index);
   return true;
 }
@@ -194,11 +194,11 @@ std::uint64_t Farewell::announced_bound_ns() const {
 }
 
 bool Farewell::act_on_close(const PendingClose& pending) {
-  Channel* const channel = link_.peer_link().channel(pending.close.channel);
+  Channel* const channel = link_.peer_link().channels().find(pending.close.channel);
   if (channel == nullptr) return true;
   {
     const ProgressLoop::Guard guard(channel->loop);
-    channel->link.drain_completions();
+    channel->link.paths().drain_completions();
     if (channel->side == Side::Send) {
       // No new send is taken from now on. When memory of a posted send is taken back, the caller
       // waits for that send.
@@ -212,7 +212,7 @@ bool Farewell::act_on_close(const PendingClose& pending) {
                           : static_cast<RecvChannel*>(channel)->received() < pending.close.messages;
     // Until a lost path is fenced nobody knows what has landed.
     if (owed && (link_.host().now_ns() < pending.deadline_ns ||
-                 (pending.deadline_ns != 0 && link_.peer_link().fencing())))
+                 (pending.deadline_ns != 0 && link_.peer_link().paths().fencing())))
       return false;
     channel->fail_all(Errc::PeerClosed);
   }
@@ -223,7 +223,7 @@ bool Farewell::act_on_close(const PendingClose& pending) {
 
 void Farewell::say_bye_if_empty() {
   if (!link_.connector() || link_.state() != LinkState::Up ||
-      link_.peer_link().channel_count() != 0 || !link_.openings().empty())
+      link_.peer_link().channels().count() != 0 || !link_.openings().empty())
     return;
   link_.send(Bye{});
   link_.set_state(LinkState::ByeSent);
@@ -246,7 +246,7 @@ bool Farewell::on_bye(const Bye& /*body*/) {
 // ---- The link's own steps.
 
 void Farewell::reuse_index(std::uint32_t index) {
-  Channel* const old = link_.peer_link().channel(index);
+  Channel* const old = link_.peer_link().channels().find(index);
   if (old == nullptr || !old->closing.close_sent) return;
   for (PendingClose& pending : closes_) {
     if (pending.close.channel == index) pending.deadline_ns = 0;
@@ -265,8 +265,8 @@ void Farewell::hurry() {
 bool Farewell::said_every_close() const noexcept {
   if (link_.state() != LinkState::Up || !link_.has_peer_link()) return true;
   const PeerLink& peer_link = link_.peer_link();
-  for (std::uint32_t i = 0; i < peer_link.channel_index_bound(); ++i) {
-    const Channel* const channel = peer_link.channel(i);
+  for (std::uint32_t i = 0; i < peer_link.channels().index_bound(); ++i) {
+    const Channel* const channel = peer_link.channels().find(i);
     if (channel != nullptr && !channel->closing.close_sent) return false;
   }
   return true;
@@ -298,7 +298,7 @@ bool Farewell::some_work_is_outstanding() const noexcept {
   if (closing_.empty()) return false;
   const ProgressLoop::Guard guard(link_.context().loop);
   return std::any_of(closing_.begin(), closing_.end(), [this](std::uint32_t index) {
-    return link_.peer_link().channel(index)->outstanding != 0;
+    return link_.peer_link().channels().find(index)->outstanding != 0;
   });
 }
 

@@ -170,15 +170,16 @@ bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
     std::string name = own.ends.relayed ? fmt::format("{} -> {}", lane.name(), peer.name)
                                         : path_name(lane, own.ends, peer);
     if (kind == PathClass::Primary) {
-      peer_link.add_path(lane, own.ends, std::move(name));
+      peer_link.paths().add_primary(lane, own.ends, std::move(name));
     } else if (kind == PathClass::Beside) {
-      peer_link.add_beside(lane, own.ends, std::move(name));
-    } else if (peer_link.path_count() == 0) {
-      peer_link.add_sleeping(lane, own.ends, std::move(name), plan.none);
+      peer_link.paths().add_beside(lane, own.ends, std::move(name));
+    } else if (peer_link.paths().count() == 0) {
+      peer_link.paths().add_resting(lane, own.ends, std::move(name));
+      peer_link.reach().be_asleep(plan.none);
     } else {
-      peer_link.add_standby(lane, own.ends, std::move(name));
+      peer_link.paths().add_standby(lane, own.ends, std::move(name));
     }
-    Path& added = peer_link.path(peer_link.path_count() - 1);
+    Path& added = peer_link.paths()[peer_link.paths().count() - 1];
     added.cable_rails = verbs::rails_of_cable(link_.host().rails(), lane.rail());
     configure_path(peer_link, added, link_.host().options().settings);
     return true;
@@ -193,12 +194,14 @@ bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
       !add_all(plan.sets.standby, PathClass::Standby) ||
       !add_all(relayed.subspan(plan.beside), PathClass::Relayed))
     return false;
-  if (peer_link.path_count() == 0)
-    peer_link.be_dormant(*link_.context().loop.lanes.front(), plan.none);
-  peer_link.order_paths();
+  if (peer_link.paths().count() == 0) {
+    peer_link.paths().add_none(*link_.context().loop.lanes.front());
+    peer_link.reach().be_dormant(plan.none);
+  }
+  peer_link.paths().order();
   link_.repair().begin();
   const std::size_t bytes = link_.connector()
-                                ? policy.slots * credit_bytes(peer_link.primary_count())
+                                ? policy.slots * credit_bytes(peer_link.paths().primary_count())
                                 : policy.slots * sizeof(Record);
   peer_link.memory().configure(bytes, std::move(lanes));
   return true;
@@ -206,7 +209,7 @@ bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
 
 // Returns how many primary paths come up with the link. Paths over other hosts do not.
 std::uint32_t Handshake::attached_count() const noexcept {
-  return link_.peer_link().all_relayed() ? 0 : link_.peer_link().direct_count();
+  return link_.peer_link().reach().all_relayed() ? 0 : link_.peer_link().paths().direct_count();
 }
 
 bool Handshake::on_welcome(const Welcome& body) {
@@ -235,7 +238,7 @@ bool Handshake::on_welcome(const Welcome& body) {
     link_.send(Attach{});
   } else {
     for (std::uint32_t i = 0; i < body.paths.size(); ++i)
-      set_probe_target(link_.peer_link().path(i), body.paths[i]);
+      set_probe_target(link_.peer_link().paths()[i], body.paths[i]);
     bring_up(body.paths, {});
   }
   return true;
@@ -244,7 +247,7 @@ bool Handshake::on_welcome(const Welcome& body) {
 bool Handshake::make_window_words() {
   PeerLink& peer_link = link_.peer_link();
   const std::size_t words =
-      std::size_t{peer_link.path_count()} * (1 + peer_link.policy().qps) * kWindowWords;
+      std::size_t{peer_link.paths().count()} * (1 + peer_link.policy().qps) * kWindowWords;
   if (words == 0) return true;
   const Result<PeerWritable> made = peer_link.memory().window_words(words * sizeof(std::uint64_t));
   if (made.ok()) window_words_ = *made;
@@ -259,7 +262,7 @@ bool Handshake::some_path_is_left(const std::vector<std::uint8_t>& down) const {
   const bool known =
       std::all_of(down.begin(), down.end(), [paths](std::uint8_t index) { return index < paths; });
   const std::size_t left = paths - std::set<std::uint8_t>(down.begin(), down.end()).size();
-  if (known && (left != 0 || link_.peer_link().standby_count() != 0)) return true;
+  if (known && (left != 0 || link_.peer_link().paths().standby_count() != 0)) return true;
   return link_.complain(
       fmt::format("says that {} of {} paths cannot be brought up", down.size(), paths));
 }
@@ -274,12 +277,12 @@ void Handshake::bring_up(const std::vector<WirePath>& paths,
   order.peer_rails = peer_rails_;
   order.psn = psn_;
   const PeerLink& peer_link = link_.peer_link();
-  bool some_port_pair_is_up = peer_link.standby_count() != 0;
+  bool some_port_pair_is_up = peer_link.paths().standby_count() != 0;
   for (std::uint32_t i = 0; i < paths.size(); ++i)
-    some_port_pair_is_up |= !peer_link.path(i).ends.port_down;
+    some_port_pair_is_up |= !peer_link.paths()[i].ends.port_down;
   for (std::uint32_t i = 0; i < paths.size(); ++i) {
     if (std::find(down.begin(), down.end(), i) != down.end()) continue;
-    if (link_.connector() && some_port_pair_is_up && peer_link.path(i).ends.port_down) continue;
+    if (link_.connector() && some_port_pair_is_up && peer_link.paths()[i].ends.port_down) continue;
     order.paths.push_back(paths[i]);
     order.indices.push_back(i);
   }
@@ -296,7 +299,7 @@ void Handshake::brought_up(const BringUp& done) {
   CHECK(done.over() && !done.reopens());
   if (done.unmade()) return end_unmade();
   if (link_.state() == LinkState::Making) return welcome();
-  if (done.outcome() != Errc::Ok && link_.peer_link().standby_count() == 0) {
+  if (done.outcome() != Errc::Ok && link_.peer_link().paths().standby_count() == 0) {
     const ProgressLoop::Guard guard(link_.context().loop);
     link_.peer_link().fail(done.outcome(), "");
   } else if (link_.connector()) {
@@ -308,11 +311,11 @@ void Handshake::brought_up(const BringUp& done) {
 
 WirePath Handshake::offer_path(std::uint32_t index, std::uint32_t psn) {
   CHECK(link_.connector() && window_words_.memory != nullptr);
-  CHECK(index < link_.peer_link().path_count());
+  CHECK(index < link_.peer_link().paths().count());
   const std::uint32_t words_per_path = (1 + link_.peer_link().policy().qps) * kWindowWords;
   auto* const words =
       reinterpret_cast<std::uint64_t*>(window_words_.memory) + std::size_t{index} * words_per_path;
-  Path& path = link_.peer_link().path(index);
+  Path& path = link_.peer_link().paths()[index];
   // The peer writes nothing there now: the path's former queue pairs are fenced.
   std::fill_n(words, words_per_path, 0);
   for (std::size_t qp = 0; qp < path.queue_pairs.size(); ++qp)
@@ -367,7 +370,7 @@ void Handshake::ready(const BringUp& done) {
   CHECK(!link_.connector() && link_.state() == LinkState::Connecting);
   PeerLink& peer_link = link_.peer_link();
   for (std::size_t tried = 0; tried < done.indices().size(); ++tried)
-    set_peer_windows(peer_link.path(done.indices()[tried]), done.paths()[tried]);
+    set_peer_windows(peer_link.paths()[done.indices()[tried]], done.paths()[tried]);
   const std::vector<std::uint8_t> down = not_up(done);
   link_.repair().leave_out(down);
   enter(LinkState::Up);

@@ -59,7 +59,7 @@ PathKey Handshake::key_for(const AskedRails& asked) const {
 // Orders the queue pairs of the link's primary paths.
 BringUp::Order Handshake::to_make() const {
   BringUp::Order order{.link = &link_.peer_link(), .settings = link_.settings()};
-  for (std::uint32_t i = 0; i < order.link->direct_count(); ++i) order.makes.push_back(i);
+  for (std::uint32_t i = 0; i < order.link->paths().direct_count(); ++i) order.makes.push_back(i);
   return order;
 }
 
@@ -70,7 +70,7 @@ void Handshake::welcome() {
   LinkHost& host = link_.host();
   said->rails = describe_rails(*host.options().provider, host.rails());
   for (std::uint32_t i = 0; i < said->paths.size(); ++i) {
-    Path& path = link_.peer_link().path(i);
+    Path& path = link_.peer_link().paths()[i];
     const WirePath ours = describe_path(path, psn_, path.lane->probe_target());
     WirePath& told = said->paths[i];
     told.qpn = ours.qpn;

@@ -181,11 +181,10 @@ void Handshake::cross_to(const std::string& site, std::uint64_t round_trip_ns) {
 void Handshake::begin_measure() {
   CHECK(link_.connector() && link_.state() == LinkState::Up);
   const ProgressLoop::Guard guard(link_.context().loop);
-  for (std::uint32_t i = 0; i < link_.peer_link().path_count(); ++i)
-    set_inflight(link_.peer_link().path(i), crossing_.round_trip_ns);
+  for (Path& path : link_.peer_link().paths().all()) set_inflight(path, crossing_.round_trip_ns);
   if (!crossing_.apart() || attached_count() == 0) return;
   measure_from_ns_ = link_.host().now_ns();
-  measured_.assign(link_.peer_link().path_count(), 0);
+  measured_.assign(link_.peer_link().paths().count(), 0);
 }
 
 void Handshake::set_inflight(Path& path, std::uint64_t round_trip_ns) const {
@@ -203,9 +202,9 @@ bool Handshake::measure() {
   const std::uint64_t passed_ns = std::max<std::uint64_t>(now_ns - measure_from_ns_, 1);
   bool all = true;
   const ProgressLoop::Guard guard(link_.context().loop);
-  link_.peer_link().drain_completions();
+  link_.peer_link().paths().drain_completions();
   for (std::uint32_t i = 0; i < measured_.size(); ++i) {
-    Path& path = link_.peer_link().path(i);
+    Path& path = link_.peer_link().paths()[i];
     if (measured_[i] != 0 || path.health.state != PathState::Up) continue;
     const QueuePair& express = *path.queue_pairs[0];
     const bool through = express.outstanding() == 0 || express.full_packet_hangs();

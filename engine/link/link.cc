@@ -36,7 +36,7 @@ std::uint64_t Link::path_timeout_ns() const noexcept {
 // ---- State.
 
 bool Link::over() const noexcept {
-  return !usable() || (peer_link_ && peer_link_->every_channel_ended() && openings_.empty());
+  return !usable() || (peer_link_ && peer_link_->channels().all_ended() && openings_.empty());
 }
 
 bool Link::carries_nothing() const noexcept {
@@ -170,8 +170,9 @@ bool Link::at_rest() const noexcept {
                      state_ == LinkState::AwaitReady || (rises && state_ != LinkState::Down);
   if (!rests || (bring_up_ != nullptr && !rises) || failure() != Errc::Ok) return false;
   if (!peer_link_) return true;
-  const bool wants_path = connector() && peer_link_->asleep() && peer_link_->wants_path();
-  return peer_link_->every_path_is_up() && !wants_path;
+  const bool wants_path =
+      connector() && peer_link_->reach().asleep() && peer_link_->reach().wants_path();
+  return peer_link_->paths().all_up() && !wants_path;
 }
 
 bool Link::tend_parts() {
@@ -258,8 +259,8 @@ std::string Link::crossing_text() const {
   const SiteCrossing& crossing = handshake_.crossing();
   if (!crossing.apart()) return {};
   std::uint64_t inflight_bytes = 0;
-  for (std::uint32_t i = 0; i < peer_link().path_count(); ++i)
-    inflight_bytes = std::max(inflight_bytes, peer_link().path(i).inflight_bytes_max);
+  for (const Path& path : peer_link().paths().all())
+    inflight_bytes = std::max(inflight_bytes, path.inflight_bytes_max);
   std::string text = fmt::format("; from site {} to site {}, round trip {} us", crossing.own,
                                  crossing.peer, crossing.round_trip_ns / 1000);
   if (!connector()) return text;
@@ -268,27 +269,27 @@ std::string Link::crossing_text() const {
 
 void Link::announce() const {
   const PeerLink& peer_link = this->peer_link();
-  if (peer_link.dormant()) {
+  if (peer_link.reach().dormant()) {
     LOG_INFO(
         "{} host {}: {}; what NCCL connects and never uses does no harm, the first message would "
         "fail; NCCL_ALGO=Ring keeps to neighbours, or cable the two hosts",
         connector() ? "sending to" : "receiving from", identity_.peer_host,
-        peer_link.why_dormant());
+        peer_link.reach().why());
     return;
   }
-  if (peer_link.all_relayed()) {
+  if (peer_link.reach().all_relayed()) {
     LOG_INFO("{} host {}: {}; the first message opens a path over a host that both have links to",
              connector() ? "sending to" : "receiving from", identity_.peer_host,
-             peer_link.why_dormant());
+             peer_link.reach().why());
     return;
   }
   const TransferPolicy& policy = peer_link.policy();
   std::string paths;
   bool wanted = false;
-  for (std::uint32_t i = 0; i < peer_link.path_count(); ++i) {
-    const Path& path = peer_link.path(i);
-    const bool first_standby = i == peer_link.primary_count();
-    const bool beside = peer_link.beside() && i == peer_link.direct_count();
+  for (std::uint32_t i = 0; i < peer_link.paths().count(); ++i) {
+    const Path& path = peer_link.paths()[i];
+    const bool first_standby = i == peer_link.paths().primary_count();
+    const bool beside = peer_link.paths().has_beside() && i == peer_link.paths().direct_count();
     paths += (i == 0          ? ""
               : first_standby ? "; standby: "
               : beside        ? "; beside: "
@@ -309,7 +310,7 @@ void Link::announce() const {
   if (connector() && !wanted) {
     LOG_INFO("device {} does not reach host {}; using {} instead",
              host_.rails()[handshake_.asked().rail].info.name, identity_.peer_host,
-             peer_link.path(0).lane->name());
+             peer_link.paths()[0].lane->name());
   }
 }
 
@@ -325,12 +326,12 @@ void Link::take_down(Errc why) noexcept {
   const bool one_rises = bring_up_ && bring_up_->reopens();
   if (peer_link_) {
     const ProgressLoop::Guard guard(context_.loop);
-    peer_link_->drain_completions();  // what was announced before the end still counts
+    peer_link_->paths().drain_completions();  // what was announced before the end still counts
     peer_link_->end(why);
     // If a thread is still at work on the queue pairs, they end with it. Nothing is sent to them
     // before READY.
     if (!bring_up_) end_queue_pairs();
-    if (one_rises) peer_link_->stop_queue_pairs(&peer_link_->path(bring_up_->reopened()));
+    if (one_rises) peer_link_->paths().stop_all(&peer_link_->paths()[bring_up_->reopened()]);
   }
   repair_.cut_chains();
   openings_.fail_all(why);
@@ -344,7 +345,7 @@ void Link::take_down(Errc why) noexcept {
 
 void Link::end_queue_pairs() noexcept {
   CHECK(state_ == LinkState::Down && bring_up_ == nullptr);  // no thread is at work on them
-  peer_link_->stop_queue_pairs();
+  peer_link_->paths().stop_all();
   peer_link_->destroy_queue_pairs();
 }
 
@@ -361,16 +362,13 @@ void Link::end(Errc why, const std::string& text) {
 void Link::begin_close() {
   if (state_ != LinkState::Up && state_ != LinkState::ByeSent) take_down(Errc::PeerClosed);
   if (!peer_link_) return;
-  for (std::uint32_t i = 0; i < peer_link_->channel_index_bound(); ++i) {
-    if (Channel* const channel = peer_link_->channel(i); channel != nullptr)
-      farewell_.begin_close(*channel);
-  }
+  peer_link_->channels().for_each([this](Channel& channel) { farewell_.begin_close(channel); });
   farewell_.say_bye_if_empty();
 }
 
 bool Link::may_be_forgotten() const noexcept {
   return state_ == LinkState::Down && !bring_up_ && openings_.empty() &&
-         (!peer_link_ || peer_link_->channel_count() == 0);
+         (!peer_link_ || peer_link_->channels().count() == 0);
 }
 
 void Link::cut() {
@@ -379,8 +377,8 @@ void Link::cut() {
   if (!peer_link_) return;
   const ProgressLoop::Guard guard(context_.loop);
   if (was_brought_up) end_queue_pairs();
-  for (std::uint32_t i = 0; i < peer_link_->channel_index_bound(); ++i) {
-    if (peer_link_->channel(i) != nullptr) peer_link_->remove_channel(i);
+  for (std::uint32_t i = 0; i < peer_link_->channels().index_bound(); ++i) {
+    if (peer_link_->channels().find(i) != nullptr) peer_link_->channels().remove(i);
   }
 }
 

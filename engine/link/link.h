@@ -86,7 +86,9 @@ class Link {
   bool over() const noexcept;
   // Acceptor: returns true if our side has sent CLOSE for every channel.
   bool carries_nothing() const noexcept;
-  bool has_carried() const noexcept { return peer_link_ && peer_link_->channel_index_bound() != 0; }
+  bool has_carried() const noexcept {
+    return peer_link_ && peer_link_->channels().index_bound() != 0;
+  }
 
   // ---- Frames, and the connection that carries them.
   ConnectionId connection() const noexcept { return connection_; }  // 0: none

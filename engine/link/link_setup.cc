@@ -112,7 +112,7 @@ std::vector<WireRail> describe_rails(verbs::Provider& provider,
 }
 
 void take_port_speed(PeerLink& link, Path& path) {
-  link.set_port_speed(path, own_port(path).speed_mbps);
+  path.set_port_speed(link.policy(), own_port(path).speed_mbps);
 }
 
 void configure_path(PeerLink& link, Path& path, const Settings& settings) {

@@ -185,8 +185,8 @@ void Links::for_each_path_of(std::uint32_t rail, Act&& act) {
     if (link.state() != LinkState::Up) return;
     PeerLink& peer_link = link.peer_link();
     const ProgressLoop::Guard guard(link.context().loop);
-    for (std::uint32_t i = 0; i < peer_link.path_count(); ++i) {
-      if (peer_link.path(i).rail == rail) act(link, peer_link.path(i));
+    for (Path& path : peer_link.paths().all()) {
+      if (path.rail == rail) act(link, path);
     }
   });
 }

@@ -161,7 +161,7 @@ void Openings::open_at(PendingConnect& stage, std::uint32_t index) {
   // Reserves what closing the channel needs, because it must not allocate then.
   free_indices_.reserve(lives_.size());
   link_.farewell().reserve(lives_.size());
-  CHECK(peer_link.channel(index) == nullptr);  // the index must be free
+  CHECK(peer_link.channels().find(index) == nullptr);  // the index must be free
   const std::uint32_t life = ++lives_[index];
   const Result<PeerWritable> place = peer_link.memory().channel_memory(index);
   if (!place.ok()) {
@@ -173,10 +173,10 @@ void Openings::open_at(PendingConnect& stage, std::uint32_t index) {
       .channel = index,
       .life = life,
       .credits_address = reinterpret_cast<std::uint64_t>(place->memory),
-      .credits_rkey = {place->rkeys.begin(), place->rkeys.begin() + peer_link.path_count()}};
+      .credits_rkey = {place->rkeys.begin(), place->rkeys.begin() + peer_link.paths().count()}};
   {
     const ProgressLoop::Guard guard(link_.context().loop);
-    stage.channel = peer_link.add_send_channel(index, life, place->memory);
+    stage.channel = peer_link.channels().add_sender(index, life, place->memory);
   }
   stage.state = StageState::Opening;
   stage.deadline_ns = link_.host().now_ns() + kHandshakeStepNs;
@@ -197,7 +197,7 @@ bool Openings::on_open(const Open& body) {
   if (link_.state() == LinkState::Down) return true;
   PeerLink& peer_link = link_.peer_link();
   Listener* const listener = link_.context().listener(body.listener);
-  if (listener == nullptr || body.credits_rkey.size() != peer_link.path_count()) {
+  if (listener == nullptr || body.credits_rkey.size() != peer_link.paths().count()) {
     LogBudget& lines = link_.host().stranger_lines();
     if (lines.take(link_.host().now_ns())) {
       LOG_INFO("peer {}: asks for a listener that was closed{}", link_.identity().peer_host,
@@ -207,7 +207,7 @@ bool Openings::on_open(const Open& body) {
   }
   if (listener->arrived.size() >= kArrivedMax) return answer(body, Errc::Exhausted);
   link_.farewell().reuse_index(body.channel);
-  if (peer_link.channel(body.channel) != nullptr) {
+  if (peer_link.channels().find(body.channel) != nullptr) {
     return link_.complain(fmt::format("opens channel {} twice", body.channel));
   }
   return welcome_channel(*listener, body);
@@ -221,23 +221,23 @@ bool Openings::welcome_channel(Listener& listener, const Open& asked) {
     listener.refused = place.code();
     return answer(asked, place.code());
   }
-  if (peer_link.channel_index_bound() == 0)
+  if (peer_link.channels().index_bound() == 0)
     link_.announce();  // a link without channels gets no line
   RecvChannel::Credits credits{.address = asked.credits_address, .rkeys = {}};
   std::copy(asked.credits_rkey.begin(), asked.credits_rkey.end(), credits.rkeys.begin());
   RecvChannel* channel = nullptr;
   {
     const ProgressLoop::Guard guard(link_.context().loop);
-    channel = peer_link.add_recv_channel(asked.channel, asked.life,
-                                         reinterpret_cast<Record*>(place->memory));
+    channel = peer_link.channels().add_receiver(asked.channel, asked.life,
+                                                reinterpret_cast<Record*>(place->memory));
     channel->set_credits(credits);
   }
-  link_.farewell().reserve(peer_link.channel_index_bound());
+  link_.farewell().reserve(peer_link.channels().index_bound());
   listener.arrived.push_back(channel);
   link_.send(Opened{
       .channel = asked.channel,
       .records_address = reinterpret_cast<std::uint64_t>(place->memory),
-      .records_rkey = {place->rkeys.begin(), place->rkeys.begin() + peer_link.path_count()}});
+      .records_rkey = {place->rkeys.begin(), place->rkeys.begin() + peer_link.paths().count()}});
   return true;
 }
 
@@ -250,13 +250,13 @@ bool Openings::on_opened(const Opened& body) {
   if (found == waiting_.end()) {
     // The connect was given up meanwhile. If the peer has refused, it has no such channel and will
     // never send CLOSE.
-    Channel* const given_up = peer_link.channel(body.channel);
+    Channel* const given_up = peer_link.channels().find(body.channel);
     if (body.result != Errc::Ok && given_up != nullptr && given_up->closing.closed_here)
       given_up->closing.closed_there = true;
     return true;
   }
   PendingConnect& stage = **found;
-  if (body.result != Errc::Ok || body.records_rkey.size() != peer_link.path_count()) {
+  if (body.result != Errc::Ok || body.records_rkey.size() != peer_link.paths().count()) {
     stage.channel->closing.closed_there = true;  // the peer has no such channel
     fail(stage, body.result == Errc::Ok ? Errc::Protocol : body.result);
     return true;

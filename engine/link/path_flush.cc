@@ -13,12 +13,10 @@ namespace mesh::engine {
 namespace {
 std::vector<Registration*> device_regions(const PeerLink& link) {
   std::vector<Registration*> regions;
-  for (std::uint32_t i = 0; i < link.channel_index_bound(); ++i) {
-    const Channel* const channel = link.channel(i);
-    if (channel == nullptr) continue;
-    for (const auto& [region, uses] : channel->regions)
+  link.channels().for_each([&regions](const Channel& channel) {
+    for (const auto& [region, uses] : channel.regions)
       if (region->type == MemoryType::Device) regions.push_back(region);
-  }
+  });
   return regions;
 }
 }  // namespace

@@ -26,8 +26,8 @@ bool drained(const Path& path) {
 // Returns a count that grows with whatever gets through, in either direction.
 std::uint64_t work_done(PeerLink& link) {
   std::uint64_t sum = 0;
-  for (std::uint32_t i = 0; i < link.path_count(); ++i) {
-    const PathCounters counters = link.path(i).counters();
+  for (Path& path : link.paths().all()) {
+    const PathCounters counters = path.counters();
     sum += counters.send_completions + counters.announcements;
   }
   return sum;
@@ -36,14 +36,14 @@ std::uint64_t work_done(PeerLink& link) {
 
 void PathRepair::begin() {
   CHECK(repairs_.empty());
-  repairs_.resize(link_.peer_link().path_count());
+  repairs_.resize(link_.peer_link().paths().count());
   relayed_.begin();
 }
 
 void PathRepair::leave_out(const std::vector<std::uint8_t>& down) {
   const ProgressLoop::Guard guard(link_.context().loop);
   for (const std::uint8_t index : down) {
-    Path& path = link_.peer_link().path(index);
+    Path& path = link_.peer_link().paths()[index];
     if (path.health.state == PathState::Down) continue;
     const bool port_down = path.ends.port_down;
     link_.peer_link().leave_out(path,
@@ -55,21 +55,20 @@ void PathRepair::leave_out(const std::vector<std::uint8_t>& down) {
              "peer {}: path {} {}; {} of {} paths carry on", link_.identity().peer_host, path.name,
              port_down ? "has a port that is down, and joins when it comes up"
                        : "could not be brought up",
-             link_.peer_link().usable_count(), link_.peer_link().primary_count());
+             link_.peer_link().paths().usable_count(), link_.peer_link().paths().primary_count());
   }
 }
 
 void PathRepair::probe_all() {
   CHECK(link_.connector());
   const ProgressLoop::Guard guard(link_.context().loop);
-  for (std::uint32_t i = 0; i < link_.peer_link().path_count(); ++i) {
-    Path& path = link_.peer_link().path(i);
+  for (Path& path : link_.peer_link().paths().all()) {
     if (path.health.state == PathState::Up) link_.peer_link().probe(path);
   }
 }
 
 void PathRepair::try_now(std::uint32_t index) {
-  const bool down = link_.peer_link().path(index).health.state == PathState::Down;
+  const bool down = link_.peer_link().paths()[index].health.state == PathState::Down;
   if (down && repairs_[index].connector_step == ConnectorStep::Waiting)
     repairs_[index].at_ns = link_.host().now_ns();
 }
@@ -80,14 +79,14 @@ bool PathRepair::tend() {
   if (link_.state() != LinkState::Up || link_.failure() != Errc::Ok) return false;
   bool again = false;
   call_beside();
-  if (!link_.peer_link().every_path_is_up()) {
-    for (std::uint32_t i = 0; i < link_.peer_link().path_count(); ++i) again |= tend_path(i);
+  if (!link_.peer_link().paths().all_up()) {
+    for (std::uint32_t i = 0; i < link_.peer_link().paths().count(); ++i) again |= tend_path(i);
   }
   relayed_.watch();
   note_stall();
   if (!rewriting_) return again;
   const ProgressLoop::Guard guard(link_.context().loop);
-  rewriting_ = !link_.peer_link().rewrite_credits();
+  rewriting_ = !link_.peer_link().channels().rewrite_credits();
   return again || rewriting_;
 }
 
@@ -97,14 +96,14 @@ void PathRepair::note_admitted() {
 }
 
 bool PathRepair::tend_path(std::uint32_t index) {
-  CHECK(repairs_.size() == link_.peer_link().path_count() && index < repairs_.size());
+  CHECK(repairs_.size() == link_.peer_link().paths().count() && index < repairs_.size());
   PathState state = PathState::Up;
   bool stands_back = false;
   {
     const ProgressLoop::Guard guard(link_.context().loop);
-    const Path& path = link_.peer_link().path(index);
+    const Path& path = link_.peer_link().paths()[index];
     state = path.health.state;
-    stands_back = link_.peer_link().stands_back(path);
+    stands_back = link_.peer_link().paths().stands_back(path);
   }
   if (state == PathState::Quarantined) return fence(index);
   if (state != PathState::Down) return false;
@@ -114,7 +113,7 @@ bool PathRepair::tend_path(std::uint32_t index) {
 
 // Tends lost paths before a REOPEN: the frames that end the fence may have come with this wake-up.
 void PathRepair::tend_lost() {
-  for (std::uint32_t i = 0; i < link_.peer_link().path_count(); ++i) tend_path(i);
+  for (std::uint32_t i = 0; i < link_.peer_link().paths().count(); ++i) tend_path(i);
 }
 
 void PathRepair::rewrite_soon() {
@@ -129,7 +128,7 @@ bool PathRepair::fence(std::uint32_t index) {
   if (!repair.said && !say_fence(index)) return true;
   if (!repair.peer_said) return false;  // the peer's FENCE wakes us
   CHECK(repair.stopped && !repair.being_opened());
-  Path& path = link_.peer_link().path(index);
+  Path& path = link_.peer_link().paths()[index];
   const ProgressLoop::Guard guard(link_.context().loop);
   const std::uint64_t before = path.health.replayed_stripes;
   if (!link_.peer_link().account_lost(path, repair.peer_taken)) {
@@ -138,7 +137,7 @@ bool PathRepair::fence(std::uint32_t index) {
                                        link_.identity().peer_host, path.name));
     return true;
   }
-  link_.peer_link().destroy_path(path);
+  link_.peer_link().paths().destroy(path);
   relayed_.cut(index);
   rewriting_ = !link_.connector();
   LOG_DETAIL("peer {}: path {} is fenced; {} stripes are sent again", link_.identity().peer_host,
@@ -191,7 +190,7 @@ bool PathRepair::count_taken(Path& path, Fence* fence) {
     if (!flush(path)) return false;
     for (const auto& queue_pair : path.queue_pairs)
       repair.own_taken.push_back(queue_pair->announcements_taken());
-    link_.peer_link().destroy_path(path);
+    link_.peer_link().paths().destroy(path);
     repair.gone_first = !all_came_back;
   }
   if (repair.gone_first && !await_destruction(path)) return false;
@@ -202,15 +201,15 @@ bool PathRepair::count_taken(Path& path, Fence* fence) {
 // Returns false, and sends no FENCE, if not everything is counted yet.
 bool PathRepair::say_fence(std::uint32_t index) {
   Repair& repair = repairs_[index];
-  Path& path = link_.peer_link().path(index);
+  Path& path = link_.peer_link().paths()[index];
   const ProgressLoop::Guard guard(link_.context().loop);
   if (!repair.stopped) {
-    link_.peer_link().stop_path(path);
+    path.stop();
     repair.stopped = true;
     repair.lost_at_ns = link_.host().now_ns();
     repair.drain_until_ns = repair.lost_at_ns + kDrainBoundNs;
   }
-  link_.peer_link().drain_completions();
+  link_.peer_link().paths().drain_completions();
   Fence fence{.path = static_cast<std::uint8_t>(index),
               .epoch = path.health.epoch,
               .cause = path.health.last_cause,
@@ -225,13 +224,13 @@ bool PathRepair::say_fence(std::uint32_t index) {
 bool PathRepair::on_fence(const Fence& body) {
   if (link_.state() != LinkState::Up) return true;
   const std::size_t counts = link_.connector() ? 1 + link_.peer_link().policy().qps : 0;
-  if (body.path >= link_.peer_link().path_count() || body.taken.size() != counts) {
+  if (body.path >= link_.peer_link().paths().count() || body.taken.size() != counts) {
     return link_.complain(fmt::format("a fence for path {} of {} with {} counts, {} are due",
-                                      body.path, link_.peer_link().path_count(), body.taken.size(),
-                                      counts));
+                                      body.path, link_.peer_link().paths().count(),
+                                      body.taken.size(), counts));
   }
   Repair& repair = repairs_[body.path];
-  Path& path = link_.peer_link().path(body.path);
+  Path& path = link_.peer_link().paths()[body.path];
   {
     const ProgressLoop::Guard guard(link_.context().loop);
     if (body.epoch != path.health.epoch || path.health.state == PathState::Down)
@@ -250,14 +249,14 @@ void PathRepair::fail_without_route() {
                  fmt::format("peer {}: a message to a host that no path leads to fails: {}; and no "
                              "host that both have links to joins them (NCCL_RUNTIME_CONNECT=0 has "
                              "NCCL link its neighbours at the start)",
-                             link_.identity().peer_host, peer_link.why_dormant()));
+                             link_.identity().peer_host, peer_link.reach().why()));
 }
 
 std::string PathRepair::causes() const {
   PeerLink& link = link_.peer_link();
   std::string text;
-  for (std::uint32_t i = 0; i < link.path_count(); ++i) {
-    const Path& path = link.path(i);
+  for (std::uint32_t i = 0; i < link.paths().count(); ++i) {
+    const Path& path = link.paths()[i];
     if (path.health.state == PathState::Resting) continue;
     text +=
         fmt::format("{}{}: {}", text.empty() ? "" : "; ", path.name,
@@ -296,13 +295,15 @@ void PathRepair::note_stall() {
   // On a link that never had a path only the connector, which opens it, counts the time: an
   // acceptor may post receives long before anything is sent.
   const PeerLink& sleeper = link_.peer_link();
-  const bool wanted = !sleeper.asleep() || (link_.connector() && sleeper.wants_path());
-  if (stalled_since_ns_ == 0 && (!wanted || (sleeper.every_path_is_up() && !sleeper.asleep())))
+  const bool wanted =
+      !sleeper.reach().asleep() || (link_.connector() && sleeper.reach().wants_path());
+  if (stalled_since_ns_ == 0 &&
+      (!wanted || (sleeper.paths().all_up() && !sleeper.reach().asleep())))
     return;
   const std::uint64_t now_ns = link_.host().now_ns();
   const std::uint64_t bound_ns = link_.path_timeout_ns();
   const ProgressLoop::Guard guard(link_.context().loop);
-  if (!link_.peer_link().stalled()) {
+  if (!link_.peer_link().paths().stalled()) {
     relayed_.found_path();
     if (stalled_since_ns_ == 0) return;
     if (now_ns >= admitted_ns_ + kSteadyNs || work_done(link_.peer_link()) != work_when_admitted_)
@@ -317,8 +318,8 @@ void PathRepair::note_stall() {
     if (repair.connector_step != ConnectorStep::Waiting) continue;
     repair.at_ns = std::min(repair.at_ns, now_ns + kStalledBackoffNs);
   }
-  if (now_ns >= stalled_since_ns_ + bound_ns && !link_.peer_link().has_open_requests() &&
-      !link_.peer_link().asleep())
+  if (now_ns >= stalled_since_ns_ + bound_ns &&
+      !link_.peer_link().channels().have_open_requests() && !link_.peer_link().reach().asleep())
     stalled_since_ns_ = now_ns;  // no request waits
   link_.host().tend_at(stalled_since_ns_ + bound_ns);
   if (now_ns < stalled_since_ns_ + bound_ns) return;
@@ -327,8 +328,8 @@ void PathRepair::note_stall() {
       fmt::format("peer {}: none of {} paths has come back within {} s "
                   "(NCCL_MESH_PATH_TIMEOUT); requests on {} channels "
                   "have waited for one. {}",
-                  link_.identity().peer_host, link_.peer_link().path_count(),
-                  bound_ns / 1'000'000'000, link_.peer_link().channel_count(), causes()));
+                  link_.identity().peer_host, link_.peer_link().paths().count(),
+                  bound_ns / 1'000'000'000, link_.peer_link().channels().count(), causes()));
 }
 
 }  // namespace mesh::engine

@@ -24,7 +24,7 @@ bool PathRepair::reopen(std::uint32_t index) {
   Repair& repair = repairs_[index];
   // A path gets new queue pairs after the old ones are gone: a hung device must not collect them.
   const bool begins = !repair.being_opened() || repair.acceptor_step == AcceptorStep::Asked;
-  if (begins && link_.peer_link().path(index).destroys()) return false;  // the disposal wakes us
+  if (begins && link_.peer_link().paths()[index].destroys()) return false;  // the disposal wakes us
   if (!link_.connector()) {
     return repair.acceptor_step == AcceptorStep::Asked && !link_.bring_up() && answer(index);
   }
@@ -55,7 +55,7 @@ bool PathRepair::reopen(std::uint32_t index) {
 
 // Removes the path's old queue pairs, so that others may be made under a new epoch.
 bool PathRepair::clear_for(std::uint32_t index, std::uint32_t epoch, std::string* why) {
-  Path& path = link_.peer_link().path(index);
+  Path& path = link_.peer_link().paths()[index];
   const verbs::Rail& rail = path.lane->rail();
   // A port that was down at start may stay down for ever. Its event ends the wait if it comes up.
   *why = verbs::why_away(path.lane->provider(), rail);
@@ -66,11 +66,11 @@ bool PathRepair::clear_for(std::uint32_t index, std::uint32_t epoch, std::string
     *why = "our port has lost its address";
     return false;
   }
-  link_.peer_link().provide_queue_pairs(path);
+  link_.peer_link().paths().provide_queue_pairs(path);
   {
     const ProgressLoop::Guard guard(link_.context().loop);
-    link_.peer_link().stop_path(path);
-    link_.peer_link().destroy_path(path);
+    path.stop();
+    link_.peer_link().paths().destroy(path);
     path.own_gid_index = *gid_index;
     take_port_speed(link_.peer_link(), path);
     link_.handshake().set_inflight(path, link_.handshake().crossing().round_trip_ns);
@@ -83,7 +83,7 @@ bool PathRepair::clear_for(std::uint32_t index, std::uint32_t epoch, std::string
 
 bool PathRepair::begin_try(std::uint32_t index) {
   CHECK(link_.connector() && link_.bring_up() == nullptr);
-  if (link_.peer_link().path(index).ends.relayed) return begin_chains(index);
+  if (link_.peer_link().paths()[index].ends.relayed) return begin_chains(index);
   make(index);
   return false;
 }
@@ -91,7 +91,7 @@ bool PathRepair::begin_try(std::uint32_t index) {
 void PathRepair::make(std::uint32_t index) {
   Repair& repair = repairs_[index];
   std::string why;
-  if (!clear_for(index, link_.peer_link().path(index).health.epoch + 1, &why))
+  if (!clear_for(index, link_.peer_link().paths()[index].health.epoch + 1, &why))
     return give_up_try(index, why);
   repair.connector_step = ConnectorStep::Making;
   link_.host().tend_soon();
@@ -109,7 +109,7 @@ void PathRepair::ask(std::uint32_t index) {
   repair.at_ns = link_.host().now_ns() + kAnswerBoundNs;
   link_.host().tend_at(repair.at_ns);
   Reopen asks{.path = static_cast<std::uint8_t>(index),
-              .epoch = link_.peer_link().path(index).health.epoch,
+              .epoch = link_.peer_link().paths()[index].health.epoch,
               .ends = link_.handshake().offer_path(index, repair.psn)};
   if (relayed_.chains(index) != nullptr) relayed_.lead_over(index, &asks);
   link_.send(asks);
@@ -117,13 +117,13 @@ void PathRepair::ask(std::uint32_t index) {
 
 void PathRepair::give_up_try(std::uint32_t index, const std::string& why) {
   Repair& repair = repairs_[index];
-  Path& path = link_.peer_link().path(index);
+  Path& path = link_.peer_link().paths()[index];
   bool stalled = false;
   {
     const ProgressLoop::Guard guard(link_.context().loop);
-    stalled = link_.peer_link().stalled();
-    link_.peer_link().stop_path(path);
-    link_.peer_link().destroy_path(path);
+    stalled = link_.peer_link().paths().stalled();
+    path.stop();
+    link_.peer_link().paths().destroy(path);
     path.health.last_cause = why;
   }
   relayed_.cut(index);
@@ -139,18 +139,18 @@ void PathRepair::give_up_try(std::uint32_t index, const std::string& why) {
 
 bool PathRepair::on_reopen(const Reopen& body) {
   if (link_.state() != LinkState::Up) return true;
-  if (body.path >= link_.peer_link().path_count() ||
+  if (body.path >= link_.peer_link().paths().count() ||
       body.ends.qpn.size() != 1 + link_.peer_link().policy().qps) {
     return link_.complain(fmt::format("opens path {} of {} with {} queue pairs", body.path,
-                                      link_.peer_link().path_count(), body.ends.qpn.size()));
+                                      link_.peer_link().paths().count(), body.ends.qpn.size()));
   }
   tend_lost();
-  Path& path = link_.peer_link().path(body.path);
+  Path& path = link_.peer_link().paths()[body.path];
   {
     const ProgressLoop::Guard guard(link_.context().loop);
     if (body.epoch <= path.health.epoch) return true;  // a repeated REOPEN
     if (path.health.state == PathState::Resting) {
-      link_.peer_link().call(path);
+      link_.peer_link().paths().call(path);
       repairs_[body.path].lost_at_ns = link_.host().now_ns();
     }
     if (path.health.state != PathState::Down) {
@@ -166,11 +166,11 @@ bool PathRepair::on_reopen(const Reopen& body) {
 
 // Destroys what a failed try has left. Returns false while the device is still at it.
 bool PathRepair::take_apart(std::uint32_t index) {
-  Path& path = link_.peer_link().path(index);
+  Path& path = link_.peer_link().paths()[index];
   {
     const ProgressLoop::Guard guard(link_.context().loop);
-    link_.peer_link().stop_path(path);
-    link_.peer_link().destroy_path(path);
+    path.stop();
+    link_.peer_link().paths().destroy(path);
   }
   return !path.destroys();
 }
@@ -196,7 +196,7 @@ void PathRepair::raise(std::uint32_t index, const WirePath& peer, std::vector<Wi
   CHECK(link_.bring_up() == nullptr);  // one path of a link at a time
   Repair& repair = repairs_[index];
   const std::vector<WireRail>& rails = link_.handshake().peer_rails();
-  const Path& path = link_.peer_link().path(index);
+  const Path& path = link_.peer_link().paths()[index];
   if (link_.connector())
     repair.connector_step = ConnectorStep::Rising;
   else
@@ -225,10 +225,10 @@ void PathRepair::refuse(const Reopen& asked, const std::string& why) {
 }
 
 bool PathRepair::on_reopened(const Reopened& body) {
-  if (link_.state() != LinkState::Up || body.path >= link_.peer_link().path_count())
+  if (link_.state() != LinkState::Up || body.path >= link_.peer_link().paths().count())
     return link_.state() != LinkState::Up;
   Repair& repair = repairs_[body.path];
-  Path& path = link_.peer_link().path(body.path);
+  Path& path = link_.peer_link().paths()[body.path];
   {
     const ProgressLoop::Guard guard(link_.context().loop);
     if (path.health.state != PathState::Down || body.epoch != path.health.epoch)
@@ -267,7 +267,7 @@ void PathRepair::risen(const BringUp& done) {
   if (!link_.connector()) return answer_risen(index, done, rises ? "" : why);
   if (!rises) return give_up_try(index, why);
   if (repair.connector_step == ConnectorStep::Making) return ask(index);
-  Path& path = link_.peer_link().path(index);
+  Path& path = link_.peer_link().paths()[index];
   const ProgressLoop::Guard guard(link_.context().loop);
   path.health.probe_failed = false;
   set_probe_target(path, done.paths().front());
@@ -284,7 +284,7 @@ void PathRepair::answer_risen(std::uint32_t index, const BringUp& done, const st
     return;
   }
   if (!why.empty()) return refuse(repair.asked_now, why);
-  Path& path = link_.peer_link().path(index);
+  Path& path = link_.peer_link().paths()[index];
   set_peer_windows(path, done.paths().front());
   repair.acceptor_step = AcceptorStep::AwaitPathUp;
   Reopened answer{.path = static_cast<std::uint8_t>(index),
@@ -298,12 +298,12 @@ void PathRepair::answer_risen(std::uint32_t index, const BringUp& done, const st
 
 bool PathRepair::probe(std::uint32_t index) {
   CHECK(link_.connector() && repairs_[index].connector_step == ConnectorStep::Probing);
-  Path& path = link_.peer_link().path(index);
+  Path& path = link_.peer_link().paths()[index];
   bool failed = false, through = false, black_hole = false;
   std::string why_dead;
   {
     const ProgressLoop::Guard guard(link_.context().loop);
-    link_.peer_link().drain_completions();
+    link_.peer_link().paths().drain_completions();
     failed = path.health.probe_failed;
     through = path.queue_pairs[0]->outstanding() == 0;
     black_hole = path.queue_pairs[0]->full_packet_hangs();
@@ -324,8 +324,8 @@ bool PathRepair::probe(std::uint32_t index) {
 }
 
 void PathRepair::admit(std::uint32_t index) {
-  CHECK(link_.peer_link().path(index).health.state == PathState::Down);
-  Path& path = link_.peer_link().path(index);
+  CHECK(link_.peer_link().paths()[index].health.state == PathState::Down);
+  Path& path = link_.peer_link().paths()[index];
   Repair& repair = repairs_[index];
   {
     const ProgressLoop::Guard guard(link_.context().loop);
@@ -349,9 +349,9 @@ void PathRepair::admit(std::uint32_t index) {
 
 bool PathRepair::on_path_up(const PathUp& body) {
   if (link_.state() != LinkState::Up) return true;
-  if (body.path >= link_.peer_link().path_count()) return false;
+  if (body.path >= link_.peer_link().paths().count()) return false;
   if (repairs_[body.path].acceptor_step != AcceptorStep::AwaitPathUp ||
-      body.epoch != link_.peer_link().path(body.path).health.epoch)
+      body.epoch != link_.peer_link().paths()[body.path].health.epoch)
     return true;
   admit(body.path);
   return true;

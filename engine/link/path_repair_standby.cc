@@ -27,13 +27,13 @@ constexpr std::uint64_t kBesideAgainNs = 10'000'000'000;  // longest pause, whil
 // the peer may take a path for up. The caller holds the token.
 void PathRepair::call_standby(std::uint64_t now_ns) {
   PeerLink& peer_link = link_.peer_link();
-  if (!link_.connector() || peer_link.fencing()) return;
-  for (std::uint32_t i = 0; i < peer_link.path_count(); ++i) {  // primary ones rest if relayed
-    Path& path = peer_link.path(i);
+  if (!link_.connector() || peer_link.paths().fencing()) return;
+  for (std::uint32_t i = 0; i < peer_link.paths().count(); ++i) {  // primary ones rest if relayed
+    Path& path = peer_link.paths()[i];
     if (path.health.state != PathState::Resting) continue;
-    peer_link.call(path);
+    peer_link.paths().call(path);
     const std::uint32_t before =
-        peer_link.all_relayed() || path.tier == 0 ? path.tier : path.tier - 1;
+        peer_link.reach().all_relayed() || path.tier == 0 ? path.tier : path.tier - 1;
     repairs_[i] = {.at_ns = now_ns + before * kTierPauseNs,
                    .backoff_ns = kFirstBackoffNs,
                    .lost_at_ns = stalled_since_ns_};
@@ -43,17 +43,17 @@ void PathRepair::call_standby(std::uint64_t now_ns) {
 
 void PathRepair::call_beside() {
   PeerLink& peer_link = link_.peer_link();
-  if (!link_.connector() || !peer_link.beside()) return;
-  const std::uint32_t index = peer_link.direct_count();
+  if (!link_.connector() || !peer_link.paths().has_beside()) return;
+  const std::uint32_t index = peer_link.paths().direct_count();
   const std::uint64_t now_ns = link_.host().now_ns();
   const ProgressLoop::Guard guard(link_.context().loop);
-  if (peer_link.path(index).health.state != PathState::Resting) return;
+  if (peer_link.paths()[index].health.state != PathState::Resting) return;
   std::uint64_t carried = 0;
-  for (std::uint32_t i = 0; i < index; ++i) carried += peer_link.path(i).bulk_posted;
+  for (std::uint32_t i = 0; i < index; ++i) carried += peer_link.paths()[i].bulk_posted;
   const std::uint64_t again_ns = repairs_[index].at_ns;  // 0: it was never tried
   if (carried < link_.host().options().both_ways_bytes || now_ns < again_ns)
     return link_.host().tend_at(std::max(now_ns + kBesideLookNs, again_ns));
-  peer_link.call(peer_link.path(index));
+  peer_link.paths().call(peer_link.paths()[index]);
   repairs_[index] = {.at_ns = now_ns,
                      .backoff_ns = std::max(repairs_[index].backoff_ns, kFirstBackoffNs),
                      .lost_at_ns = now_ns};
@@ -64,7 +64,7 @@ void PathRepair::call_beside() {
 void PathRepair::leave_beside(std::uint32_t index, const std::string& why) {
   LOG_DETAIL("peer {}: no way round beside its cable: {}", link_.identity().peer_host, why);
   const ProgressLoop::Guard guard(link_.context().loop);
-  link_.peer_link().let_rest(link_.peer_link().path(index));
+  link_.peer_link().paths().let_rest(link_.peer_link().paths()[index]);
   const std::uint64_t pause_ns = std::min(2 * repairs_[index].backoff_ns, kBesideAgainNs);
   repairs_[index] = {.at_ns = link_.host().now_ns() + pause_ns, .backoff_ns = pause_ns};
 }
@@ -73,14 +73,14 @@ void PathRepair::leave_beside(std::uint32_t index, const std::string& why) {
 // and the connector has asked for no other try.
 bool PathRepair::is_unasked_beside(std::uint32_t index) const {
   const Repair& repair = repairs_[index];
-  return !link_.connector() && link_.peer_link().is_beside(index) &&
+  return !link_.connector() && link_.peer_link().paths().is_beside(index) &&
          repair.acceptor_step == AcceptorStep::AwaitReopen && !repair.asked;
 }
 
 // Acceptor: lets such a path rest; REOPEN calls it again. Returns false: nothing is left to do.
 bool PathRepair::rest_beside(std::uint32_t index) {
   const ProgressLoop::Guard guard(link_.context().loop);
-  link_.peer_link().let_rest(link_.peer_link().path(index));
+  link_.peer_link().paths().let_rest(link_.peer_link().paths()[index]);
   repairs_[index] = {};
   return false;
 }
@@ -93,7 +93,7 @@ bool PathRepair::begin_chains(std::uint32_t index) {
   auto need = RelayedPaths::Need::Link;
   {
     const ProgressLoop::Guard guard(link_.context().loop);
-    if (link_.peer_link().is_beside(index) && !link_.peer_link().stalled())
+    if (link_.peer_link().paths().is_beside(index) && !link_.peer_link().paths().stalled())
       need = RelayedPaths::Need::Gain;
   }
   std::string why;
@@ -132,10 +132,10 @@ bool PathRepair::tend_chains(std::uint32_t index) {
 // Lets a path rest because a better one carries the link. Returns false: nothing is left to do.
 bool PathRepair::let_rest(std::uint32_t index) {
   if (repairs_[index].in_bring_up()) return false;  // the bring-up's end wakes us
-  Path& path = link_.peer_link().path(index);
+  Path& path = link_.peer_link().paths()[index];
   CHECK(path.tier != 0);
   const ProgressLoop::Guard guard(link_.context().loop);
-  link_.peer_link().let_rest(path);
+  link_.peer_link().paths().let_rest(path);
   relayed_.let_rest(index);
   repairs_[index] = {};
   return false;
@@ -146,10 +146,11 @@ bool PathRepair::let_rest(std::uint32_t index) {
 // again.
 void PathRepair::leave_better_ones(std::uint32_t index) {
   const std::uint64_t now_ns = link_.host().now_ns();
-  const std::uint32_t tier = link_.peer_link().path(index).tier;
+  const std::uint32_t tier = link_.peer_link().paths()[index].tier;
   for (std::uint32_t i = 0; i < index; ++i) {
     Repair& better = repairs_[i];
-    if (link_.peer_link().path(i).tier == tier || better.connector_step != ConnectorStep::Waiting)
+    if (link_.peer_link().paths()[i].tier == tier ||
+        better.connector_step != ConnectorStep::Waiting)
       continue;
     better.at_ns = std::max(better.at_ns, now_ns + better.backoff_ns);
   }
@@ -160,14 +161,14 @@ void PathRepair::leave_better_ones(std::uint32_t index) {
 std::unique_ptr<StandbyMemory> PathRepair::memory_for(const Path& path) const {
   const PeerLink& peer_link = link_.peer_link();
   std::vector<std::uint32_t> rails;
-  for (std::uint32_t i = 0; i < peer_link.path_count(); ++i) {
-    if (peer_link.path(i).tier == path.tier) rails.push_back(peer_link.path(i).rail);
+  for (const Path& other : peer_link.paths().all()) {
+    if (other.tier == path.tier) rails.push_back(other.rail);
   }
   std::sort(rails.begin(), rails.end());
   rails.erase(std::unique(rails.begin(), rails.end()), rails.end());
   std::vector<std::uint32_t> missing;
-  std::set_difference(rails.begin(), rails.end(), peer_link.rails().begin(),
-                      peer_link.rails().end(), std::back_inserter(missing));
+  std::set_difference(rails.begin(), rails.end(), peer_link.paths().rails().begin(),
+                      peer_link.paths().rails().end(), std::back_inserter(missing));
   if (missing.empty()) return nullptr;
   return std::make_unique<StandbyMemory>(*link_.context().registrations, peer_link,
                                          std::move(missing));
@@ -178,7 +179,7 @@ bool PathRepair::take_memory(const BringUp& done, std::string* why) {
   if (done.memory() == nullptr) return true;
   if (done.memory()->complete() && done.memory()->take_over(link_.peer_link()).ok()) return true;
   *why = fmt::format("memory could not be registered on {}",
-                     link_.peer_link().path(done.indices().front()).lane->name());
+                     link_.peer_link().paths()[done.indices().front()].lane->name());
   return false;
 }
 

@@ -22,7 +22,7 @@ constexpr std::size_t kBesideHostsMax = 2;
 }  // namespace
 
 void RelayedPaths::begin() {
-  chains_.resize(link_.peer_link().path_count());
+  chains_.resize(link_.peer_link().paths().count());
   tries_.resize(chains_.size());
 }
 
@@ -43,7 +43,7 @@ void RelayedPaths::cut_all() noexcept {
 // ---- Connector.
 
 bool RelayedPaths::ask(std::uint32_t index, Need need, std::string* why) {
-  Path& path = link_.peer_link().path(index);
+  Path& path = link_.peer_link().paths()[index];
   *why = verbs::why_away(path.lane->provider(), path.lane->rail());
   if (!why->empty()) return false;
   RelayClient& relays = *link_.host().relays();
@@ -106,13 +106,13 @@ void RelayedPaths::name_route(Path& path, const std::string& over, std::uint32_t
 }
 
 void RelayedPaths::take_addresses(std::uint32_t index) {
-  PathEnds& ends = link_.peer_link().path(index).ends;
+  PathEnds& ends = link_.peer_link().paths()[index].ends;
   ends.own_address = chains_[index]->route().own_address;
   ends.peer_address = chains_[index]->route().peer_address;
 }
 
 void RelayedPaths::lead_over(std::uint32_t index, Reopen* asks) const {
-  const Path& path = link_.peer_link().path(index);
+  const Path& path = link_.peer_link().paths()[index];
   const RelayedChains& chains = *chains_[index];
   asks->ends = over_hop(std::move(asks->ends), chains.last());
   asks->ends.connector_rail = static_cast<std::uint8_t>(path.rail);
@@ -131,13 +131,13 @@ std::vector<WireHop> RelayedPaths::first_hop(std::uint32_t index) const {
 void RelayedPaths::join(std::uint32_t index, std::uint32_t psn, const WireHop& peer) {
   RelayedChains& chains = *chains_[index];
   if (chains.step() != RelayedChains::Step::Made) return;  // broken: the next pass sees it
-  Path& path = link_.peer_link().path(index);
+  Path& path = link_.peer_link().paths()[index];
   chains.join(describe_hop(path, describe_path(path, psn, {})), peer);
 }
 
 bool RelayedPaths::is_lost(std::uint64_t stalled_since_ns) {
   const PeerLink& peer_link = link_.peer_link();
-  if (!link_.connector() || !peer_link.asleep() || routed_) return false;
+  if (!link_.connector() || !peer_link.reach().asleep() || routed_) return false;
   // A host that is known may still come to know others.
   if (link_.host().relays()->knows_others(link_.handshake().peer_ticket())) return false;
   link_.host().tend_at(stalled_since_ns + kNoRouteBoundNs);
@@ -147,7 +147,7 @@ bool RelayedPaths::is_lost(std::uint64_t stalled_since_ns) {
 // ---- Acceptor.
 
 bool RelayedPaths::take_route_of(const Reopen& asked, std::string* why) {
-  Path& path = link_.peer_link().path(asked.path);
+  Path& path = link_.peer_link().paths()[asked.path];
   const WirePath& ends = asked.ends;
   const std::vector<WireRail>& peers = link_.handshake().peer_rails();
   if (!path.ends.relayed || ends.acceptor_rail != path.rail ||
@@ -165,7 +165,7 @@ bool RelayedPaths::take_route_of(const Reopen& asked, std::string* why) {
 // ---- Both.
 
 std::string RelayedPaths::why_dead(std::uint32_t index) {
-  Path& path = link_.peer_link().path(index);
+  Path& path = link_.peer_link().paths()[index];
   if (!path.ends.relayed) return {};
   const RelayedChains* const chains = chains_[index].get();
   if (chains != nullptr && chains->step() == RelayedChains::Step::Broken) return chains->why();
@@ -186,8 +186,8 @@ std::string RelayedPaths::why_dead(std::uint32_t index) {
 void RelayedPaths::watch() {
   PeerLink& peer_link = link_.peer_link();
   const std::uint64_t now_ns = link_.host().now_ns();
-  for (std::uint32_t i = 0; i < peer_link.path_count(); ++i) {
-    Path& path = peer_link.path(i);
+  for (std::uint32_t i = 0; i < peer_link.paths().count(); ++i) {
+    Path& path = peer_link.paths()[i];
     if (!path.ends.relayed) continue;
     const ProgressLoop::Guard guard(link_.context().loop);
     if (path.health.state != PathState::Up) continue;

@@ -128,8 +128,8 @@ bool World::exchange_one(Flow& flow) {
 
 bool World::open_both_ways(std::string& why) {
   const auto both = [](const std::unique_ptr<Flow>& flow) {
-    return flow->send.channel->link.usable_count() > 1 &&
-           flow->receive.channel->link.usable_count() > 1;
+    return flow->send.channel->link.paths().usable_count() > 1 &&
+           flow->receive.channel->link.paths().usable_count() > 1;
   };
   for (int message = 0; message < kOpeningMessages; ++message) {
     for (const auto& flow : flows_) {

@@ -81,14 +81,14 @@ void ChannelRun::check_oldest(const Side& side) {
 void ChannelRun::check_waits(Side& side) {
   check_oldest(side);
   Channel& channel = *side.channel;
-  if (++side.questions % kQuestionsPerLook != 0 && channel.link.every_path_is_up()) return;
+  if (++side.questions % kQuestionsPerLook != 0 && channel.link.paths().all_up()) return;
   const std::uint64_t accepted = channel.accepted.load(std::memory_order_relaxed);
   const std::uint64_t oldest = channel.oldest_open(0).sequence;
   const bool failed = channel.failure.load(std::memory_order_relaxed) != Errc::Ok;
   bool ready = false;
   std::uint64_t left = 0;  // falls with every work request of a message that goes out in many
   for (const std::uint64_t sequence : {oldest, accepted}) {
-    if (failed || channel.link.stalled() ||
+    if (failed || channel.link.paths().stalled() ||
         sequence >= channel.submitted.load(std::memory_order_relaxed))
       continue;
     const engine::Waiting waiting = waiting_of(channel, sequence);
@@ -96,7 +96,7 @@ void ChannelRun::check_waits(Side& side) {
     left += waiting.left;
     if (waiting.path == nullptr || is_up(*waiting.path) || !is_for_room(waiting.reason)) continue;
     wrong(fmt::format("request {} waits for {}, which is not up, while {} other paths are",
-                      sequence, waiting_text(waiting), channel.link.usable_count()));
+                      sequence, waiting_text(waiting), channel.link.paths().usable_count()));
   }
   const std::array<std::uint64_t, 4> now{oldest, accepted, channel.outstanding, left};
   side.idle_looks = ready && now == side.seen ? side.idle_looks + 1 : 0;

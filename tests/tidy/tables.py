@@ -58,8 +58,8 @@ OUT_OF_USE_ROOMS = ("include/", "src/", "engine/", "tuning/", "plugin/")
 # The files that a message passes through, and the code that has no place in them.
 HOT_FILES = {
     "engine/data/channel_datapath.cc",
+    "engine/data/channel_table_datapath.h",
     "engine/data/lane_datapath.h",
-    "engine/data/peer_link_datapath.h",
     "engine/data/progress_loop.cc",
     "engine/data/progress_loop_datapath.h",
     "engine/data/queue_pair_datapath.h",

@@ -38,7 +38,8 @@ class BothWays : public testing::Test {
     }
   }
   static bool both(const Talk& talk) {
-    return talk.pair.send->link.usable_count() == 2 && talk.pair.receive->link.usable_count() == 2;
+    return talk.pair.send->link.paths().usable_count() == 2 &&
+           talk.pair.receive->link.paths().usable_count() == 2;
   }
   bool opens(Talk& talk) {
     for (int i = 0; i < kEnough; ++i) talk.exchange(kBytes);
@@ -113,8 +114,8 @@ TEST_F(BothWays, NothingIsOpenedBeforeMuchWasSentNorWhereOneSideDoesNotWishIt) {
   for (int i = 0; i < kEnough; ++i) talks_[0]->exchange(kBytes);
   bed_->tick_ns = 1'000'000;
   bed_->rounds(1000);
-  EXPECT_EQ(talks_[0]->pair.send->link.primary_count(), 1u);
-  EXPECT_EQ(talks_[0]->pair.send->link.usable_count(), 1u);
+  EXPECT_EQ(talks_[0]->pair.send->link.paths().primary_count(), 1u);
+  EXPECT_EQ(talks_[0]->pair.send->link.paths().usable_count(), 1u);
   end();
 }
 
@@ -141,8 +142,8 @@ TEST_F(BothWays, MoreThanTwoHostsOnTheWayAreLeftInPeace) {
   for (int i = 0; i < kEnough; ++i) talk.exchange(kBytes);
   bed_->tick_ns = 1'000'000;
   bed_->rounds(30'000);
-  EXPECT_EQ(talk.pair.send->link.usable_count(), 1u);
-  EXPECT_TRUE(talk.pair.send->link.every_path_is_up()) << "it rests, and is not missed";
+  EXPECT_EQ(talk.pair.send->link.paths().usable_count(), 1u);
+  EXPECT_TRUE(talk.pair.send->link.paths().all_up()) << "it rests, and is not missed";
   for (const testkit::BedHost& host : bed_->hosts) EXPECT_FALSE(host.engine->carries_for_others());
   bed_->tick_ns = 10'000;
   for (const std::size_t bytes : kSizes) talk.exchange(bytes);
@@ -185,7 +186,7 @@ TEST_F(BothWays, TheOtherWayCarriesAloneWhileOneIsLost) {
     EXPECT_TRUE(bed_->finish(receive).ok()) << log_.joined();
     EXPECT_TRUE(bed_->finish(send).ok()) << log_.joined();
     EXPECT_TRUE(talk.holds(0, 0, kBytes));
-    EXPECT_EQ(talk.pair.send->link.usable_count(), 1u);
+    EXPECT_EQ(talk.pair.send->link.paths().usable_count(), 1u);
     exchange_all_sizes(talk);
     port(cable.host, "n1", true), port(cable.next, "n0", true);
     bed_->tick_ns = 1'000'000;
@@ -202,8 +203,8 @@ TEST_F(BothWays, TheOtherWayRestsOnBothSidesWhileThereIsNone) {
   ASSERT_TRUE(all_open()) << log_.joined();
   Talk& talk = *talks_[0];
   const auto rests = [&talk] {
-    return talk.pair.send->link.every_path_is_up() && talk.pair.receive->link.every_path_is_up() &&
-           talk.pair.send->link.usable_count() == 1;
+    return talk.pair.send->link.paths().all_up() && talk.pair.receive->link.paths().all_up() &&
+           talk.pair.send->link.paths().usable_count() == 1;
   };
   port(2, "n1", false), port(3, "n0", false);
   bed_->tick_ns = 1'000'000;

@@ -36,7 +36,8 @@ class RelayFigures : public testing::Test {
   }
   void wake() {
     ASSERT_TRUE(bed_.until([&] {
-      if (!far_->pair.send->link.asleep() && !far_->pair.receive->link.asleep()) return true;
+      if (!far_->pair.send->link.reach().asleep() && !far_->pair.receive->link.reach().asleep())
+        return true;
       EXPECT_EQ(far_->send({.bytes = 8}).code(), Errc::WouldBlock);
       return false;
     }));

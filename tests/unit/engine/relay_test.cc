@@ -42,7 +42,8 @@ class Relay : public testing::Test {
   // Sends until the path is open: the first message asks for it, and NCCL would call again.
   bool wakes(Talk& talk) {
     return bed_->until([&] {
-      if (!talk.pair.send->link.asleep() && !talk.pair.receive->link.asleep()) return true;
+      if (!talk.pair.send->link.reach().asleep() && !talk.pair.receive->link.reach().asleep())
+        return true;
       EXPECT_EQ(talk.send({.bytes = 8}).code(), Errc::WouldBlock);
       return false;
     });
@@ -90,7 +91,7 @@ TEST_F(Relay, AHostBehindAnotherIsReachedByTheFirstMessage) {
   open(testkit::kLine);
   link_neighbours(3, false);
   const auto far = talk(0, 2);
-  EXPECT_TRUE(far->pair.send->link.asleep());
+  EXPECT_TRUE(far->pair.send->link.reach().asleep());
   bed_->rounds(1000);
   EXPECT_FALSE(bed_->hosts[1].engine->carries_for_others()) << "before a message";
   ASSERT_TRUE(wakes(*far)) << log_.joined();
@@ -122,7 +123,7 @@ TEST_F(Relay, APathThatIsQuietWhileNobodyTurnsTheLoopIsNotLost) {
     owed = log_.count(LogLevel::Warn, "") != 0;
   }
   EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
-  EXPECT_EQ(receiver.usable_count(), 1u);
+  EXPECT_EQ(receiver.paths().usable_count(), 1u);
   far->exchange(kBytes);
   end(*far);
   end_all();
@@ -193,13 +194,14 @@ TEST_F(Relay, ARouteThatIsCutWhileItIsProbedIsMadeAgainSoon) {
   late_writes(1, "n1", true), late_writes(3, "n0", true);  // so the probe stays with them
   EXPECT_EQ(far->send({.bytes = 8}).code(), Errc::WouldBlock);
   bed_->rounds(kProbing);
-  EXPECT_TRUE(far->pair.send->link.asleep());
+  EXPECT_TRUE(far->pair.send->link.reach().asleep());
   late_writes(1, "n1", false), late_writes(3, "n0", false);
   for (const bool up : {false, true}) {
     port(1, "n1", up), port(3, "n0", up);
     bed_->rounds(5);
   }
-  ASSERT_TRUE(bed_->until([&] { return !far->pair.send->link.asleep(); }, kSoon)) << log_.joined();
+  ASSERT_TRUE(bed_->until([&] { return !far->pair.send->link.reach().asleep(); }, kSoon))
+      << log_.joined();
   bed_->tick_ns = 10'000;
   exchange_all_sizes(*far);
   end(*far);

@@ -176,7 +176,7 @@ TEST(RequestWatch, PeerThatTakesNoAnnouncementsIsNamed) {
 TEST(RequestWatch, LinkWithoutAPathThatIsUpSaysSo) {
   Watched watched;
   watched.post_send({.bytes = 8});
-  engine::PathState& state = watched.talk.pair.send->link.path(0).health.state;
+  engine::PathState& state = watched.talk.pair.send->link.paths()[0].health.state;
   const engine::PathState before = std::exchange(state, engine::PathState::Quarantined);
   watched.seconds(kBar + 2);
   state = before;

@@ -135,16 +135,16 @@ TEST(Snapshot, TimeWithPathsMissingIsCounted) {
   };
   seconds(3);
   engine::PeerLink& link = talk.pair.send->link;
-  link.path(0).health.state = engine::PathState::Down;
+  link.paths()[0].health.state = engine::PathState::Down;
   seconds(4);
-  link.path(1).health.state = engine::PathState::Quarantined;
+  link.paths()[1].health.state = engine::PathState::Quarantined;
   seconds(2);
   const PeerSnapshot peer = only_peer(bed, 0);
   EXPECT_EQ(peer.paths[0].down, 1u);
   EXPECT_EQ(peer.paths[1].quarantined, 1u);
   EXPECT_NEAR(static_cast<double>(peer.degraded_ns), 6e9, 1e6);
   EXPECT_NEAR(static_cast<double>(peer.without_path_ns), 2e9, 1e6);
-  link.path(0).health.state = link.path(1).health.state = engine::PathState::Up;
+  link.paths()[0].health.state = link.paths()[1].health.state = engine::PathState::Up;
   seconds(4);
   EXPECT_NEAR(static_cast<double>(only_peer(bed, 0).degraded_ns), 6e9, 1e6);
 }

@@ -51,7 +51,7 @@ class Standby : public testing::Test {
   // Turns until the primary path is back on both sides.
   bool settles(Talk& talk) {
     return bed_->until([&] {
-      return talk.pair.send->link.every_path_is_up() && talk.pair.receive->link.every_path_is_up();
+      return talk.pair.send->link.paths().all_up() && talk.pair.receive->link.paths().all_up();
     });
   }
   void end(Talk& talk) {
@@ -138,8 +138,9 @@ TEST_F(Standby, ACreditThatWasReadBeforeTheCutIsReadAgain) {
   Request* const waits = talk.send(of_another_tag).value();
   bed_->rounds(100);
   cut_cable(*bed_, 0);
-  ASSERT_TRUE(bed_->until(
-      [&] { return talk.pair.send->link.tier() == 1 && talk.pair.receive->link.tier() == 1; }));
+  ASSERT_TRUE(bed_->until([&] {
+    return talk.pair.send->link.paths().tier() == 1 && talk.pair.receive->link.paths().tier() == 1;
+  }));
   Request* const sent = talk.send({.at = 0, .bytes = kMessageBytes / 2, .tag = 1}).value();
   EXPECT_TRUE(bed_->finish(sent).ok()) << log_.joined();
   EXPECT_TRUE(bed_->finish(received).ok());
@@ -156,7 +157,7 @@ TEST_F(Standby, ACreditThatWasReadBeforeTheCutIsReadAgain) {
 TEST_F(Standby, APrimaryPathThatFailsAgainAndAgainIsLeftAloneForLongerAndLonger) {
   open(2);
   Talk talk = this->talk(0);
-  const engine::Path& primary = talk.pair.send->link.path(0);
+  const engine::Path& primary = talk.pair.send->link.paths()[0];
   bed_->tick_ns = 1'000'000;
   int failures = 0;
   for (const std::uint64_t end_ns = bed_->now_ns() + 30'000'000'000; bed_->now_ns() < end_ns;) {
@@ -302,9 +303,9 @@ TEST_F(Standby, ACableBesideOneOfTwoHalvesKeepsItsQueuePairs) {
   EXPECT_EQ(halves.pair.receive->link.policy().qps, 2u);
   EXPECT_EQ(of_cable.policy().qps, 4u);
   constexpr std::uint64_t kCarried = std::uint64_t{10'000} * 4000 / 8;
-  EXPECT_EQ(of_cable.path(0).inflight_bytes_max, kCarried);
-  EXPECT_EQ(of_halves.path(0).inflight_bytes_max, kCarried / 2);
-  EXPECT_EQ(of_halves.path(1).inflight_bytes_max, kCarried / 2);
+  EXPECT_EQ(of_cable.paths()[0].inflight_bytes_max, kCarried);
+  EXPECT_EQ(of_halves.paths()[0].inflight_bytes_max, kCarried / 2);
+  EXPECT_EQ(of_halves.paths()[1].inflight_bytes_max, kCarried / 2);
   cut_cable(*bed_, 2);
   cable.exchange(kMessageBytes);
   mend_cable(*bed_, 2);

@@ -45,8 +45,8 @@ class Count {
   explicit Count(const Talk& talk) : link_(talk.pair.send->link) { take(); }
   std::vector<std::uint64_t> take() {
     std::vector<std::uint64_t> more;
-    for (std::uint32_t i = 0; i < link_.path_count(); ++i) {
-      const std::uint64_t posted = link_.path(i).counters().work_requests;
+    for (std::uint32_t i = 0; i < link_.paths().count(); ++i) {
+      const std::uint64_t posted = link_.paths()[i].counters().work_requests;
       more.push_back(posted - before_[i]);
       before_[i] = posted;
     }
@@ -89,10 +89,10 @@ TEST(AdaptiveRouting, UnsetItIsOnForInfiniBandPortsOnly) {
   Bed bed({.fabric = kMixed, .policy = stripes_of(64 * kKiB, 1)});
   Talk talk(bed, kA, kB, kRoom);
   const engine::PeerLink& link = talk.pair.send->link;
-  ASSERT_EQ(link.path_count(), 2u);
+  ASSERT_EQ(link.paths().count(), 2u);
   for (std::uint32_t i = 0; i < 2; ++i) {
-    const bool infiniband = link.path(i).name.starts_with("n0:1");
-    EXPECT_EQ(link.path(i).apart_above, infiniband ? 8192 : UINT64_MAX) << link.path(i).name;
+    const bool infiniband = link.paths()[i].name.starts_with("n0:1");
+    EXPECT_EQ(link.paths()[i].apart_above, infiniband ? 8192 : UINT64_MAX) << link.paths()[i].name;
   }
 }
 
@@ -100,7 +100,7 @@ TEST(AdaptiveRouting, UnsetItIsOnForInfiniBandPortsOnly) {
 TEST(AdaptiveRouting, PathsThatDifferCarryOneMessageTogether) {
   Bed bed({.fabric = kMixed, .policy = stripes_of(64 * kKiB, 1)});
   Talk talk(bed, kA, kB, kRoom);
-  const std::uint32_t apart = talk.pair.send->link.path(0).name.starts_with("n0:1") ? 0 : 1;
+  const std::uint32_t apart = talk.pair.send->link.paths()[0].name.starts_with("n0:1") ? 0 : 1;
   Count count(talk);
   talk.exchange(128 * kKiB);
   Counts taken = count.take();
@@ -168,7 +168,7 @@ TEST(AdaptiveRouting, WhatALostPathWasToCarryGoesOverTheOther) {
     const auto receiving = talk.receive({.bytes = 200 * kKiB});
     const auto sending = talk.send({.bytes = 200 * kKiB});
     bed.rounds(500);
-    const std::uint32_t apart = talk.pair.send->link.path(0).name.starts_with("n0:1") ? 0 : 1;
+    const std::uint32_t apart = talk.pair.send->link.paths()[0].name.starts_with("n0:1") ? 0 : 1;
     testkit::lose_path(*talk.pair.send, apart);
     std::size_t bytes = 0;
     EXPECT_TRUE(bed.finish(*sending).ok());

@@ -140,18 +140,19 @@ TEST_F(Flush, GoesOnWhenItsMemoryIsTakenBack) {
 TEST_F(Flush, IsNotAskedOfAPathThatIsFenced) {
   move();
   testkit::lose_path(*pair_.receive, 0);
-  EXPECT_EQ(pair_.receive->link.written_rails(), 3u) << "not fenced yet";
-  ASSERT_TRUE(bed_.until([&] { return pair_.receive->link.written_rails() == 2; }));
+  EXPECT_EQ(pair_.receive->link.paths().written_rails(), 3u) << "not fenced yet";
+  ASSERT_TRUE(bed_.until([&] { return pair_.receive->link.paths().written_rails() == 2; }));
   EXPECT_TRUE(flushed().ok());
 }
 
 TEST_F(Flush, IsAskedOfAPathThatThePeerMayUseAlready) {
   testkit::lose_path(*pair_.receive, 0);
   const PeerLink& link = pair_.receive->link;
-  ASSERT_TRUE(bed_.until([&] { return link.written_rails() == 2; }));
-  ASSERT_TRUE(bed_.until([&] { return link.written_rails() == 3; }));
-  EXPECT_NE(link.path(0).health.state, PathState::Up) << "it has queue pairs, and no PATH UP yet";
-  EXPECT_TRUE(bed_.until([&] { return link.every_path_is_up(); }));
+  ASSERT_TRUE(bed_.until([&] { return link.paths().written_rails() == 2; }));
+  ASSERT_TRUE(bed_.until([&] { return link.paths().written_rails() == 3; }));
+  EXPECT_NE(link.paths()[0].health.state, PathState::Up)
+      << "it has queue pairs, and no PATH UP yet";
+  EXPECT_TRUE(bed_.until([&] { return link.paths().all_up(); }));
 }
 
 // Data that a lost path has brought must be in the memory before the peer may send again.
@@ -159,7 +160,7 @@ TEST_F(Flush, ComesBeforeTheFenceOfAPath) {
   move();
   const std::ptrdiff_t before = there();
   testkit::lose_path(*pair_.receive, 0);
-  ASSERT_TRUE(bed_.until([&] { return pair_.receive->link.written_rails() == 2; }));
+  ASSERT_TRUE(bed_.until([&] { return pair_.receive->link.paths().written_rails() == 2; }));
   const std::ptrdiff_t first = there();
   EXPECT_GT(first, before);
   EXPECT_LT(first, static_cast<std::ptrdiff_t>(kBytes)) << "the other path's is not there yet";
@@ -184,13 +185,13 @@ TEST_F(Flush, ACardThatHasLeftOwesNothing) {
   EXPECT_LT(bed_.now_ns() - began_ns, soft::kFaultDelayMaxNs / 2);
   faults.lift(says_nothing);
   const PeerLink& link = pair_.receive->link;
-  ASSERT_TRUE(bed_.until([&] { return link.written_rails() == 2; })) << log_.joined();
+  ASSERT_TRUE(bed_.until([&] { return link.paths().written_rails() == 2; })) << log_.joined();
   EXPECT_TRUE(flushed().ok());
   move();
   EXPECT_TRUE(flushed().ok()) << log_.joined();
   EXPECT_EQ(link.failure(), Errc::Ok);
   faults.lift(left);
-  ASSERT_TRUE(bed_.until([&] { return link.every_path_is_up(); })) << log_.joined();
+  ASSERT_TRUE(bed_.until([&] { return link.paths().all_up(); })) << log_.joined();
   move();
   EXPECT_TRUE(flushed().ok()) << log_.joined();
   EXPECT_EQ(there(), static_cast<std::ptrdiff_t>(kBytes));

@@ -41,8 +41,8 @@ void post(Bed& bed, Talk& talk, std::size_t bytes) {
 // Loses a path and turns until both sides have stopped it and exchanged their counts.
 void settle_path(Bed& bed, Channel& sender, std::uint32_t index) {
   lose_path(sender, index);
-  ASSERT_TRUE(
-      bed.until([&] { return sender.link.path(index).health.state == engine::PathState::Down; }));
+  ASSERT_TRUE(bed.until(
+      [&] { return sender.link.paths()[index].health.state == engine::PathState::Down; }));
 }
 
 TransferPolicy two_work_requests_a_stripe() {
@@ -105,8 +105,8 @@ TEST(GivenUp, StripesThatAreLostOneAfterTheOtherCountOnce) {
   ASSERT_EQ(announced(*talk.pair.send), 1u);
   ASSERT_NO_FATAL_FAILURE(settle_path(bed, *talk.pair.send, 0));
   EXPECT_EQ(announced(*talk.pair.send), 0u);
-  ASSERT_TRUE(bed.until([&] { return talk.pair.send->link.path(1).inflight_bytes() == 0; }));
-  ASSERT_NE(talk.pair.send->link.path(2).inflight_bytes(), 0u);
+  ASSERT_TRUE(bed.until([&] { return talk.pair.send->link.paths()[1].inflight_bytes() == 0; }));
+  ASSERT_NE(talk.pair.send->link.paths()[2].inflight_bytes(), 0u);
   ASSERT_NO_FATAL_FAILURE(settle_path(bed, *talk.pair.send, 2));
   EXPECT_EQ(announced(*talk.pair.send), 0u);
 }

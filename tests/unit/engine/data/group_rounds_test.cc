@@ -80,7 +80,7 @@ class Rounds {
     take_group();
   }
   void start_group() {
-    if (posted_ == lose_at && talk_.pair.receive->link.path_count() > 1)
+    if (posted_ == lose_at && talk_.pair.receive->link.paths().count() > 1)
       testkit::lose_path(*talk_.pair.send, 0), lose_at = SIZE_MAX;
     const Result<Request*> group =
         irecv_group(*talk_.pair.receive, members(talk_, place_of(posted_, 0), 0));

@@ -50,14 +50,14 @@ TEST(LaneTest, DrainTakesAllOfAQueueThatIsEntirelyFull) {
   ASSERT_TRUE(loop.lanes[0]->open().ok());
   PeerLink link(loop, owner, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"},
                 {.qps = 1});
-  ASSERT_TRUE(link.make_path(link.add_path(*loop.lanes[0], {}, "path")).ok());
+  ASSERT_TRUE(link.paths().make(link.paths().add_primary(*loop.lanes[0], {}, "path")).ok());
   ASSERT_EQ(provider.entries_made, 1039);
   provider.left = provider.entries_made;
   const ProgressLoop::Guard token(loop);
   PeerLink other(loop, owner, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "other"}, {});
-  other.drain_completions();
+  other.paths().drain_completions();
   EXPECT_EQ(provider.left, provider.entries_made) << "it has no queue pair there";
-  link.drain_completions();
+  link.paths().drain_completions();
   EXPECT_EQ(provider.left, 0);
   link.destroy_queue_pairs();
 }

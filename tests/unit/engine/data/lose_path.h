@@ -15,7 +15,7 @@ namespace mesh::testkit {
 
 inline void lose_path(Channel& channel, std::uint32_t index) {
   const engine::ProgressLoop::Guard guard(channel.loop);
-  channel.link.quarantine(channel.link.path(index), "the test says so");
+  channel.link.quarantine(channel.link.paths()[index], "the test says so");
 }
 
 // Delays all writes that the host posts from now on to that NIC, or to every NIC if `nic` is empty.

@@ -52,10 +52,10 @@ class ManyQueues : public testing::Test {
     EXPECT_TRUE(loop_.lanes[0]->open().ok());
     link_ = std::make_unique<PeerLink>(
         loop_, owner_, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"}, policy);
-    EXPECT_TRUE(link_->make_path(link_->add_path(*loop_.lanes[0], {}, "path")).ok());
+    EXPECT_TRUE(link_->paths().make(link_->paths().add_primary(*loop_.lanes[0], {}, "path")).ok());
     const ProgressLoop::Guard token(loop_);
-    link_->order_paths();
-    channel_ = link_->add_recv_channel(0, 1, records_.data());
+    link_->paths().order();
+    channel_ = link_->channels().add_receiver(0, 1, records_.data());
     channel_->set_credits({});
     provider_.polls.fill(0);
   }
@@ -92,10 +92,10 @@ TEST_F(ManyQueues, ATurnOfNobodysPollsAll) {
 TEST_F(ManyQueues, AChannelWhosePathIsGonePollsTheOthers) {
   {
     const ProgressLoop::Guard token(loop_);
-    link_->quarantine(link_->path(0), "the cable was pulled");
-    link_->stop_path(link_->path(0));
-    EXPECT_TRUE(link_->account_lost(link_->path(0), std::vector<std::uint64_t>(kQueues)));
-    link_->destroy_path(link_->path(0));
+    link_->quarantine(link_->paths()[0], "the cable was pulled");
+    link_->paths()[0].stop();
+    EXPECT_TRUE(link_->account_lost(link_->paths()[0], std::vector<std::uint64_t>(kQueues)));
+    link_->paths().destroy(link_->paths()[0]);
   }
   provider_.polls.fill(0);
   ASSERT_TRUE(loop_.try_turn(channel_));

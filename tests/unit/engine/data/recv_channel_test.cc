@@ -32,16 +32,16 @@ class RecvChannelTest : public testing::Test {
     link_ = std::make_unique<PeerLink>(loop_, owner_,
                                        LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"},
                                        TransferPolicy{});
-    EXPECT_TRUE(link_->make_path(link_->add_path(*loop_.lanes[0], {}, "path")).ok());
+    EXPECT_TRUE(link_->paths().make(link_->paths().add_primary(*loop_.lanes[0], {}, "path")).ok());
     token_.emplace(loop_);
-    link_->order_paths();
+    link_->paths().order();
     open(1);
   }
   ~RecvChannelTest() override { link_->destroy_queue_pairs(); }
 
   void open(std::uint32_t life) {
     life_ = life;
-    channel_ = link_->add_recv_channel(kIndex, life, records_.data());
+    channel_ = link_->channels().add_receiver(kIndex, life, records_.data());
     channel_->set_credits({});
   }
   Request& receive(std::uint64_t bytes) {
@@ -53,7 +53,7 @@ class RecvChannelTest : public testing::Test {
     return request;
   }
   void announce(const Announcement& announcement, std::uint32_t bytes = 0) {
-    link_->on_announcement(pack(announcement), bytes);
+    link_->channels().on_announcement(pack(announcement), bytes);
   }
   std::uint32_t generation() const { return generation_base(life_); }
   std::uint64_t late() const { return loop_.counters.late_announcements.get(); }
@@ -83,9 +83,9 @@ class RecvChannelTest : public testing::Test {
 // If writes of one queue pair overtook one another, the old row could overwrite the newer one.
 TEST_F(RecvChannelTest, RowsWrittenAgainLandBeforeTheNextAreWritten) {
   receive(100);
-  QueuePair& express = link_->express(kIndex);
+  QueuePair& express = link_->paths().express(kIndex);
   channel_->ask_rewrite();
-  EXPECT_TRUE(link_->rewrite_credits());
+  EXPECT_TRUE(link_->channels().rewrite_credits());
   const std::uint64_t posted = express.posted();
   EXPECT_EQ(posted, 2u);
   Request& next = channel_->next_slot();
@@ -151,7 +151,7 @@ TEST_F(RecvChannelTest, SlotWithoutCreditOrOutOfRangeIsIgnoredAndCounted) {
 TEST_F(RecvChannelTest, UnknownChannelAndSendChannelAreIgnoredAndCounted) {
   Request& request = receive(100);
   std::vector<std::byte> credits(TransferPolicy{}.slots * kCreditBytesMax);
-  link_->add_send_channel(9, 1, credits.data());
+  link_->channels().add_sender(9, 1, credits.data());
   for (const std::uint32_t index : {0u, 9u, 10u, kChannelsMax - 1}) {
     announce({.channel = index, .slot = 0, .generation = generation()}, 64);
     announce({.stripes = 0, .channel = index, .slot = 0, .generation = generation()}, 0);
@@ -163,7 +163,7 @@ TEST_F(RecvChannelTest, UnknownChannelAndSendChannelAreIgnoredAndCounted) {
 TEST_F(RecvChannelTest, FormerLifeOfTheIndexIsIgnoredAndCounted) {
   static_cast<void>(receive(100));
   const std::uint32_t former = generation();
-  link_->remove_channel(kIndex);
+  link_->channels().remove(kIndex);
   announce({.channel = kIndex, .slot = 0, .generation = former}, 64);
   EXPECT_EQ(late(), 1u);
   open(2);
@@ -278,15 +278,15 @@ TEST_F(RecvChannelTest, AnnouncementsOnALinkWithoutChannelsAreLate) {
   for (const std::uint32_t imm :
        {0u, pack({.stripes = 2}), pack({.channel = kIndex, .slot = 3, .generation = 1}),
         UINT32_MAX}) {
-    link.on_announcement(imm, 64);
+    link.channels().on_announcement(imm, 64);
   }
   EXPECT_EQ(late(), 4u);
 }
 
 TEST_F(RecvChannelTest, NoImmediateLooksLikeASlotWithoutCredit) {
   static_cast<void>(receive(100));
-  link_->on_announcement(UINT32_MAX, 0);
-  link_->on_announcement(UINT32_MAX >> (32 - kStripesShift), 0);
+  link_->channels().on_announcement(UINT32_MAX, 0);
+  link_->channels().on_announcement(UINT32_MAX >> (32 - kStripesShift), 0);
   EXPECT_EQ(late(), 2u);
   EXPECT_EQ(channel_->received(), 0u);
 }

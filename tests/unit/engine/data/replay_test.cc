@@ -42,7 +42,7 @@ class ReplayTest : public testing::Test {
     return *request;
   }
   static std::uint64_t bytes_over(const Talk& talk, std::uint32_t path) {
-    return talk.pair.send->link.path(path).counters().bytes_sent;
+    return talk.pair.send->link.paths()[path].counters().bytes_sent;
   }
 };
 
@@ -58,7 +58,7 @@ TEST_F(ReplayTest, StripeOfWhichNothingIsPostedLeavesAPathThatIsFull) {
   const std::uint64_t lost_bytes = bytes_over(talk, 0), third_bytes = bytes_over(talk, 2);
   lose_path(*talk.pair.send, 0);
   ASSERT_TRUE(bed.until(
-      [&] { return talk.pair.send->link.path(0).health.state == engine::PathState::Down; }));
+      [&] { return talk.pair.send->link.paths()[0].health.state == engine::PathState::Down; }));
   bed.rounds(1000);
   EXPECT_EQ(bytes_over(talk, 2), third_bytes + lost_bytes) << "the second path is full";
   let_control_stand(bed, true);

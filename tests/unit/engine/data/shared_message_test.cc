@@ -34,7 +34,9 @@ class SharedMessageTest : public testing::Test {
       : bed_({.fabric = testkit::kHalves, .policy = two_queue_pairs()}),
         talk_(bed_, kA, kB, kRoom) {}
 
-  const engine::Path& path(std::uint32_t index) const { return talk_.pair.send->link.path(index); }
+  const engine::Path& path(std::uint32_t index) const {
+    return talk_.pair.send->link.paths()[index];
+  }
   std::uint64_t bytes_over(std::uint32_t index) const { return path(index).counters().bytes_sent; }
   // Posts a message that is under way on return. Its receive is still to be finished.
   Request* begin(std::size_t bytes) {

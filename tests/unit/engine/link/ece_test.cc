@@ -27,8 +27,8 @@ constexpr const char* kOptions = R"({"name":"options",
 std::uint32_t options_of(const Channel& channel, const std::string& nic) {
   const engine::PeerLink& link = channel.link;
   std::uint32_t used = UINT32_MAX;
-  for (std::uint32_t i = 0; i < link.path_count(); ++i) {
-    const engine::Path& path = link.path(i);
+  for (std::uint32_t i = 0; i < link.paths().count(); ++i) {
+    const engine::Path& path = link.paths()[i];
     if (!path.name.starts_with(nic)) continue;
     for (const auto& queue_pair : path.queue_pairs) {
       ibv_ece ece{};
@@ -54,11 +54,11 @@ TEST(Ece, APathThatIsOpenedAgainAgreesAnew) {
   Bed bed({.fabric = kOptions});
   Talk talk(bed, kA, kB, 4096);
   engine::PeerLink& link = talk.pair.send->link;
-  const std::uint32_t index = link.path(0).name.starts_with("n0") ? 0 : 1;
+  const std::uint32_t index = link.paths()[0].name.starts_with("n0") ? 0 : 1;
   testkit::lose_path(*talk.pair.send, index);
   ASSERT_TRUE(bed.until([&] {
-    return link.path(index).health.epoch != 0 &&
-           link.path(index).health.state == engine::PathState::Up;
+    return link.paths()[index].health.epoch != 0 &&
+           link.paths()[index].health.state == engine::PathState::Up;
   }));
   EXPECT_EQ(options_of(*talk.pair.send, "n0"), 5u);
   EXPECT_EQ(options_of(*talk.pair.receive, "n0"), 5u);

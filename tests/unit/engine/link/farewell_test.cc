@@ -26,7 +26,8 @@ class FarewellTest : public ::testing::Test {
         Settings{}, 0);
     region_ = ends_.b.contexts[0]
                   ->registrations
-                  ->acquire({.data = room_.data(), .bytes = room_.size()}, receiver_->link.rails())
+                  ->acquire({.data = room_.data(), .bytes = room_.size()},
+                            receiver_->link.paths().rails())
                   .value();
   }
   ~FarewellTest() override {

@@ -30,7 +30,7 @@ TEST(Handshake, EachSideSaysTwoFramesAndTheLinkIsUp) {
   ends.carry();
   EXPECT_EQ(ends.sender().state(), LinkState::Up);
   EXPECT_EQ(ends.receiver().state(), LinkState::Up);
-  EXPECT_EQ(ends.sender().peer_link().path_count(), 2u);
+  EXPECT_EQ(ends.sender().peer_link().paths().count(), 2u);
   EXPECT_EQ(ends.receiver().identity().peer_host, "a");
   EXPECT_EQ(ends.sender().identity().peer_host, "b");
 }

@@ -89,9 +89,9 @@ class LinkSetupTest : public testing::Test {
     EXPECT_TRUE(loop_.lanes[0]->open().ok());
     link_ = std::make_unique<PeerLink>(
         loop_, owner_, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"}, policy_);
-    Path& path = link_->add_path(*loop_.lanes[0],
-                                 {.own_address = 1, .peer_rail = 0, .peer_address = 2}, "the path");
-    EXPECT_TRUE(link_->make_path(path).ok());
+    Path& path = link_->paths().add_primary(
+        *loop_.lanes[0], {.own_address = 1, .peer_rail = 0, .peer_address = 2}, "the path");
+    EXPECT_TRUE(link_->paths().make(path).ok());
     peer_path_.qpn = {11, 12};
   }
   ~LinkSetupTest() override {
@@ -101,12 +101,12 @@ class LinkSetupTest : public testing::Test {
 
   Status connect() {
     return connect_path(
-        link_->path(0),
+        link_->paths()[0],
         {.rail = &peer_rail_, .path = &peer_path_, .own_psn = 1, .abandoned = &provider_.abandoned},
         settings_);
   }
 
-  WirePath describe() { return describe_path(link_->path(0), 1, {}); }
+  WirePath describe() { return describe_path(link_->paths()[0], 1, {}); }
 
   Neighbourhood provider_;
   verbs::Rail rail_;
@@ -133,7 +133,7 @@ TEST_F(LinkSetupTest, SpeaksFromAndToTheAddressesOfThePath) {
 
 // Enhanced connection establishment: a side that gets an offer uses what it can of it, and says so.
 TEST_F(LinkSetupTest, WhatAPeersDeviceOffersIsTakenBeforeRtrAndAnswered) {
-  configure_path(*link_, link_->path(0), settings_);
+  configure_path(*link_, link_->paths()[0], settings_);
   EXPECT_EQ(describe().ece, (WireEce{.vendor = 0x15b3, .options = 0b1101})) << "an offer";
   peer_path_.ece = {.vendor = 0x15b3, .options = 0b0111};
   ASSERT_TRUE(connect().ok());
@@ -142,7 +142,7 @@ TEST_F(LinkSetupTest, WhatAPeersDeviceOffersIsTakenBeforeRtrAndAnswered) {
 }
 
 TEST_F(LinkSetupTest, OptionsThatTheDeviceRefusesAreDoneWithout) {
-  configure_path(*link_, link_->path(0), settings_);
+  configure_path(*link_, link_->paths()[0], settings_);
   peer_path_.ece = {.vendor = 0x15b3, .options = 0b0111};
   provider_.ece_answer = EINVAL;
   ASSERT_TRUE(connect().ok());
@@ -150,7 +150,7 @@ TEST_F(LinkSetupTest, OptionsThatTheDeviceRefusesAreDoneWithout) {
 }
 
 TEST_F(LinkSetupTest, APeerWithoutOptionsIsAnsweredWithNone) {
-  configure_path(*link_, link_->path(0), settings_);
+  configure_path(*link_, link_->paths()[0], settings_);
   ASSERT_TRUE(connect().ok());
   EXPECT_EQ(provider_.ece_set, 0);
   EXPECT_EQ(describe().ece, WireEce{});
@@ -158,7 +158,7 @@ TEST_F(LinkSetupTest, APeerWithoutOptionsIsAnsweredWithNone) {
 
 TEST_F(LinkSetupTest, SwitchedOffNoOptionsAreAskedForOrTaken) {
   settings_.ece = 0;
-  configure_path(*link_, link_->path(0), settings_);
+  configure_path(*link_, link_->paths()[0], settings_);
   EXPECT_EQ(describe().ece, WireEce{});
   peer_path_.ece = {.vendor = 0x15b3, .options = 1};
   ASSERT_TRUE(connect().ok());
@@ -246,7 +246,7 @@ class InfiniBandSetupTest : public LinkSetupTest {
   ibv_ah_attr address_towards(const char* own, const char* peer) {
     rail_.ethernet = false;
     rail_.gids[1] = verbs::testkit::gid_of(2, own, verbs::GidType::Ib);
-    link_->path(0).own_gid_index = 2;
+    link_->paths()[0].own_gid_index = 2;
     peer_rail_.ethernet = 0;
     const ibv_gid gid = verbs::testkit::gid_bytes(peer);
     std::memcpy(peer_rail_.addresses[2].gid.data(), gid.raw, sizeof gid.raw);
@@ -312,7 +312,7 @@ ibv_port_attr slow_port() {
 TEST_F(LinkSetupTest, APathIsAsItsPortIsNow) {
   provider_.port = slow_port();
   peer_path_.mtu = IBV_MTU_4096;
-  Path& path = link_->path(0);
+  Path& path = link_->paths()[0];
   configure_path(*link_, path, settings_);
   EXPECT_EQ(path.speed_mbps, 40'000u);
   EXPECT_EQ(path.inflight_bytes_max, std::uint64_t{40'000} * policy_.inflight_us / 8)

@@ -34,10 +34,10 @@ TEST(Links, EachIsFoundByWhatNamesIt) {
 TEST(Links, APortThatIsDownTakesItsPathsOutOfUseOnEveryLink) {
   TwoEnds ends;
   ends.come_up();
-  const std::uint32_t rail = ends.sender().peer_link().path(0).rail;
+  const std::uint32_t rail = ends.sender().peer_link().paths()[0].rail;
   ends.a.links.on_rail_away(rail, "its port is down");
-  EXPECT_EQ(ends.sender().peer_link().path(0).health.state, PathState::Quarantined);
-  EXPECT_EQ(ends.sender().peer_link().path(1).health.state, PathState::Up);
+  EXPECT_EQ(ends.sender().peer_link().paths()[0].health.state, PathState::Quarantined);
+  EXPECT_EQ(ends.sender().peer_link().paths()[1].health.state, PathState::Up);
 }
 
 // Links for one listener that have sent WELCOME and hear nothing more.
@@ -132,7 +132,7 @@ TEST_F(ManyLinks, WhatIsSaidConcernsOneOfThem) {
 TEST_F(ManyLinks, APathThatTheLoopLosesIsFencedInTheNextPass) {
   {
     const ProgressLoop::Guard guard(link_->context().loop);
-    link_->peer_link().quarantine(link_->peer_link().path(1), "pulled");
+    link_->peer_link().quarantine(link_->peer_link().paths()[1], "pulled");
   }
   EXPECT_FALSE(link_->restless()) << "the loop's thread does not touch links";
   ends_.a.wire.said.clear();

@@ -21,10 +21,10 @@ class PathRepairTest : public ::testing::Test {
 
   void lose_at_a(std::uint32_t index) {
     const ProgressLoop::Guard guard(ends_.sender().context().loop);
-    ends_.sender().peer_link().quarantine(ends_.sender().peer_link().path(index), "pulled");
+    ends_.sender().peer_link().quarantine(ends_.sender().peer_link().paths()[index], "pulled");
   }
   static PathState state_of(Link& link, std::uint32_t index) {
-    return link.peer_link().path(index).health.state;
+    return link.peer_link().paths()[index].health.state;
   }
   static int count(const testkit::FakeHost& host, MessageType type) {
     const std::vector<MessageType> types = host.wire.types();
@@ -61,14 +61,14 @@ TEST_F(PathRepairTest, ThePathIsOpenedAgainAfterItsFirstPause) {
   ends_.carry_all();
   EXPECT_EQ(state_of(ends_.sender(), 1), PathState::Up);
   EXPECT_EQ(state_of(ends_.receiver(), 1), PathState::Up);
-  EXPECT_EQ(ends_.sender().peer_link().path(1).health.epoch,
-            ends_.receiver().peer_link().path(1).health.epoch);
+  EXPECT_EQ(ends_.sender().peer_link().paths()[1].health.epoch,
+            ends_.receiver().peer_link().paths()[1].health.epoch);
 }
 
 TEST_F(PathRepairTest, APortThatIsUpIsTriedWithoutThePause) {
   lose_at_a(1);
   ends_.carry_all();
-  ends_.a.links.on_port_up(ends_.sender().peer_link().path(1).rail);
+  ends_.a.links.on_port_up(ends_.sender().peer_link().paths()[1].rail);
   ends_.a.links.tend();
   EXPECT_EQ(count(ends_.a, MessageType::Reopen), 1);
 }
@@ -77,7 +77,7 @@ TEST_F(PathRepairTest, NothingIsMadeWhileOurPortIsDown) {
   lose_at_a(1);
   ends_.carry_all();
   ASSERT_TRUE(ends_.a.provider->faults().arm(kSecondPortDown).ok());
-  const Path& path = ends_.sender().peer_link().path(1);
+  const Path& path = ends_.sender().peer_link().paths()[1];
   ASSERT_EQ(path.lane->queue_pair_count(), 0u);
   const std::uint64_t tries = path.health.reopen_tries;
   std::uint64_t looks = 0;
@@ -99,18 +99,18 @@ TEST_F(PathRepairTest, ThePeerIsRefusedBeforeAnythingIsMadeWhileOurPortIsDown) {
   lose_at_a(1);
   ends_.carry_all();
   ASSERT_TRUE(ends_.b.provider->faults().arm(kSecondPortDown).ok());
-  const Path& path = ends_.receiver().peer_link().path(1);
+  const Path& path = ends_.receiver().peer_link().paths()[1];
   const std::uint64_t tries = path.health.reopen_tries;
   ends_.advance_ns(kFirstBackoffNs);
   ends_.carry_all();
-  EXPECT_EQ(ends_.sender().peer_link().path(1).health.reopen_tries, 1u);
+  EXPECT_EQ(ends_.sender().peer_link().paths()[1].health.reopen_tries, 1u);
   EXPECT_EQ(path.health.reopen_tries, tries);
   EXPECT_EQ(path.lane->queue_pair_count(), 0u);
-  EXPECT_EQ(ends_.sender().peer_link().path(1).health.last_cause, "host b: our port is down");
+  EXPECT_EQ(ends_.sender().peer_link().paths()[1].health.last_cause, "host b: our port is down");
 }
 
 TEST_F(PathRepairTest, AReopenOfAPathThatIsUpBreaksTheProtocol) {
-  const Path& path = ends_.receiver().peer_link().path(0);
+  const Path& path = ends_.receiver().peer_link().paths()[0];
   WirePath offered;
   offered.qpn.resize(path.queue_pairs.size());
   EXPECT_FALSE(ends_.receiver().repair().on_reopen(

@@ -1,7 +1,8 @@
 #pragma once
-// The message path of a link: an announcement (write-with-immediate completion) goes to the receive
-// that expects it. Thread: loop (token). Bounds: those of peer_link.h.
+// The message path of a channel table: an announcement (write-with-immediate completion) goes to
+// the receive that expects it. Thread: loop (token). Bounds: those of channel_table.h.
 
+#include "engine/data/channel_table.h"
 #include "engine/data/peer_link.h"
 #include "engine/data/recv_channel_datapath.h"
 #include "src/base/check.h"
@@ -11,9 +12,9 @@
 
 namespace mesh::engine {
 
-inline Request* PeerLink::on_announcement(std::uint64_t imm, std::uint64_t bytes,
-                                          Behind behind) noexcept {
-  DCHECK(loop_.held());
+inline Request* ChannelTable::on_announcement(std::uint64_t imm, std::uint64_t bytes,
+                                              Behind behind) noexcept {
+  DCHECK(link_.loop().held());
   const Slots& slots = slots_[(imm >> kChannelShift) & slots_mask_];
   Request& slot = slots.first[(imm >> kGenerationBits) & slots.mask];
   // The slot expects an immediate without a number of stripes, so only that number may differ.

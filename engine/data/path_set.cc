@@ -1,0 +1,214 @@
+#include "engine/data/path_set.h"
+
+#include "engine/data/lane.h"
+#include "engine/data/peer_link.h"
+#include "engine/data/progress_loop.h"
+#include "src/base/check.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace mesh::engine {
+
+PathSet::PathSet(PeerLink& link)
+    : link_(link), loop_(link.loop()), policy_(link.policy()), shares_(policy_) {
+  paths_.reserve(kPathsMax);
+}
+
+Path& PathSet::place(Lane& lane, const PathEnds& ends, std::string name) {
+  CHECK(paths_.size() < kPathsMax && none_ == nullptr);
+  Path& path = paths_.emplace_back();
+  path.lane = &lane;
+  path.index = count() - 1;
+  path.rail = lane.index();
+  path.ends = ends;
+  if (ends.own_address < lane.rail().gids.size())
+    path.own_gid_index = lane.rail().gids[ends.own_address].index;
+  path.name = std::move(name);
+  path.set_port_speed(policy_, lane.rail().info.speed_mbps);
+  return path;
+}
+
+Path& PathSet::add_primary(Lane& lane, const PathEnds& ends, std::string name) {
+  CHECK(primary_count_ == paths_.size());
+  Path& added = place(lane, ends, std::move(name));
+  added.key_place = primary_count_++;
+  add_rails({&added.rail, 1});
+  provide_queue_pairs(added);
+  return added;
+}
+
+Path& PathSet::add_resting(Lane& lane, const PathEnds& ends, std::string name) {
+  CHECK(primary_count_ == paths_.size());
+  Path& added = place(lane, ends, std::move(name));
+  added.key_place = primary_count_++;
+  added.health.state = PathState::Resting;
+  provide_queue_pairs(added);
+  return added;
+}
+
+void PathSet::add_beside(Lane& lane, const PathEnds& ends, std::string name) {
+  CHECK(ends.relayed && !has_beside_);
+  has_beside_ = true;
+  add_rails({&add_resting(lane, ends, std::move(name)).rail, 1});
+}
+
+void PathSet::add_standby(Lane& lane, const PathEnds& ends, std::string name) {
+  CHECK(primary_count_ != 0);
+  Path& added = place(lane, ends, std::move(name));
+  added.tier = added.index / primary_count_;
+  added.key_place = added.index % primary_count_;
+  added.health.state = PathState::Resting;
+}
+
+void PathSet::add_none(Lane& any) {
+  CHECK(paths_.empty() && none_ == nullptr);
+  const ProgressLoop::Guard guard(loop_);
+  none_ = std::make_unique<Path>();
+  none_->lane = &any;
+  none_->rail = any.index();
+  none_->health.state = PathState::Down;
+  none_->queue_pairs.push_back(std::make_unique<QueuePair>(
+      policy_, QueuePairPlace{.link = &link_, .path = none_.get(), .index = 0}));
+  none_->queue_pairs.front()->quarantine();
+}
+
+void PathSet::add_rails(std::span<const std::uint32_t> rails) {
+  for (const std::uint32_t rail : rails) {
+    const auto at = std::lower_bound(rails_.begin(), rails_.end(), rail);
+    if (at == rails_.end() || *at != rail) rails_.insert(at, rail);
+  }
+  note_written_rails();
+}
+
+// Counts rails with queue pairs, because a peer may write long before it says that the path is up.
+// They go with the fence, which has flushed what came over them.
+void PathSet::note_written_rails() noexcept {
+  std::uint64_t rails = 0;
+  for (const Path& path : paths_) {
+    // The peer learns of queue pairs only after the link's memory is on their rail.
+    const bool known = std::binary_search(rails_.begin(), rails_.end(), path.rail);
+    const bool there = !path.queue_pairs.empty() && path.queue_pairs[0]->verbs() != nullptr;
+    if (known && there) rails |= std::uint64_t{1} << path.rail;
+  }
+  written_rails_.store(rails, std::memory_order_release);
+}
+
+QueuePair& PathSet::express(std::uint32_t channel) noexcept {
+  if (none_ != nullptr) return *none_->queue_pairs[0];
+  if (!stalled()) return *usable_[channel % express_count_]->queue_pairs[0];
+  // The primary paths have queue pairs whatever their state is.
+  return *(*this)[channel % primary_count_].queue_pairs[0];
+}
+
+void PathSet::order() {
+  usable_.clear();
+  for (Path& path : paths_) {  // the best tiers first
+    if (path.health.state != PathState::Up) continue;
+    if (usable_.empty()) tier_ = path.tier;
+    if (path.tier == tier_) usable_.push_back(&path);
+  }
+  // The path that leads over other hosts is the last of its tier.
+  const bool detour = has_beside_ && usable_count() > 1 && usable_.back()->ends.relayed;
+  express_count_ = usable_count() - (detour ? 1 : 0);
+  shares_.assign(usable_);
+  bulk_.assign(usable_);
+  DCHECK(bulk_.count() == usable_count() * policy_.qps);
+  note_written_rails();
+}
+
+namespace {
+bool is_away(PathState state) noexcept {
+  return state == PathState::Quarantined || state == PathState::Down;
+}
+}  // namespace
+
+void PathSet::set_state(Path& path, PathState state) noexcept {
+  DCHECK(loop_.held());
+  const bool was_away = is_away(path.health.state);
+  path.health.state = state;
+  if (was_away && !is_away(state)) away_.fetch_sub(1, std::memory_order_release);
+  if (!was_away && is_away(state)) away_.fetch_add(1, std::memory_order_release);
+}
+
+bool PathSet::fencing() const noexcept {
+  return std::any_of(paths_.begin(), paths_.end(),
+                     [](const Path& path) { return path.health.state == PathState::Quarantined; });
+}
+
+void PathSet::call(Path& path) {
+  DCHECK(path.health.state == PathState::Resting);
+  set_state(path, PathState::Down);
+}
+
+void PathSet::let_rest(Path& path) noexcept {
+  DCHECK(path.health.state == PathState::Down);
+  DCHECK(path.tier != 0 || is_beside(path.index));
+  path.stop();
+  destroy(path);
+  set_state(path, PathState::Resting);
+}
+
+// Drains only the queues of its own queue pairs: a context of many peers has many queues.
+void PathSet::drain_completions() noexcept {
+  DCHECK(loop_.held());
+  for (const Path& path : paths_) path.lane->drain(path.queue_pairs);
+}
+
+void PathSet::provide_queue_pairs(Path& path) {
+  const ProgressLoop::Guard guard(loop_);
+  if (!path.queue_pairs.empty()) return;
+  path.queue_pairs.reserve(1 + policy_.qps);
+  for (std::uint32_t i = 0; i <= policy_.qps; ++i) {
+    path.queue_pairs.push_back(std::make_unique<QueuePair>(
+        policy_, QueuePairPlace{.link = &link_, .path = &path, .index = i}));
+    if (path.health.state != PathState::Up) path.queue_pairs.back()->renew();
+  }
+}
+
+Status PathSet::make(Path& path, const std::atomic<bool>* abandoned) {
+  for (const auto& queue_pair : path.queue_pairs) {
+    if (abandoned != nullptr && abandoned->load(std::memory_order_relaxed)) return Errc::PeerClosed;
+    if (const Status status = path.lane->create(
+            *queue_pair, {.policy = &policy_, .loop = &loop_, .relayed = path.ends.relayed});
+        !status.ok())
+      return status;
+  }
+  const ProgressLoop::Guard guard(loop_);
+  note_written_rails();
+  std::size_t all = 0;
+  for (const auto& each : loop_.lanes) all += each->queue_pair_count();
+  loop_.reserve(all);
+  return {};
+}
+
+void PathSet::stop_all(const Path* but) noexcept {
+  DCHECK(loop_.held());
+  for (Path& path : paths_) {
+    if (&path != but) path.stop();
+  }
+}
+
+void PathSet::destroy(Path& path) noexcept {
+  DCHECK(loop_.held());
+  DCHECK(path.health.state != PathState::Up);
+  for (const auto& queue_pair : path.queue_pairs) {
+    queue_pair->add_to(&path.past);
+    loop_.forget(*queue_pair);
+    path.lane->destroy(*queue_pair);
+    queue_pair->renew();
+  }
+  note_written_rails();
+}
+
+void PathSet::destroy_all() noexcept {
+  DCHECK(loop_.held());
+  for (const Path& path : paths_) {
+    for (const auto& queue_pair : path.queue_pairs) {
+      loop_.forget(*queue_pair);
+      path.lane->destroy(*queue_pair);
+    }
+  }
+}
+
+}  // namespace mesh::engine

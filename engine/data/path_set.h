@@ -1,0 +1,125 @@
+#pragma once
+// The paths of a link: which are up, which tier of them carries the link, and in what order their
+// queue pairs are used. The first paths are primary, and a credit row has as many keys; the others
+// stand by in tiers. Thread: the hot part by the loop's holder; the rest by the control mutex and
+// token, but for what any thread may ask. Bound: kPathsMax paths.
+
+#include <mesh/policy.h>
+#include <mesh/status.h>
+
+#include "engine/data/bulk_order.h"
+#include "engine/data/path.h"
+#include "engine/data/path_shares.h"
+#include "engine/data/queue_pair.h"
+#include "src/base/check.h"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mesh::engine {
+
+class PathSet {
+ public:
+  explicit PathSet(PeerLink& link);  // whose policy and loop are there already
+
+  // ---- Hot, holding the token.
+  Path& operator[](std::uint32_t index) noexcept {
+    DCHECK(index < paths_.size());
+    return paths_[index];
+  }
+  const Path& operator[](std::uint32_t index) const noexcept {
+    DCHECK(index < paths_.size());
+    return paths_[index];
+  }
+  std::span<Path> all() noexcept { return paths_; }
+  std::span<const Path> all() const noexcept { return paths_; }
+  std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(paths_.size()); }
+  std::uint32_t primary_count() const noexcept { return primary_count_; }
+  // The primary paths, without the one that leads over other hosts beside them.
+  std::uint32_t direct_count() const noexcept { return primary_count_ - (has_beside() ? 1 : 0); }
+  bool has_beside() const noexcept { return has_beside_; }
+  bool is_beside(std::uint32_t index) const noexcept {
+    return has_beside_ && index + 1 == primary_count_;
+  }
+  // The paths that do not come up with the link.
+  std::uint32_t standby_count() const noexcept { return count() - direct_count(); }
+  // The best tier with a path that is up carries the link; if none is up, the tier that did last.
+  std::uint32_t tier() const noexcept { return tier_; }
+  const Path& first_of_tier() const noexcept { return (*this)[tier_ * primary_count_]; }
+  // Returns true if a better tier than the path's carries the link.
+  bool stands_back(const Path& path) const noexcept { return !stalled() && path.tier > tier_; }
+  // The paths of that tier that are up. If none is, nothing is posted and requests wait.
+  std::uint32_t usable_count() const noexcept { return static_cast<std::uint32_t>(usable_.size()); }
+  bool stalled() const noexcept { return usable_.empty(); }
+  // Channels spread over the usable paths, and over those alone that lead directly to the peer if
+  // any does; one channel's small messages and credits stay on one queue pair. If no path is
+  // usable, returns a queue pair that has no room.
+  QueuePair& express(std::uint32_t channel) noexcept;
+  BulkOrder& bulk() noexcept { return bulk_; }
+  PathShares& shares() noexcept { return shares_; }
+
+  // ---- Any thread.
+  bool all_up() const noexcept { return away_.load(std::memory_order_acquire) == 0; }
+  // Rails, as bits, over whose paths data has come that no fence has flushed yet.
+  std::uint64_t written_rails() const noexcept {
+    return written_rails_.load(std::memory_order_acquire);
+  }
+
+  // ---- States of paths; holding the token.
+  // The only place where the state of one of our paths changes once the link has channels.
+  void set_state(Path& path, PathState state) noexcept;
+  void order();                        // after the last path, and when one comes or goes
+  bool fencing() const noexcept;       // true if a path is lost and not yet fenced
+  void call(Path& path);               // from Resting to Down: it is to be opened
+  void let_rest(Path& path) noexcept;  // from Down to Resting: it is not wanted any more
+  void drain_completions() noexcept;   // all that are there now, before anything is counted
+
+  // ---- Set-up.
+  // Adds a primary path; make() comes next. Standby paths come last, without queue pairs.
+  Path& add_primary(Lane& lane, const PathEnds& ends, std::string name);
+  // Adds a primary path that rests, over other hosts: beside others as the last one, or the first
+  // of a link whose paths are all relayed.
+  Path& add_resting(Lane& lane, const PathEnds& ends, std::string name);
+  void add_beside(Lane& lane, const PathEnds& ends, std::string name);
+  void add_standby(Lane& lane, const PathEnds& ends, std::string name);
+  void add_none(Lane& any);  // instead of paths: a place for the channels of a dormant link
+  // Control mutex: lane indices, each once, of the paths that have been open. Every registration
+  // through this link is on all of them, so its release need not ask on which it is: they only
+  // grow, together with what is registered (standby_memory.h).
+  const std::vector<std::uint32_t>& rails() const noexcept { return rails_; }
+  void add_rails(std::span<const std::uint32_t> rails);
+
+  // ---- Queue pairs.
+  void provide_queue_pairs(Path& path);  // the objects, for make()
+  // Makes new queue pairs for it, in RESET, on a bring-up's thread: without the control mutex and
+  // the token. Returns PeerClosed if *abandoned is true, which is looked at before each.
+  Status make(Path& path, const std::atomic<bool>* abandoned = nullptr);
+  void stop_all(const Path* but = nullptr) noexcept;  // to ERR; synchronous
+  void destroy(Path& path) noexcept;                  // the queue pairs of a path that is not up
+  void destroy_all() noexcept;
+
+ private:
+  Path& place(Lane& lane, const PathEnds& ends, std::string name);
+  void note_written_rails() noexcept;
+
+  PeerLink& link_;
+  ProgressLoop& loop_;
+  const TransferPolicy& policy_;
+  std::vector<Path> paths_;  // with room for kPathsMax, so they never move
+  std::vector<Path*> usable_;
+  BulkOrder bulk_;
+  PathShares shares_;
+  std::uint32_t express_count_ = 0, primary_count_ = 0, tier_ = 0;
+  bool has_beside_ = false;
+  // Paths that are neither up nor at rest; the store releases what happened to them.
+  std::atomic<std::uint32_t> away_{0};
+  std::vector<std::uint32_t> rails_;  // in order
+  std::atomic<std::uint64_t> written_rails_{0};
+  std::unique_ptr<Path> none_;  // its queue pair is never made
+};
+
+}  // namespace mesh::engine
