@@ -74,7 +74,7 @@ Status EngineImpl::start() {
   verbs::find_device_memory(*options_.provider, settings_, rails_);
   if (const Status marked = verbs::mark_site_rails(rails_, settings_); !marked.ok()) return marked;
   if (options_.choose_policy)
-    options_.policy = options_.choose_policy(verbs::traits_of(*options_.provider, rails_));
+    options_.policy = options_.choose_policy(verbs::traits_of(options_.provider->fabric(), rails_));
   for (const verbs::Rail& rail : rails_) {
     if (rail.up) rail_infos_.push_back(rail.info);
     fit_to_device(rail);

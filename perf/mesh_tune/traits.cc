@@ -8,7 +8,7 @@ namespace mesh::tune {
 std::optional<FabricTraits> traits_of_rails(verbs::Provider& provider, const Settings& settings) {
   const Result<std::vector<verbs::Rail>> rails = verbs::discover(provider, settings);
   if (!rails.ok()) return std::nullopt;
-  return verbs::traits_of(provider, *rails);
+  return verbs::traits_of(provider.fabric(), *rails);
 }
 
 tuning::Measured measured_on(const FabricTraits& traits) {

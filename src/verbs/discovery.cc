@@ -5,6 +5,7 @@
 #include "src/base/name_rule.h"
 #include "src/verbs/device_places.h"
 #include "src/verbs/gid_choice.h"
+#include "src/verbs/rail_traits.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -19,7 +20,6 @@ namespace mesh::verbs {
 namespace {
 constexpr int kIpv4PrefixUsual = 24;
 constexpr int kIpv6PrefixUsual = 64;
-constexpr std::uint32_t kInlineNeeded = 64;  // the largest credit row
 
 // Reads a field that rdma-core's headers got with XDR, whose code does not fit the old 8 bits.
 template <typename PortAttr>
@@ -160,10 +160,11 @@ class Discovery {
     const bool ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
     if (!ethernet && attr.link_layer != IBV_LINK_LAYER_INFINIBAND)
       return refuse(port.name(), "is neither Ethernet nor InfiniBand");
-    if (const int error = refusal_of_queue_pair(context.get()); error != 0)
+    const QueuePairProbe probe = probe_queue_pair(provider_, context.get());
+    if (probe.error != 0)
       return refuse(port.name(),
                     fmt::format("makes no reliable queue pair with {} bytes inline ({})",
-                                kInlineNeeded, std::strerror(error)));
+                                kInlineNeeded, std::strerror(probe.error)));
     const std::vector<GidEntry> table = provider_.gids(context.get(), port.number);
     const bool up = attr.state == IBV_PORT_ACTIVE;
     const GidWish wish = gid_wish(settings_, ethernet);
@@ -176,6 +177,7 @@ class Discovery {
       return refuse(port.name(), fmt::format("has no partition key at NCCL_IB_PKEY {} of {}",
                                              settings_.pkey_index, attr.pkey_tbl_len));
     Rail rail = make_rail(port, attr, std::move(gids));
+    rail.inline_bytes_max = probe.inline_bytes;
     // A port without a signal does not know its speed.
     rail.info.speed_mbps = up ? speed_of(provider_, context.get(), port.number, attr) : 0;
     rail.context = std::move(context);
@@ -207,25 +209,6 @@ class Discovery {
           port.name(), table.size());
     }
     return gids;
-  }
-
-  // Asks the device for a reliable connection with room for an inline credit, because no query
-  // tells whether it has both. Returns 0, or the errno value of the device's refusal.
-  int refusal_of_queue_pair(ibv_context* context) {
-    const PdHandle pd(provider_, provider_.alloc_pd(context));
-    const CqHandle cq(provider_, pd ? provider_.create_cq(context, 1) : nullptr);
-    ibv_qp_init_attr attr{};
-    attr.send_cq = attr.recv_cq = cq.get();
-    attr.qp_type = IBV_QPT_RC;
-    attr.cap = {.max_send_wr = 1,
-                .max_recv_wr = 1,
-                .max_send_sge = 1,
-                .max_recv_sge = 1,
-                .max_inline_data = kInlineNeeded};
-    errno = 0;
-    const QpHandle qp(provider_, cq ? provider_.create_qp(pd.get(), &attr) : nullptr);
-    if (qp) return 0;
-    return errno != 0 ? errno : EOPNOTSUPP;
   }
 
   // The top bit tells full from limited members; a key without the others is an empty place.

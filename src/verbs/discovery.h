@@ -42,6 +42,7 @@ struct Rail {
   ibv_mtu active_mtu = IBV_MTU_1024;
   int cq_entries_max = 0;
   int qp_wr_max = 0;
+  std::uint32_t inline_bytes_max = 0;   // what its queue pairs take inline; 0: not known
   std::uint32_t message_bytes_max = 0;  // largest work request
 };
 

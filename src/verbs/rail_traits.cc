@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstddef>
 #include <cstdint>
 
 namespace mesh::verbs {
@@ -10,7 +12,7 @@ namespace {
 
 // The largest setting, then the largest value that keeps a mlx5 work request at four blocks, then
 // values that other devices are known to take.
-constexpr std::array<std::uint32_t, 5> kInlineTried{512, 220, 128, 96, 64};
+constexpr std::array<std::uint32_t, 5> kInlineTried{512, 220, 128, 96, kInlineNeeded};
 
 // Returns the lower value. 0 means "unknown", which the engine then finds out for itself.
 std::uint32_t lower_known(std::uint32_t a, std::uint32_t b) {
@@ -18,25 +20,26 @@ std::uint32_t lower_known(std::uint32_t a, std::uint32_t b) {
   return std::min(a, b);
 }
 
-std::uint32_t inline_bytes_of(Provider& provider, const Rail& rail) {
-  const PdHandle pd(provider, provider.alloc_pd(rail.context.get()));
-  const CqHandle cq(provider, pd ? provider.create_cq(rail.context.get(), 16) : nullptr);
-  if (!cq) return 0;
-  for (const std::uint32_t tried : kInlineTried) {
+}  // namespace
+
+QueuePairProbe probe_queue_pair(Provider& provider, ibv_context* context) {
+  errno = 0;
+  const PdHandle pd(provider, provider.alloc_pd(context));
+  const CqHandle cq(provider, pd ? provider.create_cq(context, 1) : nullptr);
+  for (std::size_t i = 0; cq && i < kInlineTried.size(); ++i) {
     ibv_qp_init_attr attr{};
     attr.send_cq = attr.recv_cq = cq.get();
     attr.qp_type = IBV_QPT_RC;
-    attr.cap = {.max_send_wr = 4,
-                .max_recv_wr = 4,
+    attr.cap = {.max_send_wr = 1,
+                .max_recv_wr = 1,
                 .max_send_sge = 1,
                 .max_recv_sge = 1,
-                .max_inline_data = tried};
+                .max_inline_data = kInlineTried[i]};
     const QpHandle qp(provider, provider.create_qp(pd.get(), &attr));
-    if (qp && attr.cap.max_inline_data > 0) return attr.cap.max_inline_data;
+    if (qp) return {.inline_bytes = attr.cap.max_inline_data};
   }
-  return 0;
+  return {.error = errno != 0 ? errno : EOPNOTSUPP};
 }
-}  // namespace
 
 // Virtual functions of one port share its bus too, but are no halves of a cable.
 std::uint32_t rails_of_cable(std::span<const Rail> rails, const Rail& rail) noexcept {
@@ -48,15 +51,15 @@ std::uint32_t rails_of_cable(std::span<const Rail> rails, const Rail& rail) noex
   return std::max(static_cast<std::uint32_t>(count), 1u);
 }
 
-FabricTraits traits_of(Provider& provider, std::span<const Rail> rails) {
+FabricTraits traits_of(const char* fabric, std::span<const Rail> rails) {
   FabricTraits traits;
-  traits.fabric = provider.fabric();
+  traits.fabric = fabric;
   traits.rails = static_cast<std::uint32_t>(rails.size());
   for (const Rail& rail : rails) {
     traits.devices.push_back(rail.info.device);
     traits.speed_mbps = lower_known(traits.speed_mbps, rail.info.speed_mbps);
     traits.mtu = lower_known(traits.mtu, rail.info.mtu);
-    traits.inline_bytes_max = lower_known(traits.inline_bytes_max, inline_bytes_of(provider, rail));
+    traits.inline_bytes_max = lower_known(traits.inline_bytes_max, rail.inline_bytes_max);
     traits.qp_wr_max =
         lower_known(traits.qp_wr_max, static_cast<std::uint32_t>(std::max(rail.qp_wr_max, 0)));
     traits.message_bytes_max = lower_known(traits.message_bytes_max, rail.message_bytes_max);

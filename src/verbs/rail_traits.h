@@ -1,18 +1,27 @@
 #pragma once
-// Finds what the rails of this host can do, in the few numbers from which a policy is derived. It
-// makes and destroys one queue pair on each rail to see how much it takes inline, because no query
-// tells. Thread: any, at start-up. Bound: the rails.
+// Finds what devices and the rails of this host can do, in the few numbers from which a policy is
+// derived. Thread: any, at start-up. Bound: the rails.
 
 #include <mesh/policy.h>
 
 #include "src/verbs/discovery.h"
-#include "src/verbs/provider.h"
 
 #include <span>
 
 namespace mesh::verbs {
 
-FabricTraits traits_of(Provider& provider, std::span<const Rail> rails);
+// The credit rows of a connection go inline, and this is the largest one.
+inline constexpr std::uint32_t kInlineNeeded = 64;
+
+struct QueuePairProbe {
+  int error = 0;                   // errno's value if no queue pair with kInlineNeeded can be made
+  std::uint32_t inline_bytes = 0;  // granted
+};
+// Makes and destroys a reliable queue pair with as much room for inline bytes as the device grants,
+// because no query tells how much that is.
+QueuePairProbe probe_queue_pair(Provider& provider, ibv_context* context);
+
+FabricTraits traits_of(const char* fabric, std::span<const Rail> rails);
 
 // Returns how many of the rails are one port: 2 if its cable is shown once for each PCIe half.
 std::uint32_t rails_of_cable(std::span<const Rail> rails, const Rail& rail) noexcept;

@@ -197,6 +197,7 @@ TEST(Discovery, RailIsFilledInWhole) {
   EXPECT_EQ(rail.info.guid, 0x1000u);
   EXPECT_EQ(rail.info.speed_mbps, 100'000u);
   EXPECT_EQ(rail.info.mtu, 4096u);
+  EXPECT_EQ(rail.inline_bytes_max, 512u);
   EXPECT_EQ(rail.info.numa_node, 1);
   ASSERT_EQ(rail.gids.size(), 1u);
   EXPECT_EQ(rail.gids[0].index, 3);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ Rail rail_of(FakeProvider& provider, const std::string& device, std::uint64_t gu
   rail.info.speed_mbps = 200'000;
   rail.info.mtu = 4096;
   rail.qp_wr_max = 8192;
+  rail.inline_bytes_max = 512;
   rail.message_bytes_max = 1u << 30;
   return rail;
 }
@@ -42,14 +44,16 @@ TEST(RailTraits, AreThoseOfTheWorstRail) {
   host.rails[1].info.speed_mbps = 100'000;
   host.rails[0].info.mtu = 1024;
   host.rails[1].qp_wr_max = 64;
+  host.rails[1].inline_bytes_max = 220;
   host.rails[0].message_bytes_max = 1u << 20;
-  const FabricTraits traits = traits_of(host.provider, host.rails);
+  const FabricTraits traits = traits_of("fake", host.rails);
   EXPECT_EQ(traits.fabric, "fake");
   EXPECT_EQ(traits.devices, (std::vector<std::string>{"d0", "d1"}));
   EXPECT_EQ(traits.rails, 2u);
   EXPECT_EQ(traits.speed_mbps, 100'000u);
   EXPECT_EQ(traits.mtu, 1024u);
   EXPECT_EQ(traits.qp_wr_max, 64u);
+  EXPECT_EQ(traits.inline_bytes_max, 220u);
   EXPECT_EQ(traits.message_bytes_max, 1u << 20);
 }
 
@@ -66,7 +70,7 @@ TEST(RailTraits, WhatOneRailDoesNotTellTheOthersDo) {
   Host host({1, 2});
   host.rails[0].info.speed_mbps = 0;
   host.rails[1].qp_wr_max = -1;
-  const FabricTraits traits = traits_of(host.provider, host.rails);
+  const FabricTraits traits = traits_of("fake", host.rails);
   EXPECT_EQ(traits.speed_mbps, 200'000u);
   EXPECT_EQ(traits.qp_wr_max, 8192u);
 }
@@ -80,16 +84,18 @@ TEST(RailTraits, HalvesOfACableAreRailsWithOneGuidAndPort) {
   EXPECT_EQ(rails_of_cable(ports.rails, ports.rails[0]), 1u);
 }
 
-TEST(RailTraits, InlineIsFoundByTryingAndNothingIsLeftBehind) {
+TEST(QueuePairProbe, FindsInlineByTryingAndLeavesNothingBehind) {
   struct Case {
     std::uint32_t device, found;
   };
   for (const Case& each : {Case{1024, 512}, Case{512, 512}, Case{511, 220}, Case{101, 96},
                            Case{64, 64}, Case{63, 0}}) {
-    Host host({1});
-    host.provider.inline_bytes_max = each.device;
-    EXPECT_EQ(traits_of(host.provider, host.rails).inline_bytes_max, each.found) << each.device;
-    EXPECT_EQ(host.provider.destroyed, each.found == 0 ? 2 : 3)
+    FakeProvider provider;
+    provider.inline_bytes_max = each.device;
+    const QueuePairProbe probe = probe_queue_pair(provider, nullptr);
+    EXPECT_EQ(probe.inline_bytes, each.found) << each.device;
+    EXPECT_EQ(probe.error, each.found == 0 ? EINVAL : 0);
+    EXPECT_EQ(provider.destroyed, each.found == 0 ? 2 : 3)
         << "queue pair, completion queue, protection domain";
   }
 }
