@@ -2,7 +2,6 @@
 
 #include "src/base/log.h"
 #include "src/base/own_thread.h"
-#include "src/base/yielding.h"
 
 #include <sched.h>
 #include <time.h>
@@ -11,13 +10,7 @@
 namespace mesh::engine {
 
 namespace {
-// An empty pass takes some 50 ns, and a yield to nobody some 400 ns. One yield in 32 passes costs a
-// poller on a core of its own little, and is enough for a caller that shares the poller's core: the
-// caller waited 200 us for a message of 8 bytes when the first yield came after 2000 passes, and 7
-// us with a yield every 32 passes (perf/handoff, software fabric, two cores).
-constexpr std::uint32_t kPassesBetweenYields = 32;
-constexpr std::uint32_t kSpinPasses = 2000;    // about 100 us; then a yield after every pass
-constexpr std::uint32_t kYieldPasses = 20000;  // then a sleep after every pass
+constexpr std::uint32_t kYieldPasses = 20000;  // that find nothing; then a sleep after each
 constexpr long kSleepNs = 50'000;  // bounds what a sleeping poller adds to a message's latency
 }  // namespace
 
@@ -42,54 +35,19 @@ Poller::~Poller() {
   if (!thread_.joinable()) return;
   stop_.store(true, std::memory_order_relaxed);
   thread_.join();
-  LOG_DETAIL("poller of {}: {} passes, {} yields, {} sleeps", name_,
-             passes_.load(std::memory_order_relaxed) / 2, idle_yields_.get(), idle_sleeps_.get());
-}
-
-bool Poller::add(ProgressLoop& loop) {
-  for (std::atomic<ProgressLoop*>& place : loops_) {
-    if (place.load(std::memory_order_relaxed) != nullptr) continue;
-    place.store(&loop, std::memory_order_release);
-    return true;
-  }
-  return false;
-}
-
-bool Poller::remove(ProgressLoop& loop) noexcept {
-  const auto found = std::find_if(loops_.begin(), loops_.end(), [&loop](const auto& place) {
-    return place.load(std::memory_order_relaxed) == &loop;
-  });
-  if (found == loops_.end()) return false;
-  // seq_cst, as in pass(): either the pass sees null, or we see that the pass runs and wait for its
-  // end.
-  found->store(nullptr, std::memory_order_seq_cst);
-  const std::uint64_t seen = passes_.load(std::memory_order_seq_cst);
-  Yielding pass;
-  while (seen % 2 == 1 && passes_.load(std::memory_order_seq_cst) == seen) pass.wait();
-  return true;
-}
-
-std::size_t Poller::load() const noexcept {
-  return static_cast<std::size_t>(std::count_if(
-      loops_.begin(), loops_.end(),
-      [](const auto& place) { return place.load(std::memory_order_relaxed) != nullptr; }));
+  LOG_DETAIL("poller of {}: {} passes, {} yields, {} sleeps", name_, loops.passes(),
+             idle_yields_.get(), idle_sleeps_.get());
 }
 
 bool Poller::pass() noexcept {
   bool worked = false;
-  passes_.fetch_add(1, std::memory_order_seq_cst);
-  for (std::atomic<ProgressLoop*>& place : loops_) {
-    ProgressLoop* const loop = place.load(std::memory_order_seq_cst);
-    if (loop != nullptr) worked |= loop->try_turn();
-  }
-  passes_.fetch_add(1, std::memory_order_seq_cst);
+  loops.pass([&worked](ProgressLoop& loop) { worked |= loop.try_turn(); });
   return worked;
 }
 
-void Poller::rest(std::uint32_t idle_passes) noexcept {
-  if (idle_passes < kSpinPasses && idle_passes % kPassesBetweenYields != kPassesBetweenYields - 1)
-    return;
-  if (idle_passes < kYieldPasses) {
+void Poller::rest(IdleBackOff::Step step) noexcept {
+  if (step == IdleBackOff::Step::Spin) return;
+  if (step == IdleBackOff::Step::Yield) {
     idle_yields_.add(1);
     ::sched_yield();
     return;
@@ -102,10 +60,13 @@ void Poller::rest(std::uint32_t idle_passes) noexcept {
 void Poller::run() {
   // pin_this_thread() has logged a failure; an unpinned poller works too.
   static_cast<void>(topo::pin_this_thread(cpus_));
-  std::uint32_t idle_passes = 0;
+  IdleBackOff idle(kYieldPasses);
   while (!stop_.load(std::memory_order_relaxed)) {
-    idle_passes = pass() ? 0 : std::min(idle_passes + 1, kYieldPasses);
-    rest(idle_passes);
+    if (pass()) {
+      idle.worked();
+    } else {
+      rest(idle.next());
+    }
   }
 }
 
@@ -136,16 +97,16 @@ bool Pollers::add(ProgressLoop& loop, const verbs::Rail& rail) {
     nics_.push_back(std::move(made));
     nic = std::prev(nics_.end());
   }
-  const auto least =
-      std::min_element(nic->pollers.begin(), nic->pollers.end(),
-                       [](const auto& a, const auto& b) { return a->load() < b->load(); });
-  return (*least)->add(loop);
+  const auto least = std::min_element(
+      nic->pollers.begin(), nic->pollers.end(),
+      [](const auto& a, const auto& b) { return a->loops.size() < b->loops.size(); });
+  return (*least)->loops.add(loop);
 }
 
 void Pollers::remove(ProgressLoop& loop) noexcept {
   for (Nic& nic : nics_) {
     for (const auto& poller : nic.pollers) {
-      if (poller->remove(loop)) return;
+      if (poller->loops.remove(loop)) return;
     }
   }
 }

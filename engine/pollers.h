@@ -9,11 +9,11 @@
 #include <mesh/status.h>
 
 #include "engine/data/progress_loop.h"
+#include "src/base/served_set.h"
 #include "src/topo/placement.h"
 
-#include <array>
 #include <atomic>
-#include <cstdint>
+#include <cstddef>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -30,23 +30,17 @@ class Poller {
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
 
-  bool add(ProgressLoop& loop);  // returns false if the poller is full
-  // Returns false if the poller does not have the loop. After the call its thread does not touch
-  // it.
-  bool remove(ProgressLoop& loop) noexcept;
-  std::size_t load() const noexcept;
+  // The loops of this poller, of which add() and remove() are called under the control mutex.
+  ServedSet<ProgressLoop, kLoopsPerPoller> loops;
 
  private:
   void run();
   bool pass() noexcept;
-  void rest(std::uint32_t idle_passes) noexcept;
+  void rest(IdleBackOff::Step step) noexcept;
 
   const std::string name_;
   std::vector<int> cpus_;
   topo::CpuClaim claim_;
-  std::array<std::atomic<ProgressLoop*>, kLoopsPerPoller>
-      loops_{};                           // null: a free place; released by add, acquired in pass
-  std::atomic<std::uint64_t> passes_{0};  // even: between passes
   std::atomic<bool> stop_{false};
   Counter idle_yields_, idle_sleeps_;
   std::thread thread_;

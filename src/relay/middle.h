@@ -8,9 +8,9 @@
 
 #include <mesh/status.h>
 
+#include "src/base/served_set.h"
 #include "src/relay/chain.h"
 
-#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -23,6 +23,7 @@ namespace mesh::relay {
 
 inline constexpr std::size_t kChainsMax = 1024;
 inline constexpr std::uint64_t kNapMaxNs = 100'000'000;
+inline constexpr std::uint32_t kYieldTurns = 4000;  // that move nothing; then naps
 
 class Middle {
  public:
@@ -39,7 +40,7 @@ class Middle {
   // chains are here.
   Status add(Chain& chain);
   void remove(Chain& chain) noexcept;  // afterwards nobody turns it
-  std::size_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
+  std::size_t size() const noexcept { return chains_.size(); }
 
   // Turns every chain once. Returns how much was moved.
   std::uint32_t turn() noexcept;
@@ -47,21 +48,17 @@ class Middle {
  private:
   void run() noexcept;
   bool wait_for_chains();  // false: the thread must end
-  struct Idle {
-    std::uint32_t turns = 0;      // turns in a row that moved nothing
-    std::uint64_t napped_ns = 0;  // between these turns
-  };
-  void rest(Idle& idle);
+  void rest();
+  void nap();
+  void begin_anew() noexcept { idle_.worked(), napped_ns_ = 0; }
 
-  // Null: free. Released in add(), acquired in turn().
-  std::array<std::atomic<Chain*>, kChainsMax> chains_{};
-  std::atomic<std::size_t> top_{0};      // no chain was ever at or above it
-  std::atomic<std::uint64_t> turns_{0};  // even: between turns
+  ServedSet<Chain, kChainsMax> chains_;
   std::mutex mutex_;  // of add and remove, and of the thread's naps and its wait for a chain
   std::condition_variable changed_;
   bool waits_ = false;  // the thread's: a chain waits for a rail, so there is no nap
   bool came_ = false;   // a chain was added while the thread did not wait for one
-  std::atomic<std::size_t> size_{0};
+  IdleBackOff idle_{kYieldTurns};
+  std::uint64_t napped_ns_ = 0;  // since a turn moved something
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };
