@@ -6,6 +6,7 @@
 #include "src/base/log.h"
 #include "src/base/own_thread.h"
 #include "src/base/random.h"
+#include "src/base/timeouts.h"
 #include "src/topo/host_topology.h"
 #include "src/verbs/device_memory.h"
 #include "src/verbs/rail_traits.h"
@@ -29,9 +30,6 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
 namespace engine {
 
 namespace {
-constexpr int kIdleWaitMs = 1000;
-constexpr int kBusyWaitMs = 1;
-constexpr std::uint64_t kCloseBoundNs = 1'000'000'000;  // for all CLOSE and BYE frames of a context
 // A manual clock may stand still, so a wait is bounded by turns as well.
 constexpr int kManualRounds = 20'000;
 constexpr std::uint32_t kRqDepthMin = 16;
@@ -137,9 +135,9 @@ EngineImpl::~EngineImpl() {
     for (const auto& context : contexts_) {
       begin_close(*context);
       context->lingering = true;
-      context->linger_until_ns = clock_.now_ns() + kCloseBoundNs;
+      context->linger_until_ns = clock_.now_ns() + kContextCloseToCutNs;
     }
-    wait_for(lock, kCloseBoundNs, [this] { return reap_contexts(), contexts_.empty(); });
+    wait_for(lock, kContextCloseToCutNs, [this] { return reap_contexts(), contexts_.empty(); });
     while (!contexts_.empty()) destroy_context(*contexts_.back());
     end_relays(lock);
   }
@@ -174,11 +172,11 @@ void EngineImpl::end_relays(Lock& lock) {
 int EngineImpl::idle_wait_ms() const {
   const std::uint64_t now_ns = clock_.now_ns();
   const std::uint64_t left_ns = services_.due_ns() > now_ns ? services_.due_ns() - now_ns : 0;
-  return static_cast<int>(std::min<std::uint64_t>(left_ns / kNsPerMs + 1, kIdleWaitMs));
+  return static_cast<int>(std::min<std::uint64_t>(left_ns / kNsPerMs + 1, kControlIdleWaitMs));
 }
 
 void EngineImpl::control_thread() {
-  int wait_ms = kIdleWaitMs;
+  int wait_ms = kControlIdleWaitMs;
   for (;;) {
     plane_->wait(wait_ms);
     const Lock lock(mutex_);
@@ -189,10 +187,10 @@ void EngineImpl::control_thread() {
       if (stranger_lines_.take(clock_.now_ns()))
         LOG_WARN("control: {}{}", error.what(), stranger_lines_.rest());
       services_.tend_soon();
-      const timespec pause{.tv_sec = 0, .tv_nsec = kBusyWaitMs * 1'000'000};
+      const timespec pause{.tv_sec = 0, .tv_nsec = kControlBusyWaitMs * 1'000'000};
       ::nanosleep(&pause, nullptr);  // what is due stays due: no pause, and this spins
     }
-    wait_ms = services_.due_soon() ? kBusyWaitMs : idle_wait_ms();
+    wait_ms = services_.due_soon() ? kControlBusyWaitMs : idle_wait_ms();
   }
 }
 
@@ -252,7 +250,7 @@ bool EngineImpl::wait_for(Lock& lock, std::uint64_t bound_ns, const std::functio
   for (int round = 0; !done(); ++round) {
     if (clock_.now_ns() >= deadline) return false;
     if (options_.threading == Threading::Own) {
-      changed_.wait_for(lock, std::chrono::milliseconds(kBusyWaitMs));
+      changed_.wait_for(lock, std::chrono::milliseconds(kControlBusyWaitMs));
       continue;
     }
     if (round >= kManualRounds) return false;
@@ -303,7 +301,8 @@ void EngineImpl::begin_close(Context& context) {
 
 // NCCL may free its memory when this returns, and calls it under a mutex of the process. So the
 // registrations end now, and the links say goodbye to their peers afterwards, lingering in the
-// control thread for at most a second. A link that may still touch registered memory ends at once.
+// control thread for kContextCloseToCutNs. A link that may still touch registered memory ends at
+// once.
 void EngineImpl::close_context(Context* context) noexcept {
   if (context == nullptr) return;
   Lock lock(mutex_);
@@ -315,7 +314,7 @@ void EngineImpl::close_context(Context* context) noexcept {
   context->registrations->clear();
   lock.lock();
   context->lingering = true;
-  context->linger_until_ns = clock_.now_ns() + kCloseBoundNs;
+  context->linger_until_ns = clock_.now_ns() + kContextCloseToCutNs;
   tend_links();
   reap_contexts();
 }

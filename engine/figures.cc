@@ -3,6 +3,7 @@
 #include "engine/link/relay/relay_service.h"
 #include "engine/request_watch.h"
 #include "src/base/log.h"
+#include "src/base/timeouts.h"
 
 #include <algorithm>
 #include <exception>
@@ -13,11 +14,9 @@ namespace mesh::engine {
 
 namespace {
 
-constexpr std::uint64_t kWaitShownNs = 1'000'000'000;
-
 void add_wait(Channel& channel, const Context& context, PeerSnapshot& to, std::uint64_t now_ns) {
   const std::uint64_t age_ns = channel.oldest.age_ns(now_ns);
-  if (age_ns < kWaitShownNs) return;
+  if (age_ns < kRequestOpenToShownNs) return;
   const std::optional<Waiting> waiting = RequestWatch::waiting_of(channel, context.turned);
   if (!waiting) return;
   WaitSnapshot& wait = to.waits[static_cast<std::size_t>(waiting->reason)];

@@ -2,6 +2,7 @@
 
 #include "src/base/log.h"
 #include "src/base/own_thread.h"
+#include "src/base/timeouts.h"
 
 #include <sched.h>
 #include <time.h>
@@ -11,7 +12,6 @@ namespace mesh::engine {
 
 namespace {
 constexpr std::uint32_t kYieldPasses = 20000;  // that find nothing; then a sleep after each
-constexpr long kSleepNs = 50'000;  // bounds what a sleeping poller adds to a message's latency
 }  // namespace
 
 Poller::Poller(const verbs::Rail& rail, const topo::HostTopology& host) : name_(rail.info.name) {
@@ -53,7 +53,7 @@ void Poller::rest(IdleBackOff::Step step) noexcept {
     return;
   }
   idle_sleeps_.add(1);
-  const timespec pause{.tv_sec = 0, .tv_nsec = kSleepNs};
+  const timespec pause{.tv_sec = 0, .tv_nsec = kPollerSleepNs};
   ::nanosleep(&pause, nullptr);
 }
 

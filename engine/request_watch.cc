@@ -1,16 +1,13 @@
 #include "engine/request_watch.h"
 
 #include "src/base/log.h"
+#include "src/base/timeouts.h"
 
 #include <utility>
 
 namespace mesh::engine {
 
 namespace {
-
-// After a longer pause between two looks this process itself stood still, so nothing is logged
-// before the next look.
-constexpr std::uint64_t kPauseNs = 5 * kNsPerSecond;
 
 template <typename Visitor>
 void for_each_channel(const Link& link, Visitor&& visit) {
@@ -126,9 +123,10 @@ std::optional<Waiting> RequestWatch::waiting_of(Channel& channel, bool turned) {
 
 void RequestWatch::look(const std::vector<std::unique_ptr<Context>>& contexts,
                         std::uint64_t now_ns) {
-  if (now_ns - last_look_ns_ < kLookNs) return;
+  if (now_ns - last_look_ns_ < kRequestLookToNextNs) return;
   const std::uint64_t elapsed_ns = now_ns - std::exchange(last_look_ns_, now_ns);
-  const bool paused = elapsed_ns > kPauseNs;
+  // This process itself stood still, so nothing is logged before the next look.
+  const bool paused = elapsed_ns > kLookToPausedNs;
   for (const auto& context : contexts) {
     if (context->links.empty()) continue;
     for (const auto& link : context->links) {

@@ -2,6 +2,7 @@
 
 #include "src/base/log.h"
 #include "src/base/own_thread.h"
+#include "src/base/timeouts.h"
 
 #include <cstring>
 #include <exception>
@@ -74,7 +75,8 @@ bool StatsWriter::stop_in_time() {
   std::unique_lock lock(mutex_);
   stopping_ = true;
   changed_.notify_all();
-  return changed_.wait_for(lock, kFinishMs, [this] { return done_; });
+  return changed_.wait_for(lock, std::chrono::milliseconds(kExitToLastPageMs),
+                           [this] { return done_; });
 }
 
 bool StatsWriter::finish() {
@@ -83,7 +85,7 @@ bool StatsWriter::finish() {
     return true;
   }
   LOG_WARN("NCCL_MESH_STATS: {} takes longer than {} ms to write; its last page may be missing",
-           options_.file, kFinishMs.count());
+           options_.file, kExitToLastPageMs);
   // Lets a page that is being made end, which is soon, and no other page begin.
   const std::lock_guard lock(page_mutex_);
   abandoned_ = true;

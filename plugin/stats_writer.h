@@ -2,9 +2,10 @@
 // Writes every page of metrics to its file on a thread of its own, so that a file system that hangs
 // delays neither an init nor messages nor the control path. Each page replaces the previous one as
 // a whole. Thread: start, finish and destruction on one thread; `page` is called on the writer's
-// own. Bound: one file; finish() takes at most kFinishMs.
+// own. Bound: one file; finish() takes at most kExitToLastPageMs.
 
 #include "src/base/small_file.h"
+#include "src/base/timeouts.h"
 
 #include <chrono>
 #include <condition_variable>
@@ -21,11 +22,9 @@ enum class PageKind : std::uint8_t { Usual, Last };
 
 class StatsWriter {
  public:
-  static constexpr std::chrono::milliseconds kFinishMs{1000};
-
   struct Options {
     std::string file;
-    std::chrono::seconds period{10};
+    std::chrono::seconds period{kStatsPeriodSeconds};
     std::function<std::string(PageKind)> page;  // not called after finish()
     std::function<int(const std::string& file, std::string_view text)> write = replace_file;
   };

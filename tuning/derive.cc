@@ -21,10 +21,6 @@ constexpr int kSignalIntervalMax = 64;
 // The most that one work request may carry (InfiniBand specification, 9.4.1).
 constexpr std::int64_t kMessageMax = std::int64_t{1} << 31;
 constexpr std::int64_t kInflightMax = std::int64_t{1} << 40;
-// An acknowledgement may wait behind all bytes in flight. With this limit a port that is 60 times
-// slower than it says (soft-RoCE says 2.5 Gb/s) stays within the default acknowledge timer of
-// 268 ms. Ports of 16 Gb/s and more have the 8 MiB of the policy.
-constexpr std::uint32_t kInflightUs = 4000;
 
 struct Range {
   int low;
@@ -91,7 +87,10 @@ TransferPolicy derive_policy(const FabricTraits& traits, const Settings& setting
   // An express message is one work request, so it can be no larger than one.
   policy.express_bytes = std::min(policy.express_bytes, policy.wr_bytes);
   if (settings.inflight_bytes == kAuto) {
-    policy.inflight_us = kInflightUs;
+    // An acknowledgement may wait behind all bytes in flight. With this limit a port that is 60
+    // times slower than it says (soft-RoCE says 2.5 Gb/s) stays within the default acknowledge
+    // timer of 268 ms. Ports of 16 Gb/s and more have the 8 MiB of the policy.
+    policy.inflight_us = 4000;
   } else {
     policy.inflight_bytes = static_cast<std::uint64_t>(
         std::clamp(settings.inflight_bytes, std::int64_t{0}, kInflightMax));

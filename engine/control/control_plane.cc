@@ -3,6 +3,7 @@
 #include "engine/control/control_plane_impl.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/base/timeouts.h"
 
 #include <algorithm>
 #include <array>
@@ -14,10 +15,6 @@
 namespace mesh::engine {
 
 namespace {
-
-constexpr std::uint64_t kCloseTimeoutNs = 1'000'000'000;
-// A dial without a descriptor looks for one again after this time.
-constexpr std::uint64_t kDescriptorRetryNs = 100'000'000;
 
 std::size_t strangers_allowed() {
   rlimit limit{};
@@ -175,7 +172,7 @@ bool Plane::await_descriptor(Connection& connection) {
     return false;
   }
   connection.step_deadline_ns =
-      std::min(now_ns + kDescriptorRetryNs, connection.descriptor_until_ns);
+      std::min(now_ns + kNoDescriptorToRetryNs, connection.descriptor_until_ns);
   note_deadline(connection.step_deadline_ns);
   return true;
 }
@@ -240,7 +237,7 @@ void Plane::close(ConnectionId id) {
   }
   connection->state = ConnectionState::Closing;
   connection->stranger_deadline_ns = kNever;
-  connection->step_deadline_ns = clock_.now_ns() + kCloseTimeoutNs;
+  connection->step_deadline_ns = clock_.now_ns() + kCloseToCutNs;
   note_deadline(connection->step_deadline_ns);
   advance_close(id);
 }
@@ -341,7 +338,7 @@ bool Plane::read_frame(ConnectionId id) {
     case ReadOutcome::Idle: return false;
     case ReadOutcome::Partial:
       if (connection.step_deadline_ns == kNever)
-        connection.step_deadline_ns = clock_.now_ns() + kFrameTimeoutNs;
+        connection.step_deadline_ns = clock_.now_ns() + kFrameBeginToEndNs;
       note_deadline(connection.step_deadline_ns);
       return true;
     case ReadOutcome::Frame: deliver(id); return true;

@@ -6,8 +6,8 @@
 // a message is dropped at its deadline. It holds at most twice the memory of what it sent of a
 // frame. At most kStrangersMax strangers exist, and at most an eighth of the descriptors that the
 // process may have. Beyond that the oldest stranger is dropped. While the oldest one is younger
-// than kStrangerGraceNs, new connections wait in the kernel's backlog. When no descriptor is left,
-// the oldest stranger is dropped at once, and a dial waits until its time is up.
+// than kAcceptToGiveWayNs, new connections wait in the kernel's backlog. When no descriptor is
+// left, the oldest stranger is dropped at once, and a dial waits until its time is up.
 //
 // Thread: all calls from the holder of the engine's control mutex, wake() and wait() from any.
 // Only wait() blocks. Bounds: those above, and 1 MiB to send for each connection.
@@ -18,6 +18,7 @@
 #include "engine/control/frames.h"
 #include "src/base/clock.h"
 #include "src/base/socket.h"
+#include "src/base/timeouts.h"
 
 #include <cstdint>
 #include <memory>
@@ -27,19 +28,12 @@
 
 namespace mesh::engine {
 
-// 256 strangers in 10 ms each are 25,000 a second, as fast as they can be accepted. So the backlog
-// stays short. The first words of an honest peer have arrived by the time it is accepted, so it
-// comes through a flood in a few milliseconds.
+// 256 strangers in kAcceptToGiveWayNs are 25,000 a second, as fast as they can be accepted. So the
+// backlog stays short. The first words of an honest peer have arrived by the time it is accepted,
+// so it comes through a flood in a few milliseconds.
 inline constexpr int kStrangersMax = 256;
 // Strangers get at most this part of RLIMIT_NOFILE's soft limit: an eighth.
 inline constexpr std::uint64_t kStrangersShare = 8;
-// A stranger younger than this does not give way to a newer one.
-inline constexpr std::uint64_t kStrangerGraceNs = 10'000'000;
-// From accept to identify(), which the first frame leads to.
-inline constexpr std::uint64_t kFirstFrameTimeoutNs = 5'000'000'000;
-// From the first byte of a frame to its last.
-inline constexpr std::uint64_t kFrameTimeoutNs = 10'000'000'000;
-inline constexpr std::uint64_t kDialTimeoutNs = 10'000'000'000;  // for each address
 
 using ConnectionId = std::uint64_t;  // never reused; 0 is none
 
@@ -76,7 +70,7 @@ struct ControlPlaneOptions {
 struct DialOrder {
   std::span<const SocketAddress> addresses;  // tried in order
   std::uint16_t port = 0;
-  std::uint64_t timeout_ns = kDialTimeoutNs;
+  std::uint64_t timeout_ns = kDialToAnswerNs;  // for each address
 };
 
 class ControlPlane {

@@ -3,6 +3,7 @@
 #include "engine/control/control_plane_impl.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/base/timeouts.h"
 
 #include <algorithm>
 #include <array>
@@ -17,8 +18,6 @@
 namespace mesh::engine {
 
 namespace {
-
-constexpr std::uint64_t kAcceptRetryNs = 100'000'000;  // after the process ran out of descriptors
 
 bool somebody_waits(int listener) {
   pollfd waiting{.fd = listener, .events = POLLIN, .revents = 0};
@@ -57,7 +56,7 @@ bool Plane::accept_from(int listener) {
       }
       accept_failed_ = true;
       // The socket stays readable, so looking again at once would spin.
-      pause_accepting(clock_.now_ns() + kAcceptRetryNs);
+      pause_accepting(clock_.now_ns() + kNoDescriptorToRetryNs);
       return active;
     }
     accept_failed_ = false;
@@ -74,7 +73,7 @@ bool Plane::make_room() {
   const ConnectionId oldest = *strangers_.begin();
   if (find(oldest)->state == ConnectionState::Up) read_frame(oldest);
   if (!crowded()) return true;
-  const std::uint64_t due_ns = find(*strangers_.begin())->accepted_ns + kStrangerGraceNs;
+  const std::uint64_t due_ns = find(*strangers_.begin())->accepted_ns + kAcceptToGiveWayNs;
   if (clock_.now_ns() < due_ns) {
     pause_accepting(due_ns);
     return false;
@@ -116,7 +115,7 @@ void Plane::welcome(Connection& connection, AcceptedSocket accepted) {
   connection.peer = accepted.peer;
   connection.name = accepted.peer.text_with_port(accepted.peer_port);
   connection.accepted_ns = now_ns;
-  connection.stranger_deadline_ns = now_ns + kFirstFrameTimeoutNs;
+  connection.stranger_deadline_ns = now_ns + kAcceptToFirstFrameNs;
   connection.watched = EPOLLIN;
   strangers_.insert(connection.id);
   note_deadline(connection.stranger_deadline_ns);
@@ -139,7 +138,7 @@ void Plane::resume_accepting() {
   bool watched = true;
   for (const UniqueFd& fd : listener_.fds)
     watched = watcher_.change(fd.get(), kListenerToken, EPOLLIN) && watched;
-  accept_again_ns_ = watched ? kNever : clock_.now_ns() + kAcceptRetryNs;
+  accept_again_ns_ = watched ? kNever : clock_.now_ns() + kNoDescriptorToRetryNs;
   if (!watched) note_deadline(accept_again_ns_);
 }
 
@@ -194,7 +193,7 @@ void Plane::on_deadline(ConnectionId id) {
     start_dial(*connection);
   } else if (connection->state == ConnectionState::Up) {
     const std::uint64_t limit_ns =
-        now_ns >= connection->stranger_deadline_ns ? kFirstFrameTimeoutNs : kFrameTimeoutNs;
+        now_ns >= connection->stranger_deadline_ns ? kAcceptToFirstFrameNs : kFrameBeginToEndNs;
     lose(id, named(*connection,
                    {Errc::Timeout, fmt::format("sent {} in {} s", connection->reader.describe(),
                                                limit_ns / kNsPerSecond)}));

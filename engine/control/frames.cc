@@ -2,6 +2,7 @@
 
 #include "engine/control/frame_fields.h"
 #include "src/base/byte_order.h"
+#include "src/base/timeouts.h"
 
 #include <bit>
 #include <span>
@@ -127,7 +128,7 @@ template <typename Io>
 void Attach::fields(Io& io, typename Io::template Of<Attach>& body) {
   paths_fields(io, body.paths);
   down_fields(io, body.down);
-  io.u32(body.round_trip_us, {0, kRoundTripUsMax});
+  io.u32(body.round_trip_us, {0, kRoundTripMaxUs});
 }
 
 template <typename Io>

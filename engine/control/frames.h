@@ -32,8 +32,7 @@ inline constexpr std::uint32_t kRailsMax = 64;
 inline constexpr std::uint32_t kRailAddressesMax = 8;
 inline constexpr std::uint32_t kControlAddressesMax = 16;
 inline constexpr std::uint32_t kHelloListenersMax = 16;
-inline constexpr std::uint32_t kMeetMax = 64;                 // pairs of rails that meet
-inline constexpr std::uint32_t kRoundTripUsMax = 60'000'000;  // a longer time counts as this
+inline constexpr std::uint32_t kMeetMax = 64;  // pairs of rails that meet
 
 enum class MessageType : std::uint16_t {
   Hello = 1,  // the connector names itself, its rails and its wishes

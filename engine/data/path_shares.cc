@@ -3,6 +3,7 @@
 #include "engine/data/path.h"
 #include "engine/message/path_spread.h"
 #include "src/base/check.h"
+#include "src/base/timeouts.h"
 
 #include <algorithm>
 #include <array>
@@ -14,12 +15,10 @@ namespace {
 constexpr std::uint32_t kAgree = 10;
 // Evenly cut messages for each look at the speeds. A look costs as much as to post two stripes.
 constexpr std::uint32_t kEvenPerLook = 8;
-// The delay that a host on the way adds, beside what it stores (the model, perf/README).
-constexpr std::uint64_t kHostNs = 1200;
 
 // Returns the bytes that the path carries in the delay of its hosts.
 std::uint64_t late_bytes(const Path& path, std::uint32_t mbps) {
-  return path.hosts_between * kHostNs * mbps / 8000;
+  return path.hosts_between * kRelayHostDelayNs * mbps / 8000;
 }
 }  // namespace
 

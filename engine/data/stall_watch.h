@@ -4,13 +4,12 @@
 // nothing for it. Pure: it never looks itself. Thread: control mutex. Bound: one OldestRequest a
 // channel, one LinkWait a link.
 
+#include "src/base/timeouts.h"
+
 #include <cstdint>
 #include <utility>
 
 namespace mesh::engine {
-
-// The least time between two looks. Below the control thread's second, so that none is left out.
-inline constexpr std::uint64_t kLookNs = 900'000'000;
 
 // Every request before `sequence` has ended; it is open itself, or is still to come.
 struct OpenRequest {
@@ -29,7 +28,7 @@ class OldestRequest {
   }
   // Returns true once for each request that was the oldest open one at two looks.
   bool becomes_late(std::uint64_t now_ns) noexcept {
-    return age_ns(now_ns) >= kLookNs && !std::exchange(late_, true);
+    return age_ns(now_ns) >= kRequestLookToNextNs && !std::exchange(late_, true);
   }
   bool open() const noexcept { return last_.open; }
   std::uint64_t sequence() const noexcept { return last_.sequence; }  // where the next look begins

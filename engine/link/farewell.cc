@@ -4,6 +4,7 @@
 #include "engine/link/link.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/base/timeouts.h"
 #include "src/relay/end_device.h"
 
 #include <algorithm>
@@ -12,13 +13,6 @@
 namespace mesh::engine {
 
 namespace {
-// The time for the peer's answer to a REVOKE; then the link is cut.
-constexpr std::uint64_t kRevokeBoundNs = 500'000'000;
-constexpr std::uint64_t kImpatienceNs = 1'000'000'000;
-constexpr std::uint64_t kByeBoundNs = 1'000'000'000;
-// The time for announcements that the sender has counted and we have not seen.
-constexpr std::uint64_t kAnnouncedBoundNs = 1'000'000'000;
-
 // Returns true if an up path leads over other hosts. The caller holds the token.
 bool leads_over_hosts(PeerLink& link) {
   for (const Path& path : link.paths().all()) {
@@ -70,7 +64,7 @@ void Farewell::revoke_receives(RecvChannel& channel, const Wait& wait) {
 // An abort takes back many regions in a row. When one peer has kept us waiting, no other peer is
 // waited for.
 std::uint64_t Farewell::patience_ns() const {
-  return link_.host().now_ns() < link_.context().impatient_until_ns ? 0 : kRevokeBoundNs;
+  return link_.host().now_ns() < link_.context().impatient_until_ns ? 0 : kRevokeToCutNs;
 }
 
 // Waits until posted sends have completed, because our NIC may still read from the region.
@@ -90,9 +84,10 @@ void Farewell::finish_sends(SendChannel& channel, const Wait& wait) {
 // Ends the link because the peer does not answer: without queue pairs nothing reaches our memory.
 void Farewell::cut() {
   const bool waited = link_.host().now_ns() >= link_.context().impatient_until_ns;
-  LOG_WARN("peer {}: {} while memory is taken back; the link is cut", link_.identity().peer_host,
-           waited ? "no answer within 500 ms" : "another peer has used up the 500 ms");
-  link_.context().impatient_until_ns = link_.host().now_ns() + kImpatienceNs;
+  LOG_WARN("peer {}: {} {} ms while memory is taken back; the link is cut",
+           link_.identity().peer_host, waited ? "no answer within" : "another peer has used up the",
+           kRevokeToCutNs / kNsPerMs);
+  link_.context().impatient_until_ns = link_.host().now_ns() + kCutToPatienceNs;
   link_.take_down(Errc::Timeout);
   link_.host().plane().wake();  // this is NCCL's thread
 }
@@ -187,10 +182,10 @@ bool Farewell::on_close(const Close& body) {
 
 // Returns the time for announcements. Over other hosts it is longer: a stuck one shows late.
 std::uint64_t Farewell::announced_bound_ns() const {
-  if (!link_.has_peer_link()) return kAnnouncedBoundNs;
+  if (!link_.has_peer_link()) return kCloseToAnnouncedNs;
   const ProgressLoop::Guard guard(link_.context().loop);
   const bool relayed = leads_over_hosts(link_.peer_link());
-  return kAnnouncedBoundNs + (relayed ? relay::kStuckNs : 0);
+  return kCloseToAnnouncedNs + (relayed ? kRelayWorkToCountNs : 0);
 }
 
 bool Farewell::act_on_close(const PendingClose& pending) {
@@ -228,7 +223,7 @@ void Farewell::say_bye_if_empty() {
   link_.send(Bye{});
   link_.set_state(LinkState::ByeSent);
   CHECK(closing_.empty());
-  bye_deadline_ns_ = link_.host().now_ns() + kByeBoundNs;
+  bye_deadline_ns_ = link_.host().now_ns() + kByeToCutNs;
   link_.host().tend_soon();
 }
 

@@ -11,6 +11,7 @@
 #include "src/base/log.h"
 #include "src/base/random.h"
 #include "src/base/secret.h"
+#include "src/base/timeouts.h"
 #include "src/verbs/rail_traits.h"
 
 #include <algorithm>
@@ -24,8 +25,6 @@ namespace mesh::engine {
 
 namespace {
 constexpr int kServiceLevelMask = 15;
-// No round trip between sites is longer: the rest is the peer's own time, which is not for timers.
-constexpr std::uint64_t kHelloRoundTripMaxNs = 500'000'000;
 
 std::uint32_t random_psn() { return static_cast<std::uint32_t>(random_u64() & 0xffffff); }
 
@@ -71,7 +70,7 @@ Marking marking_of(const Settings& settings, int wish) {
 
 void Handshake::enter(LinkState state) {
   link_.set_state(state);
-  step_deadline_ns_ = link_.host().now_ns() + kHandshakeStepNs;
+  step_deadline_ns_ = link_.host().now_ns() + kHandshakeStepToAnswerNs;
 }
 
 // ---- HELLO and WELCOME.
@@ -222,7 +221,7 @@ bool Handshake::on_welcome(const Welcome& body) {
   peer_ticket_ = body.ticket;
   meet_ = body.meet;
   distribute_waiting();
-  cross_to(body.site, std::min(link_.host().now_ns() - hello_at_ns_, kHelloRoundTripMaxNs));
+  cross_to(body.site, std::min(link_.host().now_ns() - hello_at_ns_, kHelloToWelcomeMaxNs));
   TransferPolicy policy = policy_towards(body.site);
   policy.qps = body.qps;
   policy.rq_depth = body.rq_depth;
@@ -344,7 +343,7 @@ void Handshake::attach(const BringUp& done) {
   for (std::uint32_t i = 0; i < attached_count(); ++i) attach.paths.push_back(offer_path(i, psn_));
   attach.down = not_up(done);
   attach.round_trip_us = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(crossing_.round_trip_ns / 1000, kRoundTripUsMax));
+      std::min<std::uint64_t>(crossing_.round_trip_ns / 1000, kRoundTripMaxUs));
   link_.repair().leave_out(attach.down);
   enter(LinkState::AwaitReady);
   link_.send(attach);

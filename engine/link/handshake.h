@@ -1,8 +1,8 @@
 #pragma once
 // Brings a link up: HELLO and WELCOME agree on rails, paths and sizes. WELCOME tells the acceptor's
 // queue pairs and ATTACH the connector's, and each side brings its own up before READY. A step that
-// the peer leaves unanswered for kHandshakeStepNs ends the link. Thread: control mutex; it takes
-// the loop's token where it touches queue pairs. Bounds: those of half_open.h.
+// the peer leaves unanswered for kHandshakeStepToAnswerNs ends the link. Thread: control mutex; it
+// takes the loop's token where it touches queue pairs. Bounds: those of half_open.h.
 
 #include <mesh/config.h>
 #include <mesh/policy.h>

@@ -7,19 +7,16 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/secret.h"
+#include "src/base/timeouts.h"
 
 #include <algorithm>
 #include <string>
 
 namespace mesh::engine {
 
-namespace {
-// After this time the round trip of the control connection is used instead.
-constexpr std::uint64_t kMeasureBoundNs = 2'000'000'000;
-}  // namespace
-
 std::uint64_t Handshake::began_ns() const {
-  return step_deadline_ns_ == 0 ? link_.host().now_ns() : step_deadline_ns_ - kHandshakeStepNs;
+  return step_deadline_ns_ == 0 ? link_.host().now_ns()
+                                : step_deadline_ns_ - kHandshakeStepToAnswerNs;
 }
 
 bool Handshake::names_one_of(std::span<const Id128> listeners) const {
@@ -82,7 +79,7 @@ bool Handshake::say_hello_again(Errc reason) {
 }
 
 void Handshake::give_up(const char* what) {
-  const std::string text = fmt::format("{} in {} s", what, kHandshakeStepNs / kNsPerSecond);
+  const std::string text = fmt::format("{} in {} s", what, kHandshakeStepToAnswerNs / kNsPerSecond);
   if (link_.has_carried()) {
     link_.send(Bye{});
     return link_.take_down(Errc::PeerClosed);
@@ -127,9 +124,9 @@ void Handshake::fail_named(Errc why) {
 bool Handshake::dials_anew(const Refuse& body) {
   if (!shakes() || body.reason != Errc::Exhausted) return false;
   const std::uint64_t now_ns = link_.host().now_ns();
-  if (anew_until_ns_ == 0) anew_until_ns_ = now_ns + kHandshakeStepNs;
+  if (anew_until_ns_ == 0) anew_until_ns_ = now_ns + kHandshakeStepToAnswerNs;
   if (now_ns >= anew_until_ns_) return false;
-  anew_pause_ns_ = std::clamp(2 * anew_pause_ns_, kAnewPauseMinNs, kAnewPauseMaxNs);
+  anew_pause_ns_ = std::clamp(2 * anew_pause_ns_, kDialPauseMinNs, kDialPauseMaxNs);
   LOG_DETAIL("peer {}: {}; dialing anew in {} ms", link_.connection_name(), body.text,
              anew_pause_ns_ / kNsPerMs);
   dial_anew(anew_pause_ns_);
@@ -213,7 +210,7 @@ bool Handshake::measure() {
     measured_[i] = passed_ns;
     set_inflight(path, passed_ns);
   }
-  if (!all && passed_ns < kMeasureBoundNs) return false;
+  if (!all && passed_ns < kProbeToRoundTripNs) return false;
   const std::uint64_t longest = *std::max_element(measured_.begin(), measured_.end());
   if (longest != 0) crossing_.round_trip_ns = longest;
   return true;

@@ -4,6 +4,7 @@
 #include "engine/link/half_open.h"
 #include "src/base/log.h"
 #include "src/base/secret.h"
+#include "src/base/timeouts.h"
 
 #include <new>
 #include <utility>
@@ -353,7 +354,7 @@ void Link::end(Errc why, const std::string& text) {
   farewell_.hurry();  // all that the CLOSEs of the lost peer count is here by now
   // If the connector has not heard our WELCOME, it says HELLO again.
   if (state_ == LinkState::Making || state_ == LinkState::AwaitAttach)
-    context_.lose_named(*this, why, host_.now_ns() + kHelloAgainNs);
+    context_.lose_named(*this, why, host_.now_ns() + kLostHelloToNextNs);
   const bool is_over = !context_.fail_named(*this, why) && over();
   if (!is_over && may_cause_lines()) LOG_WARN("peer {} is lost: {}", identity_.peer_host, text);
   take_down(is_over ? Errc::PeerClosed : why);

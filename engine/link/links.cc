@@ -5,6 +5,7 @@
 #include "engine/link/link.h"
 #include "src/base/check.h"
 #include "src/base/secret.h"
+#include "src/base/timeouts.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -14,9 +15,6 @@ namespace mesh::engine {
 namespace {
 // Up to this number, every pass looks at all links, because that costs little.
 constexpr std::size_t kSweepAlways = 64;
-// With many links a look at one takes 2 us, because its memory is in no cache. So looks at all of
-// them take at most a hundredth of the time.
-constexpr std::uint64_t kSweepNsPerLink = 200'000;
 }  // namespace
 
 template <typename Visit>
@@ -112,7 +110,7 @@ Links::Sweep Links::next_sweep(std::uint64_t due_ns) const {
   return due || count() <= kSweepAlways ? Sweep::All : Sweep::Restless;
 }
 
-std::uint64_t Links::next_sweep_ns() const { return swept_ns_ + count() * kSweepNsPerLink; }
+std::uint64_t Links::next_sweep_ns() const { return swept_ns_ + count() * kSweepPerLinkNs; }
 
 bool Links::tend(Sweep sweep) {
   if (sweep == Sweep::All)

@@ -4,6 +4,7 @@
 #include "engine/link/link.h"
 #include "engine/link/links.h"
 #include "src/base/log.h"
+#include "src/base/timeouts.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -39,7 +40,7 @@ bool Links::make_room(std::span<const Id128> named) {
   }
   if (idle < kHalfOpenMax) return true;
   const std::uint64_t began_ns = oldest->handshake().began_ns();
-  if (host_.now_ns() - began_ns < kHalfOpenGraceNs) return false;
+  if (host_.now_ns() - began_ns < kHalfOpenToGiveWayNs) return false;
   send_away(*oldest, fmt::format("carries no channel and gives way, as the oldest of {}", idle));
   return true;
 }

@@ -1,5 +1,7 @@
 #include "engine/link/long_path.h"
 
+#include "src/base/timeouts.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +15,6 @@ namespace {
 constexpr std::uint32_t kLongDepth = 2048;
 constexpr std::uint64_t kTimerRoundTrips = 8;
 constexpr std::uint64_t kTimeoutRoundTrips = 100;
-constexpr std::uint64_t kAckTimerUnitNs = 4096;  // InfiniBand specification, 9.7.6.1.3
 constexpr int kAckTimerMax = 31;
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include "engine/link/link.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/base/timeouts.h"
 
 #include <algorithm>
 #include <exception>
@@ -91,7 +92,7 @@ void Openings::expire(std::uint64_t now_ns) {
         "peer {} ({}): has not answered our OPEN of channel {} with OPENED in {} s; the connect "
         "fails",
         link_.identity().peer_host, link_.connection_name(), stage->channel->index,
-        kHandshakeStepNs / kNsPerSecond);
+        kHandshakeStepToAnswerNs / kNsPerSecond);
     fail(*stage, Errc::Timeout);
   }
 }
@@ -179,7 +180,7 @@ void Openings::open_at(PendingConnect& stage, std::uint32_t index) {
     stage.channel = peer_link.channels().add_sender(index, life, place->memory);
   }
   stage.state = StageState::Opening;
-  stage.deadline_ns = link_.host().now_ns() + kHandshakeStepNs;
+  stage.deadline_ns = link_.host().now_ns() + kHandshakeStepToAnswerNs;
   link_.send(open);
 }
 

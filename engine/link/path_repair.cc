@@ -4,6 +4,7 @@
 #include "engine/link/link.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/base/timeouts.h"
 #include "src/verbs/discovery.h"
 
 #include <algorithm>
@@ -11,11 +12,6 @@
 namespace mesh::engine {
 
 namespace {
-// How long to wait for the receives of a stopped queue pair, all of which must complete. Stripes
-// that landed and were not reported by then are sent again to their place. The queue pairs are
-// destroyed before FENCE tells the counts, so no stripe is reported twice.
-constexpr std::uint64_t kDrainBoundNs = 1'000'000'000;
-
 // Completions are a device's last writes for a queue pair: when all its receives have come back, no
 // write of it is under way.
 bool drained(const Path& path) {
@@ -50,7 +46,7 @@ void PathRepair::leave_out(const std::vector<std::uint8_t>& down) {
                                 port_down ? "its port is down" : "it could not be brought up");
     const std::uint64_t now_ns = link_.host().now_ns();
     repairs_[index] = {
-        .at_ns = now_ns + kFirstBackoffNs, .backoff_ns = kFirstBackoffNs, .lost_at_ns = now_ns};
+        .at_ns = now_ns + kReopenPauseMinNs, .backoff_ns = kReopenPauseMinNs, .lost_at_ns = now_ns};
     MESH_LOG(port_down ? LogLevel::Info : LogLevel::Warn,
              "peer {}: path {} {}; {} of {} paths carry on", link_.identity().peer_host, path.name,
              port_down ? "has a port that is down, and joins when it comes up"
@@ -144,7 +140,7 @@ bool PathRepair::fence(std::uint32_t index) {
              path.name, path.health.replayed_stripes - before);
   // A path that fails again soon after it came back keeps its longer pause.
   const bool soon = repair.backoff_ns != 0 && link_.host().now_ns() < repair.at_ns;
-  const std::uint64_t backoff_ns = soon ? repair.backoff_ns : kFirstBackoffNs;
+  const std::uint64_t backoff_ns = soon ? repair.backoff_ns : kReopenPauseMinNs;
   repair = {.at_ns = link_.host().now_ns() + backoff_ns,
             .backoff_ns = backoff_ns,
             .lost_at_ns = repair.lost_at_ns};
@@ -207,7 +203,7 @@ bool PathRepair::say_fence(std::uint32_t index) {
     path.stop();
     repair.stopped = true;
     repair.lost_at_ns = link_.host().now_ns();
-    repair.drain_until_ns = repair.lost_at_ns + kDrainBoundNs;
+    repair.drain_until_ns = repair.lost_at_ns + kStopToDrainedNs;
   }
   link_.peer_link().paths().drain_completions();
   Fence fence{.path = static_cast<std::uint8_t>(index),
@@ -306,9 +302,10 @@ void PathRepair::note_stall() {
   if (!link_.peer_link().paths().stalled()) {
     relayed_.found_path();
     if (stalled_since_ns_ == 0) return;
-    if (now_ns >= admitted_ns_ + kSteadyNs || work_done(link_.peer_link()) != work_when_admitted_)
+    if (now_ns >= admitted_ns_ + kPathUpToSteadyNs ||
+        work_done(link_.peer_link()) != work_when_admitted_)
       stalled_since_ns_ = 0;
-    link_.host().tend_at(admitted_ns_ + kSteadyNs);
+    link_.host().tend_at(admitted_ns_ + kPathUpToSteadyNs);
     return;
   }
   if (stalled_since_ns_ == 0) stalled_since_ns_ = now_ns;
@@ -316,7 +313,7 @@ void PathRepair::note_stall() {
   if (relayed_.is_lost(stalled_since_ns_)) return fail_without_route();
   for (Repair& repair : repairs_) {
     if (repair.connector_step != ConnectorStep::Waiting) continue;
-    repair.at_ns = std::min(repair.at_ns, now_ns + kStalledBackoffNs);
+    repair.at_ns = std::min(repair.at_ns, now_ns + kReopenPauseStalledMaxNs);
   }
   if (now_ns >= stalled_since_ns_ + bound_ns &&
       !link_.peer_link().channels().have_open_requests() && !link_.peer_link().reach().asleep())

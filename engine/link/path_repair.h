@@ -29,13 +29,6 @@ class BringUp;
 class Link;
 class StandbyMemory;
 
-// The pause before a path is opened again for the first time.
-inline constexpr std::uint64_t kFirstBackoffNs = 50'000'000;
-// The longest pause between tries while no path is up.
-inline constexpr std::uint64_t kStalledBackoffNs = 400'000'000;
-// A failure of a path that has been up for so long counts as a new trouble.
-inline constexpr std::uint64_t kSteadyNs = 10'000'000'000;
-
 class PathRepair {
  public:
   explicit PathRepair(Link& link) : link_(link), relayed_(link) {}

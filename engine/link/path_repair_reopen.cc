@@ -6,18 +6,13 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
+#include "src/base/timeouts.h"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 namespace mesh::engine {
-
-namespace {
-constexpr std::uint64_t kBackoffMaxNs = 10'000'000'000;
-// Long enough for the peer's kernel to ask for our address three times.
-constexpr std::uint64_t kAnswerBoundNs = 10'000'000'000;
-}  // namespace
 
 // Takes the next step of opening a path again. Returns true if it must be called again in 1 ms.
 bool PathRepair::reopen(std::uint32_t index) {
@@ -106,7 +101,7 @@ void PathRepair::ask(std::uint32_t index) {
   Repair& repair = repairs_[index];
   CHECK(link_.connector() && repair.connector_step == ConnectorStep::Making);
   repair.connector_step = ConnectorStep::AwaitReopened;
-  repair.at_ns = link_.host().now_ns() + kAnswerBoundNs;
+  repair.at_ns = link_.host().now_ns() + kReopenToAnswerNs;
   link_.host().tend_at(repair.at_ns);
   Reopen asks{.path = static_cast<std::uint8_t>(index),
               .epoch = link_.peer_link().paths()[index].health.epoch,
@@ -129,8 +124,8 @@ void PathRepair::give_up_try(std::uint32_t index, const std::string& why) {
   relayed_.cut(index);
   repair.connector_step = ConnectorStep::Waiting;
   // The pause is shorter if no path is up: then a try disturbs nothing.
-  repair.backoff_ns = std::clamp(repair.backoff_ns * 2, kFirstBackoffNs,
-                                 stalled ? kStalledBackoffNs : kBackoffMaxNs);
+  repair.backoff_ns = std::clamp(repair.backoff_ns * 2, kReopenPauseMinNs,
+                                 stalled ? kReopenPauseStalledMaxNs : kReopenPauseMaxNs);
   repair.at_ns = link_.host().now_ns() + repair.backoff_ns;
   link_.host().tend_at(repair.at_ns);
   LOG_DETAIL("peer {}: path {} is still down: {}; next try in {} ms", link_.identity().peer_host,
@@ -249,7 +244,7 @@ bool PathRepair::on_reopened(const Reopened& body) {
   if (relayed) {
     relayed_.join(body.path, repair.psn, body.via.front());
     repair.connector_step = ConnectorStep::Joining;
-    repair.at_ns = link_.host().now_ns() + kAnswerBoundNs;
+    repair.at_ns = link_.host().now_ns() + kReopenToAnswerNs;
   }
   link_.host().tend_soon();
   return true;
@@ -273,7 +268,7 @@ void PathRepair::risen(const BringUp& done) {
   set_probe_target(path, done.paths().front());
   link_.peer_link().probe(path);
   repair.connector_step = ConnectorStep::Probing;
-  repair.at_ns = link_.host().now_ns() + kAnswerBoundNs;
+  repair.at_ns = link_.host().now_ns() + kReopenToAnswerNs;
 }
 
 // Acceptor: answers REOPEN. `why` says what was wrong; empty if nothing was.
@@ -343,8 +338,8 @@ void PathRepair::admit(std::uint32_t index) {
            (now_ns - repair.lost_at_ns) / 1'000'000);
   leave_better_ones(index);
   // Until at_ns a failure counts as one trouble with the last one, and the pause goes on growing.
-  repair = {.at_ns = now_ns + kSteadyNs,
-            .backoff_ns = std::clamp(repair.backoff_ns * 2, kFirstBackoffNs, kBackoffMaxNs)};
+  repair = {.at_ns = now_ns + kPathUpToSteadyNs,
+            .backoff_ns = std::clamp(repair.backoff_ns * 2, kReopenPauseMinNs, kReopenPauseMaxNs)};
 }
 
 bool PathRepair::on_path_up(const PathUp& body) {

@@ -6,22 +6,12 @@
 #include "engine/link/path_repair.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/base/timeouts.h"
 
 #include <algorithm>
 #include <iterator>
 
 namespace mesh::engine {
-
-namespace {
-// Each tier is tried so much later than the tier before it: a tier that works is up before the next
-// one begins, and a dead tier holds up nobody.
-constexpr std::uint64_t kTierPauseNs = 50'000'000;
-// The bound for each answer of a host on the way: its kernel may ask for an address three times.
-constexpr std::uint64_t kChainBoundNs = 10'000'000'000;
-// The pause between looks whether a link has sent enough for a path beside the primary ones.
-constexpr std::uint64_t kBesideLookNs = 100'000'000;
-constexpr std::uint64_t kBesideAgainNs = 10'000'000'000;  // longest pause, while no way is found
-}  // namespace
 
 // Connector: calls standby paths when no path is up, but not before all fences are over: until then
 // the peer may take a path for up. The caller holds the token.
@@ -34,8 +24,8 @@ void PathRepair::call_standby(std::uint64_t now_ns) {
     peer_link.paths().call(path);
     const std::uint32_t before =
         peer_link.reach().all_relayed() || path.tier == 0 ? path.tier : path.tier - 1;
-    repairs_[i] = {.at_ns = now_ns + before * kTierPauseNs,
-                   .backoff_ns = kFirstBackoffNs,
+    repairs_[i] = {.at_ns = now_ns + before * kTierToNextNs,
+                   .backoff_ns = kReopenPauseMinNs,
                    .lost_at_ns = stalled_since_ns_};
     link_.host().tend_at(repairs_[i].at_ns);
   }
@@ -52,10 +42,10 @@ void PathRepair::call_beside() {
   for (std::uint32_t i = 0; i < index; ++i) carried += peer_link.paths()[i].bulk_posted;
   const std::uint64_t again_ns = repairs_[index].at_ns;  // 0: it was never tried
   if (carried < link_.host().options().both_ways_bytes || now_ns < again_ns)
-    return link_.host().tend_at(std::max(now_ns + kBesideLookNs, again_ns));
+    return link_.host().tend_at(std::max(now_ns + kBesideLookToNextNs, again_ns));
   peer_link.paths().call(peer_link.paths()[index]);
   repairs_[index] = {.at_ns = now_ns,
-                     .backoff_ns = std::max(repairs_[index].backoff_ns, kFirstBackoffNs),
+                     .backoff_ns = std::max(repairs_[index].backoff_ns, kReopenPauseMinNs),
                      .lost_at_ns = now_ns};
 }
 
@@ -65,7 +55,7 @@ void PathRepair::leave_beside(std::uint32_t index, const std::string& why) {
   LOG_DETAIL("peer {}: no way round beside its cable: {}", link_.identity().peer_host, why);
   const ProgressLoop::Guard guard(link_.context().loop);
   link_.peer_link().paths().let_rest(link_.peer_link().paths()[index]);
-  const std::uint64_t pause_ns = std::min(2 * repairs_[index].backoff_ns, kBesideAgainNs);
+  const std::uint64_t pause_ns = std::min(2 * repairs_[index].backoff_ns, kReopenPauseMaxNs);
   repairs_[index] = {.at_ns = link_.host().now_ns() + pause_ns, .backoff_ns = pause_ns};
 }
 
@@ -103,7 +93,7 @@ bool PathRepair::begin_chains(std::uint32_t index) {
   }
   Repair& repair = repairs_[index];
   repair.connector_step = ConnectorStep::Chaining;
-  repair.at_ns = link_.host().now_ns() + kChainBoundNs;
+  repair.at_ns = link_.host().now_ns() + kReopenToAnswerNs;
   link_.host().tend_at(repair.at_ns);
   return false;
 }

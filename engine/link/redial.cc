@@ -4,22 +4,12 @@
 #include "engine/link/link.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/base/timeouts.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace mesh::engine {
-
-namespace {
-// The connector dials by itself if it has noticed the loss too.
-constexpr std::uint64_t kSummonAfterNs = 100 * kNsPerMs;
-constexpr std::uint64_t kPauseMinNs = 10 * kNsPerMs;      // doubled after each try
-constexpr std::uint64_t kPauseMaxNs = 1000 * kNsPerMs;    // so a network that is back is found soon
-constexpr std::uint64_t kDialBoundNs = 2 * kNsPerSecond;  // per address: TCP sends SYN at 0 and 1 s
-constexpr std::uint64_t kDialBoundMinNs = 100 * kNsPerMs;
-// How long an acceptor waits for a peer whose kernel has ended the connection.
-constexpr std::uint64_t kEndOfStreamNs = kNsPerSecond;
-}  // namespace
 
 // ---- Where the peer's control port is.
 
@@ -60,15 +50,16 @@ bool Redial::begin(Errc reason, const std::string& text) {
   const bool connector = link_.connector();
   const std::uint64_t now_ns = link_.host().now_ns();
   // When TCP gives up, the connection has been silent for a while already.
-  const std::uint64_t silent_ns = reason == Errc::Unreachable ? kDeadHostTimeoutMs * kNsPerMs : 0;
+  const std::uint64_t silent_ns = reason == Errc::Unreachable ? kSilenceToDeadHostMs * kNsPerMs : 0;
   const std::uint64_t patience_ns =
-      std::max(link_.path_timeout_ns(), silent_ns + kEndOfStreamNs) - silent_ns;
+      std::max(link_.path_timeout_ns(), silent_ns + kStreamEndToRedialNs) - silent_ns;
   under_way_ = true;
   rounds_ = 0;
   lost_ns_ = now_ns;
-  next_ns_ = connector || link_.over() ? now_ns : now_ns + kSummonAfterNs;
-  backoff_ns_ = kPauseMinNs;
-  give_up_ns_ = now_ns + (connector || reason != Errc::PeerGone ? patience_ns : kEndOfStreamNs);
+  next_ns_ = connector || link_.over() ? now_ns : now_ns + kLossToSummonNs;
+  backoff_ns_ = kDialPauseMinNs;
+  give_up_ns_ =
+      now_ns + (connector || reason != Errc::PeerGone ? patience_ns : kStreamEndToRedialNs);
   if (link_.may_cause_lines()) {
     LOG_INFO("peer {}: control connection lost ({}), data goes on; {}", link_.identity().peer_host,
              text, connector ? "dialing again" : "the peer is to dial again");
@@ -86,7 +77,7 @@ bool Redial::tend() {
     return false;
   }
   LinkHost& host = link_.host();
-  if (answered_ns_ != 0 && host.now_ns() - answered_ns_ >= kDialBoundNs && met_another()) {
+  if (answered_ns_ != 0 && host.now_ns() - answered_ns_ >= kRedialToAnswerNs && met_another()) {
     const std::string text = fmt::format("{}: says nothing", host.plane().peer_name(connection_));
     host.plane().close(connection_);
     answered_ns_ = 0;  // the pause is not to count as the peer's time
@@ -117,7 +108,7 @@ void Redial::dial() {
   set_connection(link_.host().plane().dial(
       {.addresses = addresses,
        .port = port_,
-       .timeout_ns = std::clamp(left_ns, kDialBoundMinNs, kDialBoundNs)}));
+       .timeout_ns = std::clamp(left_ns, kRedialToAnswerMinNs, kRedialToAnswerNs)}));
 }
 
 void Redial::set_connection(ConnectionId id) noexcept {
@@ -189,7 +180,7 @@ void Redial::on_lost(Errc reason, const std::string& text) {
                           (now_ns - lost_ns_) / kNsPerMs, addresses_text(), text));
   } else {
     next_ns_ = now_ns + backoff_ns_;
-    backoff_ns_ = std::min(2 * backoff_ns_, kPauseMaxNs);
+    backoff_ns_ = std::min(2 * backoff_ns_, kDialPauseMaxNs);
   }
 }
 

@@ -4,6 +4,7 @@
 #include "engine/link/link.h"
 #include "engine/link/link_setup.h"
 #include "src/base/log.h"
+#include "src/base/timeouts.h"
 
 #include <algorithm>
 #include <optional>
@@ -12,10 +13,6 @@
 namespace mesh::engine {
 
 namespace {
-// How long to wait for neighbours that come up later than the first message.
-constexpr std::uint64_t kNoRouteBoundNs = 2'000'000'000;
-// The pause between looks at an idle relayed path.
-constexpr std::uint64_t kStuckLookNs = 500'000'000;
 // The most hosts on a path beside a direct one that is up. In a ring of five, with three hosts on
 // the way, messages of 512 KiB lose more by latency than they gain (the model).
 constexpr std::size_t kBesideHostsMax = 2;
@@ -140,8 +137,8 @@ bool RelayedPaths::is_lost(std::uint64_t stalled_since_ns) {
   if (!link_.connector() || !peer_link.reach().asleep() || routed_) return false;
   // A host that is known may still come to know others.
   if (link_.host().relays()->knows_others(link_.handshake().peer_ticket())) return false;
-  link_.host().tend_at(stalled_since_ns + kNoRouteBoundNs);
-  return link_.host().now_ns() >= stalled_since_ns + kNoRouteBoundNs;
+  link_.host().tend_at(stalled_since_ns + kStallToNoRouteNs);
+  return link_.host().now_ns() >= stalled_since_ns + kStallToNoRouteNs;
 }
 
 // ---- Acceptor.
@@ -191,7 +188,7 @@ void RelayedPaths::watch() {
     if (!path.ends.relayed) continue;
     const ProgressLoop::Guard guard(link_.context().loop);
     if (path.health.state != PathState::Up) continue;
-    link_.host().tend_at(now_ns + kStuckLookNs);
+    link_.host().tend_at(now_ns + kRelayLookToNextNs);
     const std::string why = why_dead(i);
     if (!why.empty() && path.health.state == PathState::Up) peer_link.quarantine(path, why);
   }

@@ -18,7 +18,8 @@ namespace mesh::engine {
 class Link;
 struct Path;
 
-// The cause that is logged for a path whose chains have work but report nothing (relay::kStuckNs).
+// The cause that is logged for a path whose chains have work but report nothing for
+// kRelayWorkToCountNs.
 inline constexpr const char* kStuckCause = "a host on the way carries nothing any more";
 
 class RelayedPaths {

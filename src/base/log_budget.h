@@ -1,9 +1,10 @@
 #pragma once
 // Limits the lines in a time window, for lines that an unauthenticated connection can cause at
 // will: they must not fill the log. Lines that were not shown are counted, and the next line says
-// how many. Thread: as each class says. Bound: kLines in kWindowNs.
+// how many. Thread: as each class says. Bound: kLines in kLogBudgetWindowNs.
 
 #include "src/base/check.h"
+#include "src/base/timeouts.h"
 
 #include <cstdint>
 #include <mutex>
@@ -18,11 +19,10 @@ namespace mesh {
 class LogBudget {
  public:
   static constexpr std::uint32_t kLines = 16;
-  static constexpr std::uint64_t kWindowNs = 10'000'000'000;
 
   // Returns false if the line must not be written.
   bool take(std::uint64_t now_ns) noexcept {
-    if (said_ == 0 || now_ns - began_ns_ >= kWindowNs) {
+    if (said_ == 0 || now_ns - began_ns_ >= kLogBudgetWindowNs) {
       began_ns_ = now_ns;
       said_ = 0;
     }

@@ -4,6 +4,7 @@
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
 #include "src/base/log_budget.h"
+#include "src/base/timeouts.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -21,11 +22,9 @@ namespace mesh {
 namespace {
 // The kernel's own usual bound. A connection that does not fit waits a second for its next SYN.
 constexpr int kListenBacklog = 4096;
-constexpr int kKeepAliveIdleS = 5;
-constexpr int kKeepAliveIntervalS = 5;
 constexpr int kKeepAliveProbes = 3;  // 5 + 3 * 5 are 20 s
-static_assert((kKeepAliveIdleS + kKeepAliveIntervalS * kKeepAliveProbes) * 1000 ==
-              kDeadHostTimeoutMs);
+static_assert((kSilenceToKeepAliveSeconds + kKeepAliveToNextSeconds * kKeepAliveProbes) * 1000 ==
+              kSilenceToDeadHostMs);
 
 // An unauthenticated peer can make us open as many sockets as it likes.
 constinit SharedLogBudget g_lines;
@@ -52,10 +51,10 @@ void set_option(int fd, int level, int name, int value) {
 void set_stream_options(int fd) {
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveIdleS);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, kKeepAliveIntervalS);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, kSilenceToKeepAliveSeconds);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, kKeepAliveToNextSeconds);
   set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, kKeepAliveProbes);
-  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kDeadHostTimeoutMs);
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kSilenceToDeadHostMs);
 }
 
 Result<UniqueFd> tcp_socket(std::uint16_t family) {

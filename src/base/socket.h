@@ -17,8 +17,6 @@
 
 namespace mesh {
 
-inline constexpr int kDeadHostTimeoutMs = 20'000;
-
 struct SocketAddress {
   std::uint16_t family = AF_UNSPEC;      // AF_INET, AF_INET6, or AF_UNSPEC for none
   std::array<std::uint8_t, 16> bytes{};  // network order; IPv4 in the first four

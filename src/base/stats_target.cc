@@ -10,7 +10,7 @@ std::optional<int> read_seconds(std::string_view text) {
   int seconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   if (error != std::errc{} || end != text.data() + text.size() || seconds < 1 ||
-      seconds > kStatsSecondsMax)
+      seconds > kStatsPeriodMaxSeconds)
     return std::nullopt;
   return seconds;
 }

@@ -2,17 +2,17 @@
 // Reads NCCL_MESH_STATS, which says where the metrics go and how often: FILE[:SECONDS], with %h and
 // %p in FILE for host and process. Thread: any (values). Bound: the text.
 
+#include "src/base/timeouts.h"
+
 #include <optional>
 #include <string>
 #include <string_view>
 
 namespace mesh {
 
-inline constexpr int kStatsSecondsUsual = 10, kStatsSecondsMax = 3600;
-
 struct StatsTarget {
   std::string file;  // %h, %p and %% still in it
-  int seconds = kStatsSecondsUsual;
+  int seconds = kStatsPeriodSeconds;
 };
 
 // Returns no value if the text is not of that form. The seconds follow the last colon behind the

@@ -3,7 +3,9 @@
 // Yields alone can starve that thread on a shared processor: the kernel runs the thread with the
 // least processor time first, and after a pause of the whole host it has charged the pause to one
 // of the two. Thread: the waiting one, never on a healthy message's way. Bound: one wait() takes
-// kSleepNsMax, and the caller looks again.
+// kYieldingSleepMaxNs, and the caller looks again.
+
+#include "src/base/timeouts.h"
 
 #include <sched.h>
 #include <time.h>
@@ -15,7 +17,6 @@ namespace mesh {
 class Yielding {
  public:
   static constexpr int kYields = 64;
-  static constexpr long kSleepNsMin = 50'000, kSleepNsMax = 1'000'000;
 
   void wait() noexcept {
     if (yields_ < kYields) {
@@ -25,12 +26,12 @@ class Yielding {
     }
     const timespec pause{.tv_sec = 0, .tv_nsec = sleep_ns_};
     ::nanosleep(&pause, nullptr);
-    sleep_ns_ = std::min(2 * sleep_ns_, kSleepNsMax);
+    sleep_ns_ = std::min(2 * sleep_ns_, kYieldingSleepMaxNs);
   }
 
  private:
   int yields_ = 0;
-  long sleep_ns_ = kSleepNsMin;
+  long sleep_ns_ = kYieldingSleepMinNs;
 };
 
 }  // namespace mesh

@@ -15,7 +15,6 @@
 namespace mesh::relay {
 
 inline constexpr std::uint32_t kEndQueuePairsMax = 4096;
-inline constexpr std::uint64_t kStuckNs = 2'000'000'000;
 
 // The progress of one queue pair, for a watcher.
 struct EndProgress {
@@ -42,8 +41,8 @@ class EndDevice final : public verbs::ForwardingProvider {
   // pair's own.
   void fail(ibv_qp* qp, ibv_wc_status status) noexcept;
   EndProgress progress(const ibv_qp* qp) const noexcept;
-  // Returns true if work is outstanding and no count has come for kStuckNs: the chain is dead. One
-  // thread asks now and then; the first call of such a stretch returns false.
+  // Returns true if work is outstanding and no count has come for kRelayWorkToCountNs: the chain is
+  // dead. One thread asks now and then; the first call of such a stretch returns false.
   bool stuck(ibv_qp* qp, std::uint64_t now_ns) noexcept;
 
   // ---- Provider. Objects that are not this device's are passed on. create_qp takes completion

@@ -2,6 +2,7 @@
 
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/base/timeouts.h"
 #include "src/relay/end_device.h"
 
 #include <algorithm>
@@ -257,7 +258,7 @@ bool EndQueuePair::stuck(std::uint64_t now_ns) noexcept {
   const bool waits = outstanding() != 0;
   if (!waits || !watch_.waited || watch_.moved != moved_now)
     watch_ = {.waited = waits, .moved = moved_now, .since_ns = now_ns};
-  return waits && now_ns - watch_.since_ns >= kStuckNs;
+  return waits && now_ns - watch_.since_ns >= kRelayWorkToCountNs;
 }
 
 }  // namespace mesh::relay

@@ -1,6 +1,7 @@
 #include "src/relay/middle.h"
 
 #include "src/base/own_thread.h"
+#include "src/base/timeouts.h"
 
 #include <sched.h>
 
@@ -11,7 +12,6 @@
 namespace mesh::relay {
 
 namespace {
-constexpr std::uint64_t kNapMinNs = 50'000;
 // A nap is at most 1 / kNapShare of the pause that it prolongs.
 constexpr std::uint64_t kNapShare = 64;
 }  // namespace
@@ -75,7 +75,7 @@ void Middle::rest() {
 }
 
 void Middle::nap() {
-  const std::uint64_t nap_ns = std::clamp(napped_ns_ / kNapShare, kNapMinNs, kNapMaxNs);
+  const std::uint64_t nap_ns = std::clamp(napped_ns_ / kNapShare, kRelayNapMinNs, kRelayNapMaxNs);
   napped_ns_ += nap_ns;
   std::unique_lock lock(mutex_);
   const auto news = [this] { return came_ || stop_.load(std::memory_order_relaxed); };

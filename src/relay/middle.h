@@ -1,10 +1,10 @@
 #pragma once
 // The chains that run through this host, and the thread that turns them. The thread spins while
-// they carry bytes, and naps when they do not: up to kNapMaxNs, but never for more than a small
-// part of the pause so far, and until a chain is added. It waits while there is no chain. With a
-// manual clock there is no thread, and the clock's owner calls turn(). Thread: add and remove from
-// any control thread; turn() from the thread alone, or from one caller without it. Bound:
-// kChainsMax.
+// they carry bytes, and naps when they do not: up to kRelayNapMaxNs, but never for more than a
+// small part of the pause so far, and until a chain is added. It waits while there is no chain.
+// With a manual clock there is no thread, and the clock's owner calls turn(). Thread: add and
+// remove from any control thread; turn() from the thread alone, or from one caller without it.
+// Bound: kChainsMax.
 
 #include <mesh/status.h>
 
@@ -22,7 +22,6 @@
 namespace mesh::relay {
 
 inline constexpr std::size_t kChainsMax = 1024;
-inline constexpr std::uint64_t kNapMaxNs = 100'000'000;
 inline constexpr std::uint32_t kYieldTurns = 4000;  // that move nothing; then naps
 
 class Middle {

@@ -2,6 +2,7 @@
 // hold.
 #include "engine/control/handle.h"
 #include "engine/link/half_open.h"
+#include "src/base/timeouts.h"
 #include "tests/fuzz/hostile_world.h"
 #include "tests/fuzz/quiet_log.h"
 
@@ -20,7 +21,7 @@ void HostileWorld::turn_some(Input& input) {
 
 void HostileWorld::advance(Input& input) {
   constexpr std::array<std::uint64_t, 5> kSteps{1'000, 1'000'000, 500'000'000, 1'000'000'000,
-                                                engine::kHandshakeStepNs};
+                                                kHandshakeStepToAnswerNs};
   clock_ns_.fetch_add(kSteps[input.below(kSteps.size())], std::memory_order_relaxed);
   turn();
 }

@@ -1,5 +1,7 @@
 #include "tests/sim/control_network.h"
 
+#include "src/base/timeouts.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +11,7 @@
 namespace mesh::sim {
 
 namespace {
-constexpr std::uint64_t kSilenceNs = 20'000'000'000;  // kDeadHostTimeoutMs of real sockets
+constexpr std::uint64_t kSilenceNs = kSilenceToDeadHostMs * kNsPerMs;
 constexpr std::uint64_t kSlowFrames = 16;  // one in so many takes ControlTiming::pause_ns longer
 constexpr int kEventsPerPass = 64;
 
@@ -300,7 +302,7 @@ bool SimPlane::take(ControlEnd& end) {
     }
     ControlEnd& other = plane->add();
     other.peer_host = host_;
-    other.stranger_until_ns = network_.clock_.now_ns() + engine::kFirstFrameTimeoutNs;
+    other.stranger_until_ns = network_.clock_.now_ns() + kAcceptToFirstFrameNs;
     other.up = end.up = true;
     other.peer = &end;
     end.peer = &other;

@@ -18,12 +18,13 @@ import cpp_text  # noqa: E402
 import pages  # noqa: E402
 import rules  # noqa: E402
 import shape  # noqa: E402
+import time_rules  # noqa: E402
 import tree  # noqa: E402
 
 SOURCE_RULES = (
     rules.include_arrows, rules.fenced_headers, rules.fenced_words, rules.hot_files,
     rules.namespaces, rules.header_shape, rules.function_pointers, rules.names_out_of_use,
-    comment_rules.riddles,
+    comment_rules.riddles, time_rules.outside_header,
 )
 
 
@@ -51,6 +52,7 @@ def look(root):
     whole = shape.Shape(paths, files, sources, scan)
     found += whole.violations()
     found += cmake_rules.cmake_lists(paths, cmake_files)
+    found += time_rules.page_table({file.path: file.text for file in files})
     found += pages.check(root, paths, lambda path: tree.read(root, path))
     return sorted(set(found)), whole
 

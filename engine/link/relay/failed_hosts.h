@@ -3,6 +3,7 @@
 // control mutex. Bound: kRelayHostsMax hosts.
 
 #include "engine/link/relay/routes.h"
+#include "src/base/timeouts.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -12,13 +13,11 @@ namespace mesh::engine {
 
 class FailedHosts {
  public:
-  // How long hosts are remembered: a path that has carried for longer begins with an empty list.
-  static constexpr std::uint64_t kRememberedNs = 60'000'000'000;
-
   // Notes that a route has failed, through the host with that ticket. If the ticket is zero nobody
-  // knows which host it was, and all hosts of the route are noted.
+  // knows which host it was, and all hosts of the route are noted. Hosts of a failure longer ago
+  // are forgotten, because a path has carried since.
   void add(const RelayRoute& route, const Id128& at_fault, std::uint64_t now_ns) {
-    if (now_ns >= last_ns_ + kRememberedNs) tickets_.clear();
+    if (now_ns >= last_ns_ + kHostFailedToForgottenNs) tickets_.clear();
     last_ns_ = now_ns;
     for (const RouteHop& hop : route.hops) {
       const Id128& ticket = hop.host.ticket;

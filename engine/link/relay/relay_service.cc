@@ -7,6 +7,7 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/secret.h"
+#include "src/base/timeouts.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -16,11 +17,6 @@
 namespace mesh::engine {
 
 namespace {
-// The pause between looks for broken chains, whose memory is then freed.
-constexpr std::uint64_t kChainLookNs = 500'000'000;
-// The time for the last counts of chains whose asker is lost: their thread may nap.
-constexpr std::uint64_t kPartNs = 2 * relay::kNapMaxNs, kPartLookNs = 5'000'000;
-
 RelayedSnapshot* row_of(const Carried& carried, relay::Side from, RelaySnapshot* sum) {
   const std::string &in = carried.rail_name(from), &out = carried.rail_name(other(from));
   for (RelayedSnapshot& row : sum->ways) {
@@ -83,7 +79,7 @@ bool RelayService::owns(ConnectionId connection) const noexcept {
 // Ends the chains of a lost connection. If the asker lives, both ends hear of it from the chains.
 void RelayService::on_lost(ConnectionId connection) noexcept {
   std::erase(callers_, connection);
-  const std::uint64_t by_ns = host_.now_ns() + kPartNs;
+  const std::uint64_t by_ns = host_.now_ns() + kAskerLostToPartedNs;
   for (std::size_t i = carried_.size(); i-- > 0;) {
     Carried& carried = *carried_[i];
     if (carried.connection() != connection || carried.parts_by_ns() != 0) continue;
@@ -309,13 +305,13 @@ void RelayService::tend() {
   make_waiting();
   const std::vector<std::unique_ptr<Carried>>& all = carried_;
   for (std::size_t i = all.size(); i-- > 0;) tend_one(*all[i]);
-  if (!carried_.empty()) host_.tend_at(host_.now_ns() + kChainLookNs);
+  if (!carried_.empty()) host_.tend_at(host_.now_ns() + kRelayLookToNextNs);
 }
 
 void RelayService::tend_one(Carried& carried) {
   if (carried.parts_by_ns() != 0) {
     if (carried.parted() || host_.now_ns() >= carried.parts_by_ns()) return end(carried, {});
-    return host_.tend_at(host_.now_ns() + kPartLookNs);
+    return host_.tend_at(host_.now_ns() + kPartLookToNextNs);
   }
   if (carried.step() == Carried::Step::Waiting) return;
   const std::string name = host_.options().provider->host_name();

@@ -1,5 +1,6 @@
 // The connections to hosts that may carry for us, and the questions that are asked on them.
 #include "engine/link/relay/relay_client.h"
+#include "src/base/timeouts.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,15 +8,7 @@
 namespace mesh::engine {
 
 namespace {
-// The pause before a host is asked again which hosts it knows: doubled each time, and the shortest
-// one again if the host was not asked for kPeaceNs.
-constexpr std::uint64_t kPauseMinNs = 50'000'000, kPauseMaxNs = 1'000'000'000;
-constexpr std::uint64_t kPeaceNs = 10'000'000'000;
-// How long a connection is kept for the answer to a question.
-constexpr std::uint64_t kAnswerNs = 5'000'000'000;
-// How long a host that owes an answer may be silent, or a third of NCCL_MESH_PATH_TIMEOUT if that
-// is less: there must be time for another try.
-constexpr std::uint64_t kSilenceMaxNs = 2'000'000'000;
+// The part of NCCL_MESH_PATH_TIMEOUT for which a host that owes an answer may be silent.
 constexpr std::uint64_t kSilenceShare = 3;
 
 bool is_among(const std::vector<WireHost>& hosts, const Id128& ticket) {
@@ -66,8 +59,8 @@ void RelayClient::ask_all(std::span<const WireHost> hosts) {
     if (host.ticket == host_.ticket()) continue;
     Talk& talk = talk_with(host);
     if (talk.asked_ns != 0 && now_ns < talk.asked_ns + talk.pause_ns) continue;
-    const bool again = talk.asked_ns != 0 && now_ns < talk.asked_ns + kPeaceNs;
-    talk.pause_ns = again ? std::min(2 * talk.pause_ns, kPauseMaxNs) : kPauseMinNs;
+    const bool again = talk.asked_ns != 0 && now_ns < talk.asked_ns + kAskPeersToForgottenNs;
+    talk.pause_ns = again ? std::min(2 * talk.pause_ns, kAskPeersPauseMaxNs) : kAskPeersPauseMinNs;
     talk.asked_ns = now_ns;
     connection_to(host);
     ask_peers(talk);
@@ -110,7 +103,7 @@ bool RelayClient::owes(const Talk& talk) const noexcept {
 std::uint64_t RelayClient::silence_ns() const noexcept {
   const auto bound_ns =
       static_cast<std::uint64_t>(host_.options().settings.path_timeout_s) * kNsPerSecond;
-  return std::min(kSilenceMaxNs, bound_ns / kSilenceShare);
+  return std::min(kRelaySilenceToDoubtNs, bound_ns / kSilenceShare);
 }
 
 // Closes connections without chains. An awaited answer keeps one open, but not for ever, and not
@@ -121,7 +114,7 @@ void RelayClient::tend() {
   if (!talking) return;
   for (Talk& talk : talks_) {
     if (talk.connection == 0) continue;
-    const std::uint64_t until_ns = talk.asked_ns == 0 ? 0 : talk.asked_ns + kAnswerNs;
+    const std::uint64_t until_ns = talk.asked_ns == 0 ? 0 : talk.asked_ns + kAskPeersToAnswerNs;
     const bool used = uses(talk);
     if (used || (host_.now_ns() < until_ns && !peers_().empty())) {
       if (!used) host_.tend_at(until_ns);

@@ -1,4 +1,5 @@
 #include "src/base/socket.h"
+#include "src/base/timeouts.h"
 
 #include "src/base/unique_fd.h"
 #include "tests/unit/base/log_capture.h"
@@ -116,7 +117,7 @@ TEST(Socket, ConnectionIsNonBlockingPromptAndWatchful) {
     EXPECT_TRUE(::fcntl(fd, F_GETFD) & FD_CLOEXEC);
     EXPECT_EQ(option(fd, IPPROTO_TCP, TCP_NODELAY), 1);
     EXPECT_EQ(option(fd, SOL_SOCKET, SO_KEEPALIVE), 1);
-    EXPECT_EQ(option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), kDeadHostTimeoutMs);
+    EXPECT_EQ(option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), kSilenceToDeadHostMs);
     const int seconds =
         option(fd, IPPROTO_TCP, TCP_KEEPIDLE) +
         option(fd, IPPROTO_TCP, TCP_KEEPINTVL) * option(fd, IPPROTO_TCP, TCP_KEEPCNT);

@@ -1,6 +1,7 @@
 // The ends of a chain: errors of the far end, of a middle host and of the near end, and forged
 // slots.
 
+#include "src/base/timeouts.h"
 #include "src/relay/chain.h"
 #include "tests/unit/relay/line.h"
 
@@ -117,14 +118,15 @@ TEST_P(ChainEnd, AMiddleHostThatOnlyStopsIsSeenByItsSilence) {
   Line line(options());
   LineEnd& end = line.end(0);
   EXPECT_FALSE(end.device->stuck(end.qp.get(), 1));
-  EXPECT_FALSE(end.device->stuck(end.qp.get(), 1 + 2 * kStuckNs)) << "nothing is outstanding";
+  EXPECT_FALSE(end.device->stuck(end.qp.get(), 1 + 2 * kRelayWorkToCountNs))
+      << "nothing is outstanding";
   ASSERT_EQ(line.post(0, {.wr_id = 1, .bytes = 64}), 0);
   for (int i = 0; i < 1000; ++i) line.poll(0);
   EXPECT_EQ(end.device->progress(end.qp.get()).outstanding, 1u);
-  const std::uint64_t now_ns = 10 * kStuckNs;
+  const std::uint64_t now_ns = 10 * kRelayWorkToCountNs;
   EXPECT_FALSE(end.device->stuck(end.qp.get(), now_ns));
-  EXPECT_FALSE(end.device->stuck(end.qp.get(), now_ns + kStuckNs - 1));
-  EXPECT_TRUE(end.device->stuck(end.qp.get(), now_ns + kStuckNs));
+  EXPECT_FALSE(end.device->stuck(end.qp.get(), now_ns + kRelayWorkToCountNs - 1));
+  EXPECT_TRUE(end.device->stuck(end.qp.get(), now_ns + kRelayWorkToCountNs));
   end.device->fail(end.qp.get(), IBV_WC_RETRY_EXC_ERR);
   while (end.sent.empty()) line.poll(0);
   EXPECT_EQ(end.sent[0].status, IBV_WC_RETRY_EXC_ERR);

@@ -1,4 +1,5 @@
 #include "engine/control/control_plane.h"
+#include "src/base/timeouts.h"
 #include "tests/unit/engine/control/control_fixture.h"
 
 #include <sys/resource.h>
@@ -41,7 +42,7 @@ TEST_F(ControlDescriptorsTest, StrangersHoldAnEighthOfThem) {
   turn_until_idle();
   const UniqueFd next = raw_client();
   turn_until_idle();
-  our_clock_ns_ += kStrangerGraceNs;
+  our_clock_ns_ += kAcceptToGiveWayNs;
   ASSERT_TRUE(turn_until([&] { return raw_ended(silent.front()); }));
   EXPECT_FALSE(raw_ended(silent[1]));
   EXPECT_TRUE(logged("oldest of 32"));

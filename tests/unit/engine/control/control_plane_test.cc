@@ -2,6 +2,7 @@
 
 #include "engine/control/control_connection.h"
 #include "engine/control/control_listener.h"
+#include "src/base/timeouts.h"
 #include "tests/unit/engine/control/control_fixture.h"
 
 #include <array>
@@ -251,7 +252,7 @@ TEST_F(ControlPlaneTest, FallsBackFromASilentAddressAtItsDeadline) {
   const std::vector<SocketAddress> addresses{loopback("127.0.0.9"), loopback()};
   ours_->dial({addresses, theirs_->port()});
   turn_until_idle();
-  our_clock_ns_ += kDialTimeoutNs - 1;
+  our_clock_ns_ += kDialToAnswerNs - 1;
   turn_until_idle();
   EXPECT_TRUE(our_events_.dialed.empty());
   our_clock_ns_ += 1;
@@ -297,7 +298,7 @@ TEST_F(ControlPlaneTest, WaitEndsAtADeadline) {
   const UniqueFd client = raw_client();
   ASSERT_TRUE(turn_until([&] { return ours_->poll_once(); })) << "accepted";
   ours_->poll_once();
-  our_clock_ns_ += kFirstFrameTimeoutNs;
+  our_clock_ns_ += kAcceptToFirstFrameNs;
   ours_->wait(-1);  // returns, because the deadline has passed
   EXPECT_TRUE(ours_->poll_once());
   EXPECT_TRUE(raw_ended(client));

@@ -1,4 +1,5 @@
 #include "engine/control/control_plane.h"
+#include "src/base/timeouts.h"
 #include "tests/unit/engine/control/control_fixture.h"
 
 #include <csignal>
@@ -42,7 +43,7 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 TEST_F(ControlStrangersTest, ASilentClientIsDroppedAtItsDeadline) {
   const UniqueFd client = raw_client();
   turn_until_idle();
-  our_clock_ns_ += kFirstFrameTimeoutNs - 1;
+  our_clock_ns_ += kAcceptToFirstFrameNs - 1;
   turn_until_idle();
   EXPECT_FALSE(raw_ended(client));
   our_clock_ns_ += 1;
@@ -65,7 +66,7 @@ TEST_F(ControlStrangersTest, HalfAMessageIsDroppedAtItsDeadline) {
   raw_send(client, std::span<const std::byte>(frame_of(1)).first(17));
   turn_until_idle();
   EXPECT_FALSE(raw_ended(client));
-  our_clock_ns_ += kFirstFrameTimeoutNs;
+  our_clock_ns_ += kAcceptToFirstFrameNs;
   turn_until_idle();
   EXPECT_TRUE(raw_ended(client));
   EXPECT_TRUE(logged("half a message (17 of 48 bytes)"));
@@ -118,7 +119,7 @@ TEST_F(ControlStrangersTest, HalfAMessageOfAKnownPeerHasItsOwnDeadline) {
   EXPECT_TRUE(our_events_.lost.empty()) << "a known peer may be silent for ever";
   raw_send(client, std::span<const std::byte>(frame_of(2, 8)).first(50));
   turn_until_idle();
-  our_clock_ns_ += kFrameTimeoutNs - 1;
+  our_clock_ns_ += kFrameBeginToEndNs - 1;
   turn_until_idle();
   EXPECT_TRUE(our_events_.lost.empty());
   our_clock_ns_ += 1;
@@ -162,7 +163,7 @@ TEST_F(ControlStrangersTest, TheOldestOfTooManyGivesWayAfterItsGrace) {
   raw_send(honest, frame_of(1));
   turn_until_idle();
   EXPECT_TRUE(our_events_.frames.empty()) << "waits in the backlog";
-  our_clock_ns_ += kStrangerGraceNs;
+  our_clock_ns_ += kAcceptToGiveWayNs;
   ASSERT_TRUE(turn_until([&] { return our_events_.frames.size() == 1; }));
   EXPECT_TRUE(raw_ended(silent.front()));
   EXPECT_FALSE(raw_ended(silent[1]));

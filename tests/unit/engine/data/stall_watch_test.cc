@@ -1,4 +1,5 @@
 #include "engine/data/stall_watch.h"
+#include "src/base/timeouts.h"
 
 #include <gtest/gtest.h>
 
@@ -13,12 +14,12 @@ TEST(OldestRequest, BecomesLateOnceAfterTheSecondLook) {
   OldestRequest oldest;
   oldest.see({.sequence = 3, .open = true}, 100);
   EXPECT_FALSE(oldest.becomes_late(100)) << "it may have begun just now";
-  oldest.see({.sequence = 3, .open = true}, 100 + kLookNs);
-  EXPECT_TRUE(oldest.becomes_late(100 + kLookNs));
-  EXPECT_FALSE(oldest.becomes_late(100 + 2 * kLookNs)) << "once";
-  oldest.see({.sequence = 4, .open = true}, 100 + 2 * kLookNs);
-  EXPECT_FALSE(oldest.becomes_late(100 + 2 * kLookNs));
-  EXPECT_TRUE(oldest.becomes_late(100 + 3 * kLookNs)) << "another request";
+  oldest.see({.sequence = 3, .open = true}, 100 + kRequestLookToNextNs);
+  EXPECT_TRUE(oldest.becomes_late(100 + kRequestLookToNextNs));
+  EXPECT_FALSE(oldest.becomes_late(100 + 2 * kRequestLookToNextNs)) << "once";
+  oldest.see({.sequence = 4, .open = true}, 100 + 2 * kRequestLookToNextNs);
+  EXPECT_FALSE(oldest.becomes_late(100 + 2 * kRequestLookToNextNs));
+  EXPECT_TRUE(oldest.becomes_late(100 + 3 * kRequestLookToNextNs)) << "another request";
 }
 
 TEST(OldestRequest, AgesOnlyWhileTheSameRequestIsOpen) {

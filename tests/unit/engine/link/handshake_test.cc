@@ -2,6 +2,7 @@
 
 #include "engine/link/half_open.h"
 #include "engine/link/link.h"
+#include "src/base/timeouts.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/link/fake_host.h"
 
@@ -66,7 +67,7 @@ TEST(Handshake, AStepThatIsNotAnsweredIsGivenUpWithALine) {
   TwoEnds ends;
   ends.dial();
   ends.a.wire.said.clear();
-  ends.advance_ns(kHandshakeStepNs - 1);
+  ends.advance_ns(kHandshakeStepToAnswerNs - 1);
   ends.a.links.tend();
   EXPECT_EQ(ends.connect.state, StageState::Waiting);
   ends.advance_ns(1);
@@ -80,7 +81,7 @@ TEST(Handshake, AStepThatIsNotAnsweredIsGivenUpWithALine) {
 TEST(Handshake, WithoutRoomTheConnectorDialsAnewAfterPausesThatGrow) {
   TwoEnds ends;
   ends.dial();
-  std::uint64_t pause_ns = kAnewPauseMinNs;
+  std::uint64_t pause_ns = kDialPauseMinNs;
   for (int tries = 0; tries < 3; ++tries, pause_ns *= 2) {
     ends.sender().handshake().on_refuse({.reason = Errc::Exhausted, .text = "full"});
     EXPECT_EQ(ends.connect.state, StageState::Waiting);

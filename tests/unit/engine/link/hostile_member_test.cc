@@ -3,6 +3,7 @@
 // finds room, and everything is given back.
 
 #include "engine/link/half_open.h"
+#include "src/base/timeouts.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/link/raw_peer.h"
 #include "tests/unit/engine/units.h"
@@ -106,7 +107,7 @@ TEST_F(HostileMember, TenThousandLinksWithoutAChannelTakeSixteenMiBAndNobodysTur
   EXPECT_LE(log_.count(LogLevel::Warn, ""), 100) << log_.joined();
 
   // The members' connections still stand, but nothing comes over them.
-  bed_.advance_ns(engine::kHandshakeStepNs);
+  bed_.advance_ns(kHandshakeStepToAnswerNs);
   EXPECT_TRUE(bed_.until([&] { return bed_.stats(1).links + bed_.stats(1).queue_pairs == 0; }))
       << log_.joined();
   peers.clear();
@@ -152,12 +153,12 @@ TEST_F(HostileMember, LinksOfClosedChannelsEndWithoutAComplaint) {
   ASSERT_TRUE(peer.shake_hands());
   peer.say(peer.open(0));
   ASSERT_TRUE(peer.hear<engine::Opened>(MessageType::Opened));
-  bed_.advance_ns(2 * engine::kHandshakeStepNs);
+  bed_.advance_ns(2 * kHandshakeStepToAnswerNs);
   bed_.rounds(10);
   EXPECT_EQ(bed_.stats(1).links, 1u) << "it carries a channel that waits for its accept";
   bed_.hosts[1].engine->close_listener(listener);
   bed_.rounds(10);
-  bed_.advance_ns(engine::kHandshakeStepNs - 1);
+  bed_.advance_ns(kHandshakeStepToAnswerNs - 1);
   bed_.rounds(10);
   EXPECT_EQ(bed_.stats(1).links, 1u);
   bed_.advance_ns(1);
@@ -227,7 +228,7 @@ TEST_F(HostileMember, AnHonestConnectorComesAgainUntilThereIsRoom) {
   }
   EXPECT_EQ(bed_.stats(1).links, engine::kHalfOpenMax);
   constexpr std::uint64_t kLeftNs = 50 * kMs;
-  bed_.advance_ns(engine::kHalfOpenGraceNs - kLeftNs);
+  bed_.advance_ns(kHalfOpenToGiveWayNs - kLeftNs);
   bed_.tick_ns = 10'000;
   const std::uint64_t began_ns = bed_.now_ns();
   Talk talk(bed_, kA, kB, 4096);

@@ -4,6 +4,7 @@
 
 #include "engine/link/half_open.h"
 #include "src/base/clock.h"
+#include "src/base/timeouts.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/link/raw_peer.h"
 
@@ -124,7 +125,7 @@ class HostileOrders : public testing::Test {
     bed_.tick_ns = 1000;
     for (int i = 0; i < 4; ++i) {  // loss noticed, path time-out, handshake steps, goodbyes
       bed_.rounds(50);
-      bed_.advance_ns(engine::kHandshakeStepNs);
+      bed_.advance_ns(kHandshakeStepToAnswerNs);
     }
     bed_.rounds(50);
     EXPECT_EQ(bed_.stats(1).links + bed_.stats(1).queue_pairs + bed_.stats(1).channels, 0u);
@@ -209,7 +210,7 @@ TEST_F(HostileOrders, RandomOrdersOnManyConnectionsFromManyAddresses) {
   constexpr std::array kSources{"127.0.0.2", "127.0.0.3", "127.0.0.4",
                                 "127.0.0.5", "127.0.0.6", "127.0.0.7"};
   constexpr std::array<std::uint64_t, 5> kSteps{1'000'000, 100'000'000, kSecond, 30 * kSecond,
-                                                engine::kHandshakeStepNs};
+                                                kHandshakeStepToAnswerNs};
   constexpr std::size_t kConnections = 40;
   for (std::uint32_t seed = 1; seed <= 40; ++seed) {
     RandomOrders orders(seed, kConnections);
@@ -244,7 +245,7 @@ TEST_F(HostileOrders, RandomOrdersOnManyConnectionsFromManyAddresses) {
       expect_bounds(engine::kArrivedMax, kConnections);
       ASSERT_FALSE(HasFailure()) << "seed " << seed << ", step " << step;
     }
-    bed_.advance_ns(engine::kHalfOpenGraceNs);
+    bed_.advance_ns(kHalfOpenToGiveWayNs);
     expect_an_honest_connect();
     for (Channel* const channel : accepted) close(channel);
     orders.peers().clear();

@@ -1,6 +1,7 @@
 // A hostile peer that knows the handle can end its own link, and nothing else.
 
 #include "engine/link/half_open.h"
+#include "src/base/timeouts.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/link/raw_peer.h"
 
@@ -49,7 +50,7 @@ TEST_F(HostilePeer, ThatGoesAfterWelcomeFailsTheAccept) {
   const auto accept = [this] { return bed_.hosts[1].engine->accept(*listener_).code(); };
   ASSERT_TRUE(bed_.until([this] { return bed_.stats(1).queue_pairs == 0; }));
   EXPECT_EQ(accept(), Errc::WouldBlock) << "it may come again";
-  bed_.advance_ns(engine::kHelloAgainNs);
+  bed_.advance_ns(kLostHelloToNextNs);
   EXPECT_EQ(accept(), Errc::PeerGone);
   EXPECT_EQ(accept(), Errc::WouldBlock) << "it is said once";
   // A peer that comes later is served, and does not see the verdict on the former one.
@@ -149,7 +150,7 @@ TEST_F(HostilePeer, SaysHelloAndNothingElseAndHoldsNoQueuePairForEver) {
   EXPECT_GT(bed_.stats(1).queue_pairs, 0u);
   const LogCapture log;
   bed_.tick_ns = 0;
-  bed_.advance_ns(engine::kHandshakeStepNs - 10'000'000);
+  bed_.advance_ns(kHandshakeStepToAnswerNs - 10'000'000);
   bed_.rounds(10);
   EXPECT_GT(bed_.stats(1).queue_pairs, 0u) << log.joined();
   bed_.advance_ns(10'000'000);
@@ -173,7 +174,7 @@ TEST_F(HostilePeer, ManyThatSayHelloAndNothingElseAreBounded) {
   }
   const std::uint64_t queue_pairs = bed_.stats(1).queue_pairs;
   const LogCapture log;
-  bed_.advance_ns(engine::kHalfOpenGraceNs);
+  bed_.advance_ns(kHalfOpenToGiveWayNs);
   ASSERT_TRUE(bed_.hosts[1].engine->listen(*bed_.hosts[1].contexts[0], 0, handle_).ok());
   RawPeer honest(bed_, handle_);
   ASSERT_TRUE(honest.shake_hands());
@@ -198,7 +199,7 @@ class StoppedPeer : public testing::Test {
     bed_.hosts[1].control_stands = true;
     for (int i = 0; i < 100; ++i) bed_.round(), answer = connect(handle);
     EXPECT_EQ(answer.code(), Errc::WouldBlock);
-    bed_.advance_ns(engine::kHandshakeStepNs);
+    bed_.advance_ns(kHandshakeStepToAnswerNs);
     EXPECT_TRUE(bed_.until([&] { return (answer = connect(handle)).code() != Errc::WouldBlock; }));
     bed_.hosts[1].control_stands = false;
     return answer.code();

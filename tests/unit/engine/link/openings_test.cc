@@ -2,6 +2,7 @@
 
 #include "engine/link/half_open.h"
 #include "engine/link/link.h"
+#include "src/base/timeouts.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/link/fake_host.h"
 
@@ -47,7 +48,7 @@ TEST(Openings, AnOpenThatIsNotAnsweredFailsItsConnectAndNotTheLink) {
   }
   ASSERT_EQ(ends.connect.state, StageState::Opening);
   ends.a.wire.said.clear();
-  ends.advance_ns(kHandshakeStepNs);
+  ends.advance_ns(kHandshakeStepToAnswerNs);
   ends.sender().openings().expire(ends.a.now_ns());
   EXPECT_EQ(ends.connect.error, Errc::Timeout);
   EXPECT_EQ(ends.sender().state(), LinkState::Up);

@@ -1,6 +1,7 @@
 #include "engine/link/path_repair.h"
 
 #include "engine/link/link.h"
+#include "src/base/timeouts.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/link/fake_host.h"
 
@@ -51,8 +52,8 @@ TEST_F(PathRepairTest, BothSidesSayAFenceBeforeThePathIsDown) {
 TEST_F(PathRepairTest, ThePathIsOpenedAgainAfterItsFirstPause) {
   lose_at_a(1);
   ends_.carry_all();
-  EXPECT_LE(ends_.a.due_ns, ends_.a.now_ns() + kFirstBackoffNs);
-  ends_.advance_ns(kFirstBackoffNs - 1);
+  EXPECT_LE(ends_.a.due_ns, ends_.a.now_ns() + kReopenPauseMinNs);
+  ends_.advance_ns(kReopenPauseMinNs - 1);
   ends_.a.links.tend();
   EXPECT_EQ(count(ends_.a, MessageType::Reopen), 0);
   ends_.advance_ns(1);
@@ -81,8 +82,8 @@ TEST_F(PathRepairTest, NothingIsMadeWhileOurPortIsDown) {
   ASSERT_EQ(path.lane->queue_pair_count(), 0u);
   const std::uint64_t tries = path.health.reopen_tries;
   std::uint64_t looks = 0;
-  for (; ends_.a.now_ns() < kSteadyNs; ++looks) {
-    ends_.advance_ns(kFirstBackoffNs);
+  for (; ends_.a.now_ns() < kPathUpToSteadyNs; ++looks) {
+    ends_.advance_ns(kReopenPauseMinNs);
     ends_.carry_all();
     ASSERT_EQ(path.lane->queue_pair_count(), 0u);
   }
@@ -101,7 +102,7 @@ TEST_F(PathRepairTest, ThePeerIsRefusedBeforeAnythingIsMadeWhileOurPortIsDown) {
   ASSERT_TRUE(ends_.b.provider->faults().arm(kSecondPortDown).ok());
   const Path& path = ends_.receiver().peer_link().paths()[1];
   const std::uint64_t tries = path.health.reopen_tries;
-  ends_.advance_ns(kFirstBackoffNs);
+  ends_.advance_ns(kReopenPauseMinNs);
   ends_.carry_all();
   EXPECT_EQ(ends_.sender().peer_link().paths()[1].health.reopen_tries, 1u);
   EXPECT_EQ(path.health.reopen_tries, tries);

@@ -2,6 +2,7 @@
 // of others, how often they are asked, and what becomes of a connection on which nobody answers.
 #include "engine/link/relay/relay_client.h"
 #include "engine/link/relay/failed_hosts.h"
+#include "src/base/timeouts.h"
 #include "src/soft/fabric_file.h"
 #include "tests/unit/engine/link/fake_host.h"
 #include "tests/unit/engine/units.h"
@@ -175,7 +176,7 @@ TEST_F(FailingHosts, AllOfARouteAreAvoidedWhereNobodyKnowsWhichFailed) {
 }
 
 TEST_F(FailingHosts, AreForgottenInTime) {
-  pause_ns_ = FailedHosts::kRememberedNs;
+  pause_ns_ = kHostFailedToForgottenNs;
   const std::vector<WireHost> hosts{host("d", {rail(1, 4), rail(2, 4)}),
                                     host("e", {rail(1, 5), rail(2, 5)})};
   EXPECT_EQ(tries(hosts, "de", 4), " d e d e");

@@ -1,6 +1,7 @@
 // Only a link's connector may resume it, on its latest connection, acknowledging only sent frames.
 
 #include "engine/control/control_plane.h"
+#include "src/base/timeouts.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/link/control_proxy.h"
@@ -203,7 +204,7 @@ TEST_F(ResumeClaim, AnAcceptorAsksNobodyElseForTheConnection) {
   peer.say(peer.open(0));
   ASSERT_TRUE(peer.hear<engine::Opened>(MessageType::Opened).has_value());
   peer.send(engine::Bytes(1));  // half a message: its deadline ends the connection
-  bed_.advance_ns(engine::kFrameTimeoutNs);
+  bed_.advance_ns(kFrameBeginToEndNs);
   bed_.tick_ns = 1'000'000;
   EXPECT_FALSE(bed_.until([&] { return tcp_accept(elsewhere.get()).ok(); }, 15'000))
       << "fifteen seconds";

@@ -1,0 +1,141 @@
+#pragma once
+// Every time after which the product acts, looks again or gives up. The table of engine/README.md
+// says of each from what to what it runs and what happens then; tests/tidy holds it to this file
+// and lets no other file define such a time. Settings have theirs in src/base/settings_table.cc,
+// and the software fabric has its own. Thread: any (constants). Bound: none.
+
+#include "src/base/clock.h"
+
+#include <cstdint>
+
+namespace mesh {
+
+// ---- Control connections.
+
+// TCP sends keep-alive probes after 5 s without an answer, and 3 of them 5 s apart.
+inline constexpr int kSilenceToKeepAliveSeconds = 5;
+inline constexpr int kKeepAliveToNextSeconds = 5;
+inline constexpr int kSilenceToDeadHostMs = 20'000;
+// A connector sends its first frame in the round trip after the kernel has accepted it. 5 s are
+// time for a peer that is stopped for a moment, and short for one that only holds a descriptor.
+inline constexpr std::uint64_t kAcceptToFirstFrameNs = 5 * kNsPerSecond;
+// A frame has 16.5 KiB at most: 14 kb/s for the slowest peer.
+inline constexpr std::uint64_t kFrameBeginToEndNs = 10 * kNsPerSecond;
+// TCP sends SYN at 0, 1, 3 and 7 s.
+inline constexpr std::uint64_t kDialToAnswerNs = 10 * kNsPerSecond;
+// 256 strangers in 10 ms each are 25,000 a second, as fast as they can be accepted.
+inline constexpr std::uint64_t kAcceptToGiveWayNs = 10 * kNsPerMs;
+// A program that frees descriptors does so now and then; ten looks a second cost nothing.
+inline constexpr std::uint64_t kNoDescriptorToRetryNs = 100 * kNsPerMs;
+inline constexpr std::uint64_t kCloseToCutNs = kNsPerSecond;
+
+// ---- A lost control connection.
+
+// The connector dials by itself if it has noticed the loss too, within a few round trips.
+inline constexpr std::uint64_t kLossToSummonNs = 100 * kNsPerMs;
+// TCP sends SYN at 0 and 1 s, so a lost one is no failure yet.
+inline constexpr std::uint64_t kRedialToAnswerNs = 2 * kNsPerSecond;
+// The last try before the end of the whole wait has time for a round trip between sites.
+inline constexpr std::uint64_t kRedialToAnswerMinNs = 100 * kNsPerMs;
+inline constexpr std::uint64_t kStreamEndToRedialNs = kNsPerSecond;
+// Doubled after each try. A network that is back is found within a second.
+inline constexpr std::uint64_t kDialPauseMinNs = 10 * kNsPerMs;
+inline constexpr std::uint64_t kDialPauseMaxNs = kNsPerSecond;
+
+// ---- Handshakes.
+
+// A peer that is stopped in the middle of a handshake counts as slow, and is waited for, but for
+// five minutes only. That is half of the ten minutes after which PyTorch's watchdog ends the job,
+// so our log line, which names the step and the peer, comes first.
+inline constexpr std::uint64_t kHandshakeStepToAnswerNs = 300 * kNsPerSecond;
+// If a device takes 3 ms for a command, 256 peers that come at once take 16 s together, so no
+// handshake that moves may give way to another.
+inline constexpr std::uint64_t kHalfOpenToGiveWayNs = 20 * kNsPerSecond;
+// A dropped connector dials at once, and again after a second if nothing answers: ten tries.
+inline constexpr std::uint64_t kLostHelloToNextNs = 10 * kNsPerSecond;
+// Four of the longest round trips between sites.
+inline constexpr std::uint64_t kProbeToRoundTripNs = 2 * kNsPerSecond;
+// No round trip between sites is longer: the rest is the peer's own time, which is not for timers.
+inline constexpr std::uint64_t kHelloToWelcomeMaxNs = 500 * kNsPerMs;
+// The longest round trip that ATTACH carries; a longer one counts as this.
+inline constexpr std::uint32_t kRoundTripMaxUs = 60'000'000;
+
+// ---- Lost paths.
+
+// Then FENCE waits until the queue pairs are destroyed, which leaves no receive open either.
+inline constexpr std::uint64_t kStopToDrainedNs = kNsPerSecond;
+// Doubled after each try. While no path is up a try disturbs nothing, so the pause stays short.
+inline constexpr std::uint64_t kReopenPauseMinNs = 50 * kNsPerMs;
+inline constexpr std::uint64_t kReopenPauseStalledMaxNs = 400 * kNsPerMs;
+inline constexpr std::uint64_t kReopenPauseMaxNs = 10 * kNsPerSecond;
+// Long enough for a kernel to ask for an address three times, a second apart.
+inline constexpr std::uint64_t kReopenToAnswerNs = 10 * kNsPerSecond;
+// A failure of a path that has been up for so long counts as a new trouble.
+inline constexpr std::uint64_t kPathUpToSteadyNs = 10 * kNsPerSecond;
+// A tier that works is up before the next one begins, and a dead tier holds up nobody.
+inline constexpr std::uint64_t kTierToNextNs = 50 * kNsPerMs;
+inline constexpr std::uint64_t kBesideLookToNextNs = 100 * kNsPerMs;
+
+// ---- Closing.
+
+// NCCL's abort waits for this under a mutex of the process.
+inline constexpr std::uint64_t kRevokeToCutNs = 500 * kNsPerMs;
+// An abort takes back many regions in a row: the second peer that is silent costs nothing more.
+inline constexpr std::uint64_t kCutToPatienceNs = kNsPerSecond;
+inline constexpr std::uint64_t kCloseToAnnouncedNs = kNsPerSecond;
+inline constexpr std::uint64_t kByeToCutNs = kNsPerSecond;
+inline constexpr std::uint64_t kContextCloseToCutNs = kNsPerSecond;
+
+// ---- Paths over other hosts.
+
+// A host on the way naps for at most 0.1 s, and its counts take a round trip.
+inline constexpr std::uint64_t kRelayWorkToCountNs = 2 * kNsPerSecond;
+inline constexpr std::uint64_t kRelayLookToNextNs = 500 * kNsPerMs;
+// A neighbour may come up later than the first message.
+inline constexpr std::uint64_t kStallToNoRouteNs = 2 * kNsPerSecond;
+// Or a third of NCCL_MESH_PATH_TIMEOUT if that is less: there must be time for another try.
+inline constexpr std::uint64_t kRelaySilenceToDoubtNs = 2 * kNsPerSecond;
+inline constexpr std::uint64_t kAskPeersToAnswerNs = 5 * kNsPerSecond;
+// Doubled each time, and the shortest one again if the host was not asked for 10 s.
+inline constexpr std::uint64_t kAskPeersPauseMinNs = 50 * kNsPerMs;
+inline constexpr std::uint64_t kAskPeersPauseMaxNs = kNsPerSecond;
+inline constexpr std::uint64_t kAskPeersToForgottenNs = 10 * kNsPerSecond;
+// A path that has carried for longer begins with an empty list of hosts that failed.
+inline constexpr std::uint64_t kHostFailedToForgottenNs = 60 * kNsPerSecond;
+// A nap is also at most 1/64 of the pause that it prolongs.
+inline constexpr std::uint64_t kRelayNapMinNs = 50'000;
+inline constexpr std::uint64_t kRelayNapMaxNs = 100 * kNsPerMs;
+// The thread of a chain whose asker is lost may nap once more before it counts for the last time.
+inline constexpr std::uint64_t kAskerLostToPartedNs = 2 * kRelayNapMaxNs;
+inline constexpr std::uint64_t kPartLookToNextNs = 5 * kNsPerMs;
+// The delay that a host on the way adds, beside what it stores (the model, perf/README).
+inline constexpr std::uint64_t kRelayHostDelayNs = 1200;
+
+// ---- Threads at rest.
+
+inline constexpr int kControlIdleWaitMs = 1000;
+inline constexpr int kControlBusyWaitMs = 1;
+// A look at one of many links takes 2 us, because its memory is in no cache: a hundredth of this.
+inline constexpr std::uint64_t kSweepPerLinkNs = 200'000;
+inline constexpr long kPollerSleepNs = 50'000;
+// Doubled after each sleep.
+inline constexpr long kYieldingSleepMinNs = 50'000;
+inline constexpr long kYieldingSleepMaxNs = 1'000'000;
+
+// ---- What is told.
+
+// Below the control thread's second, so that no pass is left out.
+inline constexpr std::uint64_t kRequestLookToNextNs = 900 * kNsPerMs;
+// The control thread comes by every second; five missed looks are no load of this host.
+inline constexpr std::uint64_t kLookToPausedNs = 5 * kNsPerSecond;
+inline constexpr std::uint64_t kRequestOpenToShownNs = kNsPerSecond;
+inline constexpr std::uint64_t kLogBudgetWindowNs = 10 * kNsPerSecond;
+inline constexpr int kStatsPeriodSeconds = 10;
+inline constexpr int kStatsPeriodMaxSeconds = 3600;
+inline constexpr int kExitToLastPageMs = 1000;
+
+// ---- Units of others.
+
+inline constexpr std::uint64_t kAckTimerUnitNs = 4096;  // InfiniBand specification, 9.7.6.1.3
+
+}  // namespace mesh
