@@ -33,6 +33,7 @@ void watch(void** request, Begin&& begin) noexcept {
   }
 }
 
+// NOLINTBEGIN(readability-function-size): NCCL's signatures.
 ncclResult_t isend(void* comm, void* data, std::size_t bytes, int tag, void* mhandle, void* phandle,
                    void** request) noexcept {
   ChannelEvents* const events = phandle == nullptr ? nullptr : events_of(comm);
@@ -57,6 +58,8 @@ ncclResult_t irecv(void* comm, int n, void** data, std::size_t* bytes, int* tags
   });
   return result;
 }
+
+// NOLINTEND(readability-function-size)
 
 ncclResult_t test(void* request, int* done, int* bytes) noexcept {
   if (!ChannelEvents::is_ours(request)) return calls::test(request, done, bytes);

@@ -88,6 +88,7 @@ void PluginLog::clear() {
   warnings_ = 0;
 }
 
+// NOLINTNEXTLINE(readability-function-size): NCCL's signature
 void plugin_log_callback(ncclDebugLogLevel level, unsigned long flags, const char* /*file*/,
                          int /*line*/, const char* format, ...) {
   std::va_list arguments;

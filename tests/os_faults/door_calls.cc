@@ -132,9 +132,11 @@ REPLACES int getsockname(int fd, sockaddr* address, socklen_t* bytes) noexcept {
 REPLACES int getpeername(int fd, sockaddr* address, socklen_t* bytes) noexcept {
   DOOR(Socket, ENOBUFS, -1, getpeername, fd, address, bytes);
 }
+// NOLINTNEXTLINE(readability-function-size): libc's signature
 REPLACES int getsockopt(int fd, int level, int name, void* value, socklen_t* bytes) noexcept {
   DOOR(Socket, ENOBUFS, -1, getsockopt, fd, level, name, value, bytes);
 }
+// NOLINTNEXTLINE(readability-function-size): libc's signature
 REPLACES int setsockopt(int fd, int level, int name, const void* value, socklen_t bytes) noexcept {
   DOOR(Socket, ENOBUFS, -1, setsockopt, fd, level, name, value, bytes);
 }
@@ -272,6 +274,7 @@ REPLACES void free(void* memory) noexcept {
   door::forget_block(memory);
   real_free(memory);
 }
+// NOLINTNEXTLINE(readability-function-size): libc's signature
 REPLACES void* mmap(void* address, std::size_t bytes, int protection, int flags, int fd,
                     off_t offset) noexcept {
   DOOR(Memory, ENOMEM, MAP_FAILED, mmap, address, bytes, protection, flags, fd, offset);

@@ -24,6 +24,7 @@ std::mutex g_log_mutex;
 std::string g_log;
 constexpr std::size_t kLogMax = 16 * 1024;
 
+// NOLINTNEXTLINE(readability-function-size): NCCL's signature
 void log(ncclDebugLogLevel level, unsigned long, const char*, int, const char* format, ...) {
   const door::Outside outside;
   std::array<char, 512> line{};

@@ -19,8 +19,6 @@ LITERAL = re.compile(r"""
   | "(?:\\.|[^"\\\n])*"? | '(?:\\.|[^'\\\n])*'?
   | (?P<number>\b\d[\w.']*)
 """, re.S | re.X)
-MACRO_NAME = re.compile(r"[A-Z][A-Z0-9_]{3,}$")
-FUNCTION_POINTER = re.compile(r"\(\s*\*\s*(\w*)\s*\)\s*(\((?:[^()]|\([^()]*\))*\))")
 
 
 def _blank(text):
@@ -54,21 +52,18 @@ def without_directives(code):
 
 
 class Function:
-    """path, name, head; owner: its class, or ""; line: its first line; name_line: the line of its
-    name; length in lines, 0 if it has no body; parameters."""
+    """path, name; owner: its class, or ""; is_public: declared in a public part of its class; line:
+    its first line; name_line: the line of its name; length in lines, 0 if it has no body."""
 
     def __init__(self, tag, statements):
         self.path, self.name = tag["path"], tag["name"]
-        signature = tag.get("signature", "()")
-        self.head = "%s %s%s" % (tag.get("typeref", "").partition(":")[2], self.name, signature)
         self.owner = tag["scope"] if tag.get("scopeKind") in CLASS_KINDS else ""
+        self.is_public = tag.get("access") == "public"
         self.is_named = not self.name.startswith("__anon")  # a lambda is not
         self.name_line = tag["line"]
         self.line = _first_line(statements, tag["line"])
         self.length = tag["end"] - self.line + 1 if tag[
             "kind"] == "function" and "end" in tag else 0
-        macro = MACRO_NAME.match(self.name) or self.name == "static_assert"
-        self.parameters = 0 if macro else comma_count(signature[1:signature.rfind(")")])
 
 
 def _first_line(statements, line):
@@ -89,7 +84,7 @@ def scan(root, code_by_path):
     if program is None:
         raise RuntimeError("no ctags here (Debian: universal-ctags)")
     command = [program, "--options=NONE", "--languages=C++", "--langmap=C++:.h.hpp.cc.c.cpp.cxx",
-               "--kinds-C++=fpcsu", "--sort=no", "--fields=NFneKSts", "--output-format=json",
+               "--kinds-C++=fpcsu", "--sort=no", "--fields=NFneKtsa", "--output-format=json",
                "-L", "-", "-f", "-"]
     answer = subprocess.run(command, input="\n".join(code_by_path), capture_output=True, text=True,
                             check=True, cwd=root)
@@ -103,25 +98,3 @@ def scan(root, code_by_path):
         else:
             functions.append(Function(tag, lines[tag["path"]]))
     return Scan(functions, bodies)
-
-
-def function_pointers(statements):
-    """Yields (offset, head, parameters) for every type or variable that points to a function."""
-    for found in FUNCTION_POINTER.finditer(statements):
-        yield found.start(), found.group(), comma_count(found.group(2)[1:-1])
-
-
-def comma_count(inner):
-    """Returns the number of a list's entries, with nested brackets of every kind passed over."""
-    if inner.strip() in ("", "void"):
-        return 0
-    depth, count = 0, 1
-    inner = inner.replace("<<", "  ")
-    for i, char in enumerate(inner):
-        if char in "([{<":
-            depth += 1
-        elif char in ")]}" or (char == ">" and inner[i - 1] != "-"):
-            depth -= 1
-        elif char == "," and depth <= 0:
-            count += 1
-    return count

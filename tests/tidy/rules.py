@@ -108,13 +108,6 @@ def hot_files(source):
                                        found.start()), "hot-file", "%s on a message's way" % name
 
 
-def namespaces(source):
-    for found in re.finditer(r"\busing\s+namespace\s+([\w:]+)", source.code):
-        if not re.match(tables.NAMESPACES_OPEN, found.group(1)):
-            yield source.path, line_of(
-                source.code, found.start()), "using-namespace", "spell out %s" % found.group(1)
-
-
 def header_shape(source):
     lines = source.file.lines
     if not source.file.is_header:
@@ -151,28 +144,11 @@ def own_header_first(source, files):
         yield source.path, source.includes[0][0], "own-header", "%s comes first" % own
 
 
-def function_shape(functions):
+def function_lines(functions):
     for function in functions:
-        if function.parameters > tables.PARAMETERS_MAX and not _signature_is_foreign(function.path,
-                                                                                     function.head):
-            yield function.path, function.line, "parameters", "%s has %d, at most %d" % (
-                function.name, function.parameters, tables.PARAMETERS_MAX)
         if function.length > tables.FUNCTION_LINES_MAX:
             yield function.path, function.line, "function-lines", "%s has %d lines, at most %d" % (
                 function.name, function.length, tables.FUNCTION_LINES_MAX)
-
-
-def function_pointers(source):
-    for offset, head, parameters in cpp_text.function_pointers(source.statements):
-        if parameters > tables.PARAMETERS_MAX and not _signature_is_foreign(source.path, head):
-            yield source.path, line_of(source.code,
-                                       offset), "parameters", "%s has %d, at most %d" % (
-            head, parameters, tables.PARAMETERS_MAX)
-
-
-def _signature_is_foreign(path, head):
-    return any(re.match(paths, path) and re.search(heads, head) for paths,
-               heads in tables.FOREIGN_SIGNATURES)
 
 
 def line_shape(file):

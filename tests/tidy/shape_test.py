@@ -19,7 +19,7 @@ CLASS = "#pragma once\n// A class.\n// Thread: any.\nclass A {\n%s};\n"
 
 
 def look(files):
-    """Returns (violations, Shape) of a tree of these files."""
+    """Returns (violations, figures) of a tree of these files."""
     with small_tree.small_tree(files) as root:
         return tidy.look(root)
 
@@ -28,97 +28,76 @@ def rules_of(files):
     return [(path, line, rule) for path, line, rule, _ in look(files)[0]]
 
 
-def figure(files, name):
-    return next(each for each in look(files)[1].figures() if each.name == name)
-
-
 class Figures(unittest.TestCase):
-    def setUp(self):
-        still = {"FUNCTION_P90_STILL": 18, "FILE_P90_STILL": 220, "ASSERTIONS_STILL": 250,
-                 "ARROWS_BACK_STILL": 0, "WRONG_POINTERS_STILL": 0, "CLASS_FILES_STILL": {}}
-        patch = mock.patch.multiple(tables, **still)
-        patch.start()
-        self.addCleanup(patch.stop)
-
-    def red(self, files, name):
-        beyond = list(shape.beyond(look(files)[1].figures()))
-        self.assertTrue(any(each.startswith(name + ":") for each in beyond), beyond)
-
-    def green(self, files, name):
-        beyond = list(shape.beyond(look(files)[1].figures()))
-        self.assertFalse(any(each.startswith(name + ":") for each in beyond), beyond)
+    def values(self, name, *trees):
+        """Returns the figure of each tree; whatever is beyond its limit is said to be."""
+        found = []
+        for files in trees:
+            figures = look(files)[1]
+            beyond = {each.split(":")[0] for each in shape.beyond(figures)}
+            for each in figures:
+                limit, value = tables.FIGURES[each.name].limit, each.value
+                worse = value < limit if each.name in tables.FIGURES_AT_LEAST else value > limit
+                self.assertEqual(worse, each.name in beyond)
+            found += [each.value for each in figures if each.name == name]
+        return found
 
     def test_percentile(self):
         self.assertEqual(9, shape.percentile_90(range(1, 11)))
         self.assertEqual(10, shape.percentile_90(range(1, 12)))
         self.assertEqual(5, shape.percentile_90([5]))
 
-    def test_function_p90(self):
-        short = "void f() {\n  g();\n}\n"
-        long = "void f() {\n%s}\n" % ("  g();\n" * 17)  # 19 lines
-        self.green({"engine/a.cc": short * 18 + long * 2}, "function lines p90")
-        self.red({"engine/a.cc": short * 17 + long * 2}, "function lines p90")
-
-    def test_lambdas_count_with_their_function_only(self):
-        text = "void f() {\n  const auto g = [] {\n    h();\n  };\n}\n"
-        self.assertEqual(5, figure({"engine/a.cc": text}, "function lines p90").value)
-
-    def test_file_p90(self):
-        files = {"engine/a%d.cc" % n: "// a\n" for n in range(18)}
-        files["engine/long.cc"] = "// a\n" * 221
-        self.green(dict(files, **{"engine/long2.cc": "// a\n" * 221}), "file lines p90")
-        files.pop("engine/a0.cc")
-        self.red(dict(files, **{"engine/long2.cc": "// a\n" * 221}), "file lines p90")
-
-    def test_longest_and_largest(self):
-        self.red({"engine/a.cc": "void f() {\n%s}\n" % ("  g();\n" * 59)}, "longest")
-        self.red({"engine/a.cc": "// a\n" * 401}, "largest")
-        self.green({"engine/a.cc": "// a\n" * 400}, "largest")
-
-    def test_wide_lines(self):
-        wide = {"engine/a.cc": "// %s\n" % ("a" * 98)}
-        self.red(wide, "wide lines")
-        self.assertEqual([("engine/a.cc", 1, "line-width")], rules_of(wide))
+    def test_lengths(self):
+        text = "void f() {\n  const auto g = [] {\n    h();\n  };\n}\nvoid i() {}\n"
+        self.assertEqual([5], self.values("function lines p90", {"engine/a.cc": text}))
+        self.assertEqual([5], self.values("longest function", {"engine/a.cc": text}))
+        self.assertEqual([501], self.values("largest file", {"engine/a.cc": "// a\n" * 501}))
+        self.assertEqual([2], self.values("file lines p90", {
+            "engine/%d.cc" % n: "// a\n" * n for n in range(1, 3)}))
 
     def test_assertions_of_the_product(self):
-        text = "void f() {\n%s}\n" % ("  CHECK(a); DCHECK(b);\n" * 5)
-        files = {"engine/a%d.cc" % n: text for n in range(25)}
-        self.green(files, "assertions")
-        files["engine/a0.cc"] = text.replace("CHECK(a)", "/* CHECK(a) */", 1)
-        self.red(files, "assertions")
-        elsewhere = {"perf/a.cc": text, "src/base/check.h": "#pragma once\n#define CHECK(a) a\n",
-                     "tests/a.cc": text, "engine/a.cc": "static_assert(true);\n"}
-        self.assertEqual(0, figure(elsewhere, "assertions").value)
-
-    def test_arrows_back(self):
-        modules = [module for storey in tables.ENGINE_STOREYS for module in storey]
-        for below, above in (("engine/message", "engine/data"), ("engine/data", "engine/link"),
-                             ("engine/control", "engine"), ("engine/link", "engine")):
-            self.assertIn(below, modules)
-            with self.subTest(below=below, above=above):
-                found = rules_of({below + "/a.cc": '#include "%s/b.h"\n' % above})
-                self.assertIn((below + "/a.cc", 1, "arrow-back"), found)
-                found = rules_of({above + "/a.cc": '#include "%s/b.h"\n' % below})
-                self.assertNotIn((above + "/a.cc", 1, "arrow-back"), found)
+        text = "void f() {\n  CHECK(a); DCHECK(b);  // CHECK(c)\n}\n"
+        self.assertEqual([2, 0], self.values("assertions", {"engine/a.cc": text}, {
+            "perf/a.cc": text, "src/base/check.h": "#pragma once\n#define CHECK(a) a\n"}))
 
     def test_files_of_one_class(self):
         files = {"engine/a.h": CLASS % "  void f();\n  void in_it() {}\n"}
-        files.update({"engine/a%d.cc" % n: "void A::f() {}\n" for n in range(3)})
-        self.assertEqual([], rules_of(files))
-        self.green(files, "files of one class")
-        files["engine/a3.cc"] = "void A::f() {}\n"
-        self.assertEqual([("engine/a0.cc", 1, "class-files")], rules_of(files))
-        self.red(files, "files of one class")
-        with mock.patch.object(tables, "CLASS_FILES_STILL", {"A": 4}):
-            self.assertEqual([], rules_of(files))
+        files.update({"engine/a%d.cc" % n: "void A::f() {}\n" for n in range(4)})
+        self.assertEqual([4], self.values("files of one class", files))
+
+    def test_public_methods(self):
+        body = (" public:\n  A();\n  ~A();\n  bool operator==(int);\n  void f();\n"
+                "  int g() { return 1; }\n private:\n  void h();\n")
+        files = {"engine/a.h": CLASS % body, "engine/a.cc": "void A::f() {}\nvoid A::h() {}\n",
+                 "tests/a.h": CLASS.replace("class A", "class B") % (body + body)}
+        self.assertEqual([2], self.values("public methods of one class", files))
+        with mock.patch.dict(tables.FIGURES, {"public methods of one class": tables.Limit(1, 1)}):
+            self.values("public methods of one class", files)
+
+    def test_small_headers(self):
+        self.assertEqual([1], self.values("small headers", {
+            "engine/a.h": CLASS % ("\n" * 24), "engine/b.h": CLASS % ("\n" * 25),
+            "perf/a.h": CLASS % ""}))
+
+    def test_forwarders(self):
+        names = "abcde"
+        base = "namespace verbs {\nclass Provider {\n public:\n%s};\n}\n" % "".join(
+            "  virtual int %s() = 0;\n" % name for name in names)
+        own = "".join("int %s::%s() { return real_.%s(); }\n" % (owner, name, name)
+                      for owner, some in (("A", names[:4]), ("B", names[:3])) for name in some)
+        self.assertEqual([1], self.values("forwarders of Provider", {
+            "tests/a.h": "#pragma once\n// A.\n" + base + "".join(
+                "class %s : public verbs::Provider {\n%s};\n" % (
+                    owner, "".join("  int %s();\n" % name for name in names)) for owner in "AB"),
+            "tests/a.cc": own}))
+
+    def test_broken_rules_are_counted(self):
+        text = "// What is it?\nconstexpr int kAMs = 1;\n"
+        for name in ("riddles", "times outside one header"):
+            self.assertEqual([1], self.values(name, {"engine/a.cc": text}))
 
 
 class FilePointers(unittest.TestCase):
-    def setUp(self):
-        patch = mock.patch.object(tables, "WRONG_POINTERS_STILL", 0)
-        patch.start()
-        self.addCleanup(patch.stop)
-
     def wrong_lines(self, body):
         """Returns the lines of engine/a.h with a wrong pointer; f and g are in a.cc, h in b.cc."""
         files = {"engine/a.h": CLASS % body, "engine/a.cc": "void A::f() {}\nvoid A::g() {}\n",

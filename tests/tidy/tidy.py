@@ -16,6 +16,7 @@ import cmake_rules  # noqa: E402
 import comment_rules  # noqa: E402
 import cpp_text  # noqa: E402
 import pages  # noqa: E402
+import pointer_rules  # noqa: E402
 import rules  # noqa: E402
 import shape  # noqa: E402
 import time_rules  # noqa: E402
@@ -23,13 +24,13 @@ import tree  # noqa: E402
 
 SOURCE_RULES = (
     rules.include_arrows, rules.fenced_headers, rules.fenced_words, rules.hot_files,
-    rules.namespaces, rules.header_shape, rules.function_pointers, rules.names_out_of_use,
+    rules.header_shape, rules.names_out_of_use,
     comment_rules.riddles, time_rules.outside_header,
 )
 
 
 def look(root):
-    """(every violation under root as (path, line, rule, what), the tree's shape.Shape)"""
+    """Returns (every violation under root as (path, line, rule, what), the tree's figures)."""
     paths = tree.paths(root)
     known = set(paths)
     found = list(rules.top_level(paths))
@@ -48,17 +49,17 @@ def look(root):
                 found += rule(source)
             found += rules.own_header_first(source, known)
     scan = cpp_text.scan(root, {path: source.code for path, source in sources.items()})
-    found += rules.function_shape(scan.functions)
-    whole = shape.Shape(paths, files, sources, scan)
-    found += whole.violations()
+    found += rules.function_lines(scan.functions)
+    found += pointer_rules.wrong_names(paths, files, sources)
+    found += pointer_rules.wrong_places(sources, scan)
     found += cmake_rules.cmake_lists(paths, cmake_files)
     found += time_rules.page_table({file.path: file.text for file in files})
     found += pages.check(root, paths, lambda path: tree.read(root, path))
-    return sorted(set(found)), whole
+    return sorted(set(found)), shape.figures(files, sources, scan, found)
 
 
 def check(root):
-    """Every violation under root that has a place."""
+    """Returns every violation under root that has a place."""
     return look(root)[0]
 
 
@@ -66,21 +67,18 @@ def main():
     default = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
     root = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else default)
     try:
-        found, whole = look(root)
+        found, figures = look(root)
     except RuntimeError as error:
         print("tidy: %s" % error)
         return 1
+    print("\n".join(shape.table(figures)))
     for path, line, rule, what in found:
         print("%s:%d: %s: %s" % (path, line, rule, what))
-    figures = whole.figures()
     beyond = list(shape.beyond(figures))
     for sentence in beyond:
         print("tidy: %s" % sentence)
-    print("tidy: %s" % shape.line_of_figures(figures))
-    if found or beyond:
-        return 1
-    print("tidy: %d files, no violation" % len(whole.paths))
-    return 0
+    print("tidy: %d violations, %d figures beyond their limits" % (len(found), len(beyond)))
+    return 1 if found or beyond else 0
 
 
 if __name__ == "__main__":

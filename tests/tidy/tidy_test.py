@@ -29,15 +29,6 @@ def violations(files):
         return [(path, line, rule) for path, line, rule, _ in tidy.check(root)]
 
 
-def functions(text):
-    """Returns (name, parameters) of every function, as they stand in the text."""
-    with tempfile.TemporaryDirectory() as root:
-        with open(os.path.join(root, "a.cc"), "w", encoding="utf-8") as stream:
-            stream.write(text)
-        found = cpp_text.scan(root, {"a.cc": cpp_text.code_of(text)}).functions
-        return [(each.name, each.parameters) for each in found]
-
-
 class RuleTest(unittest.TestCase):
     def red(self, path, text, rule, line=1):
         self.assertEqual([(path, line, rule)], violations({path: text}))
@@ -58,9 +49,7 @@ class Layering(RuleTest):
                     if allowed is None or target == module or target in allowed:
                         self.green(module + "/y.cc", text)
                     else:
-                        found = {rule for _, _, rule in violations({module + "/y.cc": text})}
-                        # Inside the engine an arrow back is a second violation.
-                        self.assertEqual({"include-arrow"}, found - {"arrow-back"})
+                        self.red(module + "/y.cc", text, "include-arrow")
 
     def test_arrows_as_designed(self):
         for path, name in (("src/base/a.cc", "engine/b.h"), ("src/verbs/a.cc", "src/soft/b.h"),
@@ -133,9 +122,9 @@ class Shape(RuleTest):
     def test_file_lines(self):
         for path in ("engine/a.cc", "perf/run.py", "tests/x.sh"):
             comment = "// a\n" if path.endswith(".cc") else "# a\n"
-            self.red(path, comment * 401, "file-lines", 401)
-            self.green(path, comment * 400)
-        self.red("tests/run", "#!/bin/sh\n" + "# a\n" * 400, "file-lines", 401)
+            self.red(path, comment * 501, "file-lines", 501)
+            self.green(path, comment * 500)
+        self.red("tests/run", "#!/bin/sh\n" + "# a\n" * 500, "file-lines", 501)
 
     def test_function_lines(self):
         for before in ("void f() {\n", "TEST(Suite, Name) {\n", "A::A(int b) : b_{b}, c_(b) {\n",
@@ -161,52 +150,6 @@ class Shape(RuleTest):
     def test_tables_may_be_long(self):
         self.green("engine/a.cc", "const Row kRows[] = {\n" + "  {1, 2},\n" * 80 +
                    "};\nstruct A {\n" + "  int a;\n" * 80 + "};\n")
-
-    def test_parameters(self):
-        for text in (
-                "void f(int a, int b, int c, int d, int e);\n",
-                "void f(int a, int b, int c, int d, int e) {}\n",
-                "struct A {\n virtual int f(M<int, int> a, int b, int c, int d, int e = g(1, 2)) "
-                "const = 0;\n};\n",
-                "using F = void (*)(int, int, int, int, int);\n",
-                "void (*f)(int, int, int, int, int) = nullptr;\n",
-                "void f() {\n  auto g = [&](int a, int b, int c, int d, int e) mutable {};\n}\n",
-                "A::A(int a, int b, int c, int d, int e) : a_(a) {}\n"):
-            with self.subTest(text=text):
-                self.red("engine/a.cc", text, "parameters",
-                         1 + text.startswith("struct") + ("g = [" in text))
-        for text in (
-                "void f(std::map<int, M<int, int>> a, int b = g(1, 2), int c = 1 << 2, void "
-                "(*d)(int, int));\n",
-                "void f() {\n  g(1, 2, 3, 4, 5, 6);\n  int a[] = {b[0](1, 2, 3, 4, 5)};\n}\n",
-                "int f(void);\n", "INSTANTIATE(A, B, C, D, E, F);\n",
-                "static const int a = f(1, 2, 3, 4, 5);\n"):
-            with self.subTest(text=text):
-                self.green("engine/a.cc", text)
-
-    def test_parameters_of_loaded_functions(self):
-        text = ("struct L {\n"
-                "  ibv_cq* (*create_cq)(ibv_context*, int, void*, int, int) = nullptr;\n};\n")
-        self.green("src/verbs/a.cc", text)
-        self.red("engine/a.cc", text, "parameters", 2)
-        self.red("src/verbs/a.cc", "ibv_cq* create_cq(ibv_context*, int, void*, int, int);\n",
-                 "parameters")
-        self.red("src/verbs/a.cc", "int f(int (*a)(ibv_cq*), int b, int c, int d, int e);\n",
-                 "parameters")
-
-    def test_parameters_that_nccl_decides(self):
-        text = "ncclResult_t f(int a, int b, int c, int d, int e);\n"
-        self.green("plugin/a.cc", text)
-        self.green("tests/a.cc", text)
-        self.red("engine/a.cc", text, "parameters")
-        self.red("plugin/a.cc", text.replace("ncclResult_t", "int"), "parameters")
-        self.green("plugin/nccl/a.cc",
-                   "struct N {\n  int (*f)(int a, int b, int c, int d, int e);\n};\n")
-
-    def test_using_namespace(self):
-        self.red("engine/a.cc", "using namespace std;\n", "using-namespace")
-        self.green("engine/a.cc",
-                   "using namespace std::literals;\nusing namespace std::chrono_literals;\n")
 
     def test_headers(self):
         self.green("engine/a.h", HEADER)
@@ -295,25 +238,6 @@ class Shape(RuleTest):
 
 
 class Scan(unittest.TestCase):
-    def test_heads(self):
-        for text, expected in (("[[nodiscard]] Status f(int a) noexcept(noexcept(a + 1));", [
-            ("f", 1)
-        ]), ("template <typename T, int N = (3 > 2)>\nrequires (N > 1)\nvoid f(T a, T b) {}", [
-            ("f", 2)
-        ]), ("struct ibv_pd* f(struct ibv_context* a) { return {}; }", [("f", 1)]), (
-                "struct alignas(64) A { A() noexcept : a{1}, b{} {} ~A() { } int a{}, b; };", [
-                    ("A", 0), ("~A", 0)
-                ]
-        ), ("A& operator=(A&& a) { return *this; }\n"
-            "bool operator()(int a, int b) const { return a < b; }",
-            [("operator =", 1), ("operator ()", 2)]), (
-                "enum class E : int { A, B };\nextern \"C\" const T kT = {f(1), {2}};\n"
-                "int g() { return '\\''; }",
-                [("g", 0)])):
-            with self.subTest(text=text):
-                self.assertEqual(expected, functions(text))
-
-
     def test_literals_are_blanked_and_offsets_stay(self):
         for text, expected in (('a("x\\"y", \'\\\'\');', 'a(""    , 0   );'),
                                ("1'000 /* ' */ 'b'", "1'000         0  "),
@@ -328,7 +252,7 @@ class Scan(unittest.TestCase):
     def test_no_ctags_is_no_success(self):
         with mock.patch.object(cpp_text, "PROGRAMS", ("no-such-ctags",)):
             with self.assertRaisesRegex(RuntimeError, "universal-ctags"):
-                functions("void f();\n")
+                violations({})
 
 
 class ClangTidyRunner(unittest.TestCase):

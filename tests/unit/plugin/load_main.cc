@@ -11,6 +11,7 @@
 
 namespace {
 
+// NOLINTNEXTLINE(readability-function-size): NCCL's signature
 void log(ncclDebugLogLevel level, unsigned long, const char*, int, const char* format, ...) {
   std::printf("%s ", level == NCCL_LOG_WARN ? "WARN" : level == NCCL_LOG_INFO ? "INFO" : "TRACE");
   va_list arguments;

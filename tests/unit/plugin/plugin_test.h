@@ -24,6 +24,7 @@ class LogCatcher {
  public:
   using Line = std::pair<ncclDebugLogLevel, std::string>;
 
+  // NOLINTNEXTLINE(readability-function-size): NCCL's signature
   static void log(ncclDebugLogLevel level, unsigned long subsystems, const char*, int,
                   const char* format, ...) {
     char text[512];

@@ -20,6 +20,7 @@ class ProfilerRecorder {
     bool stopped = false;
   };
 
+  // NOLINTNEXTLINE(readability-function-size): NCCL's signature
   static ncclResult_t callback(void** handle, int type, void* phandle, std::int64_t id,
                                void* what) {
     State& s = state();
@@ -43,6 +44,7 @@ class ProfilerRecorder {
     return ncclSuccess;
   }
   // Acts as NCCL's callback when the profiler's mask leaves out network events.
+  // NOLINTNEXTLINE(readability-function-size): NCCL's signature
   static ncclResult_t deaf_callback(void**, int type, void* phandle, std::int64_t, void*) {
     const std::lock_guard lock(state().mutex);
     if (type != ncclProfilerNetEventStart || phandle == nullptr)
