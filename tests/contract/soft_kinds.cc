@@ -3,6 +3,7 @@
 #include "tests/contract/kinds.h"
 
 #include "tests/contract/endpoint_pair.h"
+#include "tests/unit/soft/open_host.h"
 
 #include <gtest/gtest.h>
 
@@ -62,10 +63,7 @@ soft::SoftOptions options_for(const soft::FabricFile& fabric, const std::string&
 }
 
 Host open_host(soft::SoftOptions options) {
-  Result<std::unique_ptr<soft::SoftProvider>> provider =
-      soft::SoftProvider::open(std::move(options));
-  EXPECT_TRUE(provider.ok());
-  return {provider.ok() ? std::move(*provider) : nullptr, "mesh0"};
+  return {mesh::testkit::open_host(std::move(options)), "mesh0"};
 }
 
 const char* host_of(Side side) { return side == Side::Left ? "a" : "b"; }

@@ -37,11 +37,11 @@ const std::vector<engine::WireHost>& known_hosts() {
 }
 
 ChainsWorld::ChainsWorld() {
-  options_.settings.prefix_len = 24;
-  options_.settings.relay_bytes = kRelayBytes;
-  options_.provider = &verbs_;
-  options_.threading = Threading::Manual;
-  auto found = verbs::discover(verbs_, options_.settings);
+  settled.settings.prefix_len = 24;
+  settled.settings.relay_bytes = kRelayBytes;
+  settled.provider = &verbs_;
+  settled.threading = Threading::Manual;
+  auto found = verbs::discover(verbs_, settled.settings);
   expect(found.ok(), "no rails");
   rails_ = std::move(*found);
   engine::LinkHost& host = *this;

@@ -4,13 +4,13 @@
 // the ticket, and keeps to no protocol. Thread: one. Bounds: kLinesMax connections of others,
 // kOrdersMax chains of its own.
 
-#include "engine/link/link_host.h"
 #include "engine/link/relay/relay_client.h"
 #include "engine/link/relay/relay_service.h"
 #include "tests/fuzz/fuzz_verbs.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/memory_plane.h"
 #include "tests/fuzz/said.h"
+#include "tests/unit/engine/link/fake_link_host.h"
 
 #include <cstdint>
 #include <memory>
@@ -24,10 +24,7 @@ engine::WireRail played_rail(std::uint8_t subnet, std::uint8_t host);
 // Returns two neighbours, one on each rail. Made once: they would take a large part of every run.
 const std::vector<engine::WireHost>& known_hosts();
 
-class ChainsWorld final : engine::ControlEvents,
-                          engine::LinkHost,
-                          engine::ChannelOwner,
-                          engine::ControlWaker {
+class ChainsWorld final : engine::ControlEvents, testkit::FakeLinkHost {
  public:
   static constexpr int kOpsMax = 256;
   static constexpr std::size_t kLinesMax = 6, kOrdersMax = 3;
@@ -43,27 +40,12 @@ class ChainsWorld final : engine::ControlEvents,
                 std::span<const std::byte> body) override;
   void on_lost(engine::ConnectionId id, Errc reason, const std::string& text) override;
   void on_readable(int) override {}
-  // ---- engine::LinkHost and the like.
-  const EngineOptions& options() const noexcept override { return options_; }
+  // ---- engine::LinkHost.
   std::span<const verbs::Rail> rails() const noexcept override { return rails_; }
   std::uint64_t now_ns() const noexcept override { return now_ns_; }
   engine::ControlPlane& plane() noexcept override { return plane_; }
-  void tend_at(std::uint64_t) noexcept override {}
-  void tend_soon() noexcept override {}
   engine::RelayClient* relays() noexcept override { return client_.get(); }
   const engine::Id128& ticket() const noexcept override { return ticket_; }
-  LogBudget& stranger_lines() noexcept override { return lines_; }
-  engine::LinkCounts& counts() noexcept override { return counts_; }
-  engine::LinkIndex& index() noexcept override { return index_; }
-  engine::ChannelOwner& channel_owner() noexcept override { return *this; }
-  engine::ControlWaker& waker() noexcept override { return *this; }
-  void keep_figures(const engine::Link&) noexcept override {}
-  Result<Registration*> register_memory(Channel&, const MemoryRange&) override {
-    return Errc::Internal;
-  }
-  void deregister_memory(Channel&, Registration&) noexcept override {}
-  void close_channel(Channel&) noexcept override {}
-  void wake_control() noexcept override {}
 
   void pass();
   void say(Input& input);
@@ -74,12 +56,8 @@ class ChainsWorld final : engine::ControlEvents,
   engine::WireHop hop(Input& input, bool with_rings) const;
   void check() const;
 
-  EngineOptions options_;
   std::uint64_t now_ns_ = 1'000'000;
   engine::Id128 ticket_{7};
-  LogBudget lines_;
-  engine::LinkCounts counts_;
-  engine::LinkIndex index_;
   Said said_;
   FuzzVerbs verbs_;
   MemoryPlane plane_{*this, said_};

@@ -284,7 +284,7 @@ void HostileWorld::bring_up() {
   hand_over(to, encode({}, engine::Ready{}));
   hand_over(to, channel_frame(none, 1));
   Input again(nullptr, 0);
-  const Result<Channel*> channel = engine_->connect(*context_, 0, peer_handle_);
+  const Result<Channel*> channel = host_.engine->connect(*context_, 0, peer_handle_);
   if (channel.ok()) adopt(*channel);
   expect(channels_.size() == 2, "an honest peer that gets no channels");
 }

@@ -31,15 +31,12 @@ HostileWorld::HostileWorld() {
   EngineOptions options;
   options.settings.prefix_len = 24;
   options.policy = small_policy();
-  options.provider = &verbs_;
   options.manual_clock_ns = &clock_ns_;
   options.threading = Threading::Manual;
   options.while_waiting = [this] { wait_a_little(); };
   options.control_network = this;
-  auto engine = Engine::open(options);
-  expect(engine.ok(), "no engine");
-  engine_ = std::move(*engine);
-  context_ = engine_->open_context({}).value();
+  host_.open(std::make_unique<FuzzVerbs>(), options, 0);
+  context_ = host_.engine->open_context({}).value();
   expect(context_ != nullptr, "no context");
   engine::write_handle({.nonce = {1},
                         .context = {2},
@@ -52,12 +49,12 @@ HostileWorld::HostileWorld() {
 
 HostileWorld::~HostileWorld() {
   drop_channels();
-  if (listener_ != nullptr) engine_->close_listener(listener_);
-  if (context_ != nullptr) engine_->close_context(context_);
+  if (listener_ != nullptr) host_.engine->close_listener(listener_);
+  if (context_ != nullptr) host_.engine->close_context(context_);
   context_ = nullptr;
   for (int i = 0; i < 40; ++i) wait_a_little(), turn();
-  engine_.reset();
-  expect(verbs_.empty(), "the engine has gone and left something on the device");
+  host_.engine.reset();
+  expect(host_.provider->empty(), "the engine has gone and left something on the device");
 }
 
 Result<std::unique_ptr<engine::ControlPlane>> HostileWorld::open(const engine::ControlPlaneOptions&,
@@ -70,8 +67,8 @@ Result<std::unique_ptr<engine::ControlPlane>> HostileWorld::open(const engine::C
 void HostileWorld::wait_a_little() { clock_ns_.fetch_add(100'000'000, std::memory_order_relaxed); }
 
 void HostileWorld::turn() {
-  engine_->poll_control();
-  if (context_ != nullptr) engine_->poll_loop(*context_);
+  host_.engine->poll_control();
+  if (context_ != nullptr) host_.engine->poll_loop(*context_);
 }
 
 void HostileWorld::act(Input& input) {
@@ -102,7 +99,7 @@ void HostileWorld::announce(Input& input) {
   const std::uint32_t queue_pair = input.u8();
   const std::uint8_t how = input.u8();
   if (how == 255) {
-    verbs_.announce(queue_pair, input.take<std::uint32_t>(), input.take<std::uint32_t>());
+    host_.provider->announce(queue_pair, input.take<std::uint32_t>(), input.take<std::uint32_t>());
     return;
   }
   const std::uint32_t life = how >> 6;
@@ -111,7 +108,7 @@ void HostileWorld::announce(Input& input) {
                     .channel = (how >> 1) & 3u,
                     .slot = input.below(64),
                     .generation = engine::generation_base(life) + ((how >> 3) & 1u)});
-  verbs_.announce(queue_pair, imm, input.take<std::uint16_t>());
+  host_.provider->announce(queue_pair, imm, input.take<std::uint16_t>());
 }
 
 void HostileWorld::write_row(Input& input) {
@@ -127,7 +124,7 @@ void HostileWorld::write_row(Input& input) {
   engine::encode_credit(credit, paths, words.data());
   if (input.below(16) == 15) words[input.below(8)] = input.take<std::uint64_t>();
   const std::uint32_t row = engine::credit_bytes(paths);
-  verbs_.write(ring.address + std::uint64_t{slot} * row, ring.rkey, words.data(), row);
+  host_.provider->write(ring.address + std::uint64_t{slot} * row, ring.rkey, words.data(), row);
 }
 
 void HostileWorld::write_record(Input& input) {
@@ -139,36 +136,37 @@ void HostileWorld::write_record(Input& input) {
   if (input.below(8) == 7) bytes = input.take<std::uint64_t>();
   const engine::Record record =
       engine::encode_record(bytes, stripes, engine::generation_base(ring.life) + round);
-  verbs_.write(ring.address + slot * sizeof record, ring.rkey, &record, sizeof record);
+  host_.provider->write(ring.address + slot * sizeof record, ring.rkey, &record, sizeof record);
 }
 
 void HostileWorld::write_window(Input& input) {
   if (said_.windows.empty()) return;
   const Place& words = said_.windows[input.below(static_cast<std::uint32_t>(said_.windows.size()))];
   const std::uint64_t count = input.below(4) == 3 ? input.take<std::uint64_t>() : input.u8();
-  verbs_.write(words.address + sizeof count * input.below(4), words.rkey, &count, sizeof count);
+  host_.provider->write(words.address + sizeof count * input.below(4), words.rkey, &count,
+                        sizeof count);
 }
 
 void HostileWorld::write_anywhere(Input& input) {
   const std::uint32_t region = input.u8();
-  verbs_.write_anywhere(region, input.take<std::uint16_t>(), input.take<std::uint64_t>());
+  host_.provider->write_anywhere(region, input.take<std::uint16_t>(), input.take<std::uint64_t>());
 }
 
 void HostileWorld::complete(Input& input) {
   const std::uint32_t queue_pair = input.u8();
   const std::uint8_t how = input.u8();
   const bool fails = how >= 250;
-  verbs_.complete(queue_pair, fails ? 1u : how,
-                  fails ? static_cast<ibv_wc_status>(1 + how - 250) : IBV_WC_SUCCESS);
+  host_.provider->complete(queue_pair, fails ? 1u : how,
+                           fails ? static_cast<ibv_wc_status>(1 + how - 250) : IBV_WC_SUCCESS);
 }
 
 // ---- The application.
 
 void HostileWorld::listen(Input&) {
-  if (listener_ != nullptr) engine_->close_listener(listener_);
+  if (listener_ != nullptr) host_.engine->close_listener(listener_);
   listener_ = nullptr;
   if (context_ == nullptr) return;
-  listener_ = engine_->listen(*context_, 0, own_handle_).value();
+  listener_ = host_.engine->listen(*context_, 0, own_handle_).value();
   const Result<engine::Handle> handle = engine::read_handle(own_handle_);
   expect(handle.ok(), "a handle that we do not read");
   context_id_ = handle->context;
@@ -192,14 +190,14 @@ void HostileWorld::adopt(Channel* channel) {
 void HostileWorld::connect(Input& input) {
   if (context_ == nullptr) return;
   if (input.below(8) == 7) engine::write_stage({}, peer_handle_);
-  const Result<Channel*> channel = engine_->connect(*context_, 0, peer_handle_);
+  const Result<Channel*> channel = host_.engine->connect(*context_, 0, peer_handle_);
   if (channel.code() != Errc::WouldBlock) engine::write_stage({}, peer_handle_);
   if (channel.ok()) adopt(*channel);
 }
 
 void HostileWorld::accept(Input&) {
   if (listener_ == nullptr) return;
-  const Result<Channel*> channel = engine_->accept(*listener_);
+  const Result<Channel*> channel = host_.engine->accept(*listener_);
   if (channel.ok()) adopt(*channel);
 }
 
@@ -268,10 +266,10 @@ void HostileWorld::drop_channels() { channels_.clear(); }
 void HostileWorld::close_context(Input& input) {
   if (input.below(4) != 0 || context_ == nullptr) return;
   drop_channels();
-  if (listener_ != nullptr) engine_->close_listener(listener_);
+  if (listener_ != nullptr) host_.engine->close_listener(listener_);
   listener_ = nullptr;
-  engine_->close_context(context_);
-  context_ = engine_->open_context({}).value();
+  host_.engine->close_context(context_);
+  context_ = host_.engine->open_context({}).value();
   engine::write_stage({}, peer_handle_);
   listen(input);
 }

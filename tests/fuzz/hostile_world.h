@@ -10,6 +10,7 @@
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/memory_plane.h"
 #include "tests/fuzz/said.h"
+#include "tests/unit/engine/engine_host.h"
 
 #include <array>
 #include <atomic>
@@ -90,9 +91,8 @@ class HostileWorld final : engine::ControlNetwork {
 
   std::atomic<std::uint64_t> clock_ns_{1'000'000};
   Said said_;
-  FuzzVerbs verbs_;
   MemoryPlane* plane_ = nullptr;
-  std::unique_ptr<Engine> engine_;
+  testkit::EngineHost<FuzzVerbs> host_;
   Context* context_ = nullptr;
   Listener* listener_ = nullptr;
   HandleBytes own_handle_{}, peer_handle_{};

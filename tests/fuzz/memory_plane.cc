@@ -8,8 +8,8 @@ namespace mesh::fuzz {
 using engine::ConnectionId;
 
 ConnectionId MemoryPlane::arrive() {
-  lines[++last_] = {.up = true};
-  return last_;
+  lines[next] = {.up = true};
+  return next++;
 }
 
 void MemoryPlane::push(Event event) {
@@ -17,8 +17,8 @@ void MemoryPlane::push(Event event) {
 }
 
 ConnectionId MemoryPlane::dial(const engine::DialOrder&) {
-  lines[++last_] = {.dialed = true};
-  return last_;
+  lines[next] = {.dialed = true};
+  return next++;
 }
 
 bool MemoryPlane::send(ConnectionId id, engine::Bytes frame) {

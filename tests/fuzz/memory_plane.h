@@ -2,8 +2,8 @@
 // A control plane without sockets: the fuzzer is every peer. poll_once() hands over what a peer
 // says, as the kernel would. Thread: one. Bound: kQueueMax events waiting.
 
-#include "engine/control/control_plane.h"
 #include "tests/fuzz/said.h"
+#include "tests/unit/engine/control/fake_plane.h"
 
 #include <cstdint>
 #include <deque>
@@ -11,7 +11,7 @@
 
 namespace mesh::fuzz {
 
-class MemoryPlane final : public engine::ControlPlane {
+class MemoryPlane final : public testkit::FakePlane {
  public:
   static constexpr std::size_t kQueueMax = 64;
   struct Line {
@@ -35,25 +35,14 @@ class MemoryPlane final : public engine::ControlPlane {
   // The number of the peer's last frame, by link; the next connection goes on from it.
   std::map<engine::Id128, std::uint64_t> numbers;
 
-  std::uint16_t port() const noexcept override { return 4711; }
-  std::span<const SocketAddress> addresses() const noexcept override { return {&address_, 1}; }
   engine::ConnectionId dial(const engine::DialOrder& order) override;
   bool send(engine::ConnectionId id, engine::Bytes frame) override;
-  void identify(engine::ConnectionId) override {}
   void close(engine::ConnectionId id) override { lines.erase(id); }
-  std::string peer_name(engine::ConnectionId) const override { return "peer"; }
-  SocketAddress peer_address(engine::ConnectionId) const override { return far_; }
   bool poll_once() override;
-  void wait(int) override {}
-  void wake() noexcept override {}
-  Status watch(int) override { return {}; }
 
  private:
   engine::ControlEvents& events_;
   Said& said_;
-  engine::ConnectionId last_ = 0;
-  SocketAddress address_ = *SocketAddress::from_text("127.0.0.1");
-  SocketAddress far_ = *SocketAddress::from_text("127.0.0.2");
   std::deque<Event> queue_;
 };
 

@@ -170,7 +170,9 @@ std::size_t ControlNetwork::connections(std::size_t host) const {
 // ---- One host's plane.
 
 SimPlane::SimPlane(ControlNetwork& network, std::size_t host, engine::ControlEvents& events)
-    : network_(network), host_(host), events_(events), address_(address_of(host)) {}
+    : network_(network), host_(host), events_(events) {
+  own = {address_of(host)};
+}
 
 SimPlane::~SimPlane() {
   while (!ends_.empty()) close(ends_.begin()->first);
@@ -193,8 +195,8 @@ ControlEnd* SimPlane::find(engine::ConnectionId id) const {
 ControlEnd& SimPlane::add() {
   auto end = std::make_unique<ControlEnd>();
   end->plane = this;
-  end->id = ++last_id_;
-  return *ends_.emplace(last_id_, std::move(end)).first->second;
+  end->id = next++;
+  return *ends_.emplace(end->id, std::move(end)).first->second;
 }
 
 void SimPlane::erase(engine::ConnectionId id) {

@@ -8,6 +8,7 @@
 #include "src/base/clock.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
+#include "tests/unit/engine/control/fake_plane.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -106,13 +107,11 @@ class ControlNetwork final : public engine::ControlNetwork {
 };
 
 // One host's control plane: its end of every connection.
-class SimPlane final : public engine::ControlPlane {
+class SimPlane final : public testkit::FakePlane {
  public:
   SimPlane(ControlNetwork& network, std::size_t host, engine::ControlEvents& events);
   ~SimPlane() override;
 
-  std::uint16_t port() const noexcept override { return kPort; }
-  std::span<const SocketAddress> addresses() const noexcept override { return {&address_, 1}; }
   engine::ConnectionId dial(const engine::DialOrder& order) override;
   bool send(engine::ConnectionId id, engine::Bytes frame) override;
   void identify(engine::ConnectionId id) override;
@@ -121,10 +120,7 @@ class SimPlane final : public engine::ControlPlane {
   Status watch(int fd) override { return watched_.push_back(fd), Status(); }
   SocketAddress peer_address(engine::ConnectionId id) const override;
   bool poll_once() override;
-  void wait(int) override {}
-  void wake() noexcept override {}
 
-  static constexpr std::uint16_t kPort = 4711;
   static SocketAddress address_of(std::size_t host);
 
  private:
@@ -138,8 +134,6 @@ class SimPlane final : public engine::ControlPlane {
   ControlNetwork& network_;
   const std::size_t host_;
   engine::ControlEvents& events_;
-  SocketAddress address_;
-  engine::ConnectionId last_id_ = 0;
   std::map<engine::ConnectionId, std::unique_ptr<ControlEnd>> ends_;
   std::vector<int> watched_;  // read in every pass: asking the kernel would only cost time
 };

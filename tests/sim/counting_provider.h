@@ -1,8 +1,8 @@
 #pragma once
-// A provider that hands every call to another one, counts the objects that are alive, so that
-// nothing can leak unseen, and knows which memory is registered. The data path does not pass here.
+// A host of the software fabric that counts the objects that are alive, so that nothing can leak
+// unseen, and knows which memory is registered. The data path does not pass here.
 
-#include "src/verbs/forwarding_provider.h"
+#include "tests/unit/soft/passing_provider.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -13,9 +13,9 @@
 
 namespace mesh::sim {
 
-class CountingProvider final : public verbs::ForwardingProvider {
+class CountingProvider final : public testkit::PassingProvider {
  public:
-  using ForwardingProvider::ForwardingProvider;
+  using PassingProvider::PassingProvider;
 
   struct Alive {
     std::int64_t devices = 0, pds = 0, mrs = 0, cqs = 0, qps = 0;
@@ -31,42 +31,36 @@ class CountingProvider final : public verbs::ForwardingProvider {
   }
 
   ibv_context* open_device(const std::string& name) override {
-    return born(ForwardingProvider::open_device(name), alive_.devices);
+    return born(PassingProvider::open_device(name), alive_.devices);
   }
   int close_device(ibv_context* context) override {
-    return dead(ForwardingProvider::close_device(context), alive_.devices);
+    return dead(PassingProvider::close_device(context), alive_.devices);
   }
   ibv_pd* alloc_pd(ibv_context* context) override {
-    return born(ForwardingProvider::alloc_pd(context), alive_.pds);
+    return born(PassingProvider::alloc_pd(context), alive_.pds);
   }
-  int dealloc_pd(ibv_pd* pd) override {
-    return dead(ForwardingProvider::dealloc_pd(pd), alive_.pds);
-  }
+  int dealloc_pd(ibv_pd* pd) override { return dead(PassingProvider::dealloc_pd(pd), alive_.pds); }
   ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) override {
-    ibv_mr* const mr = born(ForwardingProvider::reg_mr(pd, address, bytes, access), alive_.mrs);
+    ibv_mr* const mr = born(PassingProvider::reg_mr(pd, address, bytes, access), alive_.mrs);
     if (mr != nullptr) ranges_[mr] = {static_cast<const std::byte*>(address), bytes};
     return mr;
   }
   ibv_mr* reg_dmabuf_mr(ibv_pd* pd, const verbs::DmaBufferRange& range, int access) override {
-    return born(ForwardingProvider::reg_dmabuf_mr(pd, range, access), alive_.mrs);
+    return born(PassingProvider::reg_dmabuf_mr(pd, range, access), alive_.mrs);
   }
   int dereg_mr(ibv_mr* mr) override {
-    const int error = dead(ForwardingProvider::dereg_mr(mr), alive_.mrs);
+    const int error = dead(PassingProvider::dereg_mr(mr), alive_.mrs);
     if (error == 0) ranges_.erase(mr);
     return error;
   }
   ibv_cq* create_cq(ibv_context* context, int entries) override {
-    return born(ForwardingProvider::create_cq(context, entries), alive_.cqs);
+    return born(PassingProvider::create_cq(context, entries), alive_.cqs);
   }
-  int destroy_cq(ibv_cq* cq) override {
-    return dead(ForwardingProvider::destroy_cq(cq), alive_.cqs);
-  }
+  int destroy_cq(ibv_cq* cq) override { return dead(PassingProvider::destroy_cq(cq), alive_.cqs); }
   ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) override {
-    return born(ForwardingProvider::create_qp(pd, attr), alive_.qps);
+    return born(PassingProvider::create_qp(pd, attr), alive_.qps);
   }
-  int destroy_qp(ibv_qp* qp) override {
-    return dead(ForwardingProvider::destroy_qp(qp), alive_.qps);
-  }
+  int destroy_qp(ibv_qp* qp) override { return dead(PassingProvider::destroy_qp(qp), alive_.qps); }
 
  private:
   template <typename Object>

@@ -1,5 +1,7 @@
 #include "tests/sim/world.h"
 
+#include "tests/unit/soft/open_host.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,13 +51,6 @@ World::~World() {
 
 void World::open_host(std::size_t number) {
   Host& host = hosts_[number];
-  auto soft = soft::SoftProvider::open({.fabric = scenario_.fabric,
-                                        .host = scenario_.fabric.hosts[number].name,
-                                        .agent = soft::Agent::None,
-                                        .clock = Clock(&clock_ns_)});
-  if (!soft.ok()) throw std::runtime_error("a host's fabric does not open");
-  host.soft = std::move(*soft);
-  host.provider = std::make_unique<CountingProvider>(*host.soft);
   host.slowness = scenario_.hosts[number].slowness;
   EngineOptions options;
   options.settings.timeout = scenario_.ack_timeout;
@@ -69,16 +64,18 @@ void World::open_host(std::size_t number) {
   options.settings.adaptive_routing = scenario_.adaptive_routing;
   options.settings.ar_threshold = scenario_.ar_threshold;
   options.policy = scenario_.policy;
-  options.provider = host.provider.get();
   options.manual_clock_ns = &clock_ns_;
   options.threading = Threading::Manual;
   options.while_waiting = [this] { while_waiting(); };
   options.rewrites_late = scenario_.repeats || scenario_.uses_indices_again();
   options.control_network = &control_;
   control_.expect(number);
-  auto engine = Engine::open(options);
-  if (!engine.ok()) throw std::runtime_error("an engine does not open");
-  host.engine = std::move(*engine);
+  host.open(std::make_unique<CountingProvider>(
+                testkit::open_host({.fabric = scenario_.fabric,
+                                    .host = scenario_.fabric.hosts[number].name,
+                                    .agent = soft::Agent::None,
+                                    .clock = Clock(&clock_ns_)})),
+            options, 0);
 }
 
 void World::run() {
@@ -120,7 +117,7 @@ void World::turn(std::size_t number) {
   if (!host.alive) return;
   const std::uint64_t what = random_.below(8);
   if (what < 2) {
-    moved_ |= host.soft->turn();
+    moved_ |= host.provider->under().turn();
     return;
   }
   if (!runs(host) || (host.slowness > 1 && !random_.one_in(host.slowness))) return;
@@ -158,7 +155,7 @@ bool World::sweep() {
   moved_ = false;
   for (Host& host : hosts_) {
     if (!host.alive) continue;
-    moved_ |= host.soft->turn();
+    moved_ |= host.provider->under().turn();
     if (!runs(host)) continue;
     moved_ |= host.engine->poll_control();
     for (ContextState& context : contexts_) {
@@ -179,7 +176,7 @@ void World::jump() {
   if (control_.next_due_ns() > now_ns) to_ns = std::min(to_ns, control_.next_due_ns());
   for (const Host& host : hosts_) {
     if (!host.alive) continue;
-    const std::uint64_t due_ns = host.soft->next_due_ns();
+    const std::uint64_t due_ns = host.provider->under().next_due_ns();
     if (due_ns > now_ns) to_ns = std::min(to_ns, due_ns);
   }
   clock_ns_.store(to_ns, std::memory_order_relaxed);

@@ -5,7 +5,6 @@
 
 #include <mesh/engine.h>
 
-#include "src/soft/soft_provider.h"
 #include "tests/sim/channel_run.h"
 #include "tests/sim/control_network.h"
 #include "tests/sim/counter_watch.h"
@@ -13,6 +12,7 @@
 #include "tests/sim/memory.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/trace.h"
+#include "tests/unit/engine/engine_host.h"
 
 #include <atomic>
 #include <cstdint>
@@ -65,10 +65,7 @@ class World {
     std::size_t channel = 0;
     bool sends = false;
   };
-  struct Host {
-    std::unique_ptr<soft::SoftProvider> soft;
-    std::unique_ptr<CountingProvider> provider;
-    std::unique_ptr<Engine> engine;
+  struct Host : testkit::EngineHost<CountingProvider> {
     std::vector<UserSide> sides;
     CounterWatch counters;
     std::uint64_t passes = 0;  // of its control plane

@@ -105,7 +105,7 @@ void World::check_nothing_left() {
     const Host& host = hosts_[i];
     std::uint64_t rnr = 0;
     for (const std::string& nic : scenario_.hosts[i].nics)
-      rnr += host.soft->counters(nic).rnr_events;
+      rnr += host.provider->under().counters(nic).rnr_events;
     if (rnr != 0) trace_.violate(fmt::format("host {}: {} receiver-not-ready events", i, rnr));
     if (!host.alive) continue;
     if (const std::string left = what_is_left(host); !left.empty())

@@ -18,7 +18,10 @@ void World::arm_lateness() {
       fault.delay_ns = delay_ns;
       fault.seed = scenario_.seed;
       fault.repeats = scenario_.repeats;
-      if (!host.soft->faults().arm(fault, clock_ns_.load(std::memory_order_relaxed)).ok())
+      if (!host.provider->under()
+               .faults()
+               .arm(fault, clock_ns_.load(std::memory_order_relaxed))
+               .ok())
         trace_.violate("a delay cannot be armed");
     }
   };
@@ -78,12 +81,9 @@ void World::fail_nics(const FaultPlan& fault, const soft::Fault& what) {
   ++tally_.path_faults;
   soft::Fault armed = what;
   armed.nic = fault.nic;
-  if (!hosts_[fault.host]
-           .soft->faults()
-           .arm(armed, clock_ns_.load(std::memory_order_relaxed))
-           .ok()) {
+  soft::FaultPlan& faults = hosts_[fault.host].provider->under().faults();
+  if (!faults.arm(armed, clock_ns_.load(std::memory_order_relaxed)).ok())
     trace_.violate("a fault cannot be armed");
-  }
   for (const auto& channel : channels_) {
     const ChannelPlan& plan = channel->plan();
     if (contexts_[plan.from].host == fault.host || contexts_[plan.to].host == fault.host)
@@ -134,7 +134,7 @@ void World::lose_host(const FaultPlan& fault) {
     soft::Fault gone;
     gone.kind = soft::FaultKind::PeerLost;
     gone.peer_host = scenario_.fabric.hosts[fault.host].name;
-    if (!host.soft->faults().arm(gone, clock_ns_.load(std::memory_order_relaxed)).ok())
+    if (!host.provider->under().faults().arm(gone, clock_ns_.load(std::memory_order_relaxed)).ok())
       trace_.violate("a fault cannot be armed");
   }
   excuse_everybody(fault.host);

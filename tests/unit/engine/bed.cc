@@ -1,6 +1,7 @@
 #include "tests/unit/engine/bed.h"
 
 #include "src/base/log.h"
+#include "tests/unit/soft/open_host.h"
 
 #include <gtest/gtest.h>
 
@@ -40,18 +41,13 @@ const char* const kLine = R"({"name":"line",
 
 Bed::Bed(const BedOptions& options) {
   set_log_level(LogLevel::Warn);
-  Result<soft::FabricFile> file = soft::parse(options.fabric);
-  if (!file.ok()) throw std::runtime_error("the fabric does not parse");
-  fabric_ = *file;
+  fabric_ = parsed(options.fabric);
   for (const soft::HostSpec& spec : fabric_.hosts) {
     BedHost host;
-    auto provider =
-        soft::SoftProvider::open({.fabric = fabric_,
-                                  .host = spec.name,
-                                  .copy = soft::CopyMode::Auto,
-                                  .agent = soft::Agent::None,
-                                  .clock = options.wall_clock ? Clock() : Clock(&clock_)});
-    if (!provider.ok()) throw std::runtime_error("no provider for " + spec.name);
+    auto provider = open_host({.fabric = fabric_,
+                               .host = spec.name,
+                               .agent = soft::Agent::None,
+                               .clock = options.wall_clock ? Clock() : Clock(&clock_)});
     EngineOptions engine_options;
     engine_options.settings.socket_ifname = options.socket_ifname;
     engine_options.settings.stall_seconds = options.stall_seconds;
@@ -66,7 +62,7 @@ Bed::Bed(const BedOptions& options) {
     if (!options.wall_clock) engine_options.manual_clock_ns = &clock_;
     engine_options.threading = Threading::Manual;
     engine_options.while_waiting = [this] { round(); };
-    host.open(std::move(*provider), engine_options, options.contexts);
+    host.open(std::move(provider), engine_options, options.contexts);
     hosts.push_back(std::move(host));
   }
 }

@@ -1,6 +1,7 @@
 #include "tests/unit/engine/engine_host.h"
 
 #include "tests/unit/engine/patience.h"
+#include "tests/unit/soft/open_host.h"
 
 #include <gtest/gtest.h>
 
@@ -9,12 +10,8 @@
 namespace mesh::testkit {
 
 std::unique_ptr<soft::SoftProvider> open_host(const char* fabric, std::size_t index) {
-  const Result<soft::FabricFile> file = soft::parse(fabric);
-  if (!file.ok()) throw std::runtime_error("the fabric does not parse");
-  auto provider = soft::SoftProvider::open(
-      {.fabric = *file, .host = file->hosts.at(index).name, .clock = Clock()});
-  if (!provider.ok()) throw std::runtime_error("no provider for " + file->hosts[index].name);
-  return std::move(*provider);
+  const soft::FabricFile file = parsed(fabric);
+  return open_host({.fabric = file, .host = file.hosts.at(index).name, .clock = Clock()});
 }
 
 EngineOptions on_loopback(int threads) {

@@ -1,6 +1,7 @@
 #include "tests/unit/relay/middle_hosts.h"
 
 #include "src/base/log.h"
+#include "tests/unit/soft/open_host.h"
 
 #include <gtest/gtest.h>
 
@@ -41,13 +42,8 @@ soft::FabricFile line_fabric(std::size_t middles, const std::string& link_fields
 
 std::unique_ptr<soft::SoftProvider> open_host(const soft::FabricFile& fabric, std::size_t index,
                                               soft::Agent agent) {
-  soft::SoftOptions options;
-  options.fabric = fabric;
-  options.host = fmt::format("h{}", index);
-  options.agent = agent;
-  Result<std::unique_ptr<soft::SoftProvider>> host = soft::SoftProvider::open(std::move(options));
-  EXPECT_TRUE(host.ok());
-  return host.ok() ? std::move(*host) : nullptr;
+  return mesh::testkit::open_host(
+      {.fabric = fabric, .host = fmt::format("h{}", index), .agent = agent, .clock = Clock()});
 }
 
 LineNic open_nic(verbs::Provider& provider, const std::string& name) {

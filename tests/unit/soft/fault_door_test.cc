@@ -3,6 +3,7 @@
 #include "src/soft/fault_door.h"
 #include "src/base/clock.h"
 #include "tests/unit/soft/manual_fabric.h"
+#include "tests/unit/soft/open_host.h"
 
 #include <gtest/gtest.h>
 
@@ -27,10 +28,7 @@ class Door : public testing::Test {
     "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.12.1/24"}]},
               {"name": "b", "nics": [{"name": "n0", "address": "10.0.12.2/24"}]}],
     "links": [{"ends": ["a/n0", "b/n0"]}]})")) {
-    SoftOptions options;
-    options.fabric = fabric_;
-    options.host = "a";
-    host_ = std::move(*SoftProvider::open(std::move(options)));
+    host_ = testkit::open_host({.fabric = fabric_, .host = "a", .clock = Clock()});
     context_ = host_->open_device("n0");
   }
   ~Door() override { host_->close_device(context_); }

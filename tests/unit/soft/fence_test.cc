@@ -4,6 +4,7 @@
 
 #include "src/soft/soft_provider.h"
 #include "tests/contract/endpoint_pair.h"
+#include "tests/unit/soft/open_host.h"
 
 #include <gtest/gtest.h>
 
@@ -39,12 +40,11 @@ class Fence : public ::testing::TestWithParam<CopyMode> {
     for (std::thread& turner : turners_) turner.join();
   }
   std::unique_ptr<SoftProvider> open(const FabricFile& fabric, const char* host) {
-    SoftOptions options;
-    options.fabric = fabric;
-    options.host = host;
-    options.copy = GetParam();
-    options.agent = Agent::None;
-    return std::move(*SoftProvider::open(std::move(options)));
+    return testkit::open_host({.fabric = fabric,
+                               .host = host,
+                               .copy = GetParam(),
+                               .agent = Agent::None,
+                               .clock = Clock()});
   }
 
   // Makes a connected pair with four large writes under way.

@@ -1,22 +1,11 @@
 #include "tests/unit/soft/manual_fabric.h"
+#include "tests/unit/soft/open_host.h"
 
 #include <algorithm>
 
 namespace mesh::soft {
 
 namespace {
-
-std::unique_ptr<SoftProvider> open(const FabricFile& fabric, const char* host,
-                                   const std::atomic<std::uint64_t>* now_ns) {
-  SoftOptions options;
-  options.fabric = fabric;
-  options.host = host;
-  options.agent = Agent::None;
-  options.clock = Clock(now_ns);
-  Result<std::unique_ptr<SoftProvider>> provider = SoftProvider::open(std::move(options));
-  EXPECT_TRUE(provider.ok());
-  return provider.ok() ? std::move(*provider) : nullptr;
-}
 
 void collect(ibv_cq* cq, std::uint64_t now_ns, std::vector<Seen>& into) {
   std::array<ibv_wc, 16> wc{};
@@ -37,8 +26,12 @@ ManualFabric::ManualFabric(const std::string& link_fields, std::size_t pairs,
               {"name": "b", "nics": [{"name": "mesh0", "address": "10.0.12.2/24"}]}],
     "links": [{"ends": ["a/mesh0", "b/mesh0"])" +
             (link_fields.empty() ? "" : ", " + link_fields) + R"(}], "nic_costs": )" + costs + "}");
-  a = open(*fabric, "a", &clock_ns);
-  b = open(*fabric, "b", &clock_ns);
+  const auto open = [&](const char* host) {
+    return testkit::open_host(
+        {.fabric = *fabric, .host = host, .agent = Agent::None, .clock = Clock(&clock_ns)});
+  };
+  a = open("a");
+  b = open("b");
   for (std::size_t i = 0; i < pairs; ++i) {
     EXPECT_TRUE(open_endpoint(left[i], *a, options));
     EXPECT_TRUE(open_endpoint(right[i], *b, options));

@@ -1,6 +1,7 @@
 // Networks beyond one wire: routers, InfiniBand-like ports, and devices that are no rails.
 #include "src/soft/soft_provider.h"
 #include "src/verbs/gid_choice.h"
+#include "tests/unit/soft/open_host.h"
 
 #include <gtest/gtest.h>
 
@@ -163,14 +164,10 @@ class SoftNetworks : public testing::Test {
   void open(const char* text) {
     const FabricFile fabric = parse(text).value();
     for (std::size_t i = 0; i < hosts_.size(); ++i) {
-      SoftOptions options;
-      options.fabric = fabric;
-      options.host = fabric.hosts[i].name;
-      options.agent = Agent::None;
-      options.clock = Clock(&now_ns_);
-      Result<std::unique_ptr<SoftProvider>> host = SoftProvider::open(std::move(options));
-      ASSERT_TRUE(host.ok());
-      hosts_[i] = std::move(*host);
+      hosts_[i] = testkit::open_host({.fabric = fabric,
+                                      .host = fabric.hosts[i].name,
+                                      .agent = Agent::None,
+                                      .clock = Clock(&now_ns_)});
     }
   }
   SoftProvider& a() { return *hosts_[0]; }

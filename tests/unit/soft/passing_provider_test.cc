@@ -2,6 +2,7 @@
 #include "tests/unit/soft/passing_provider.h"
 
 #include "src/verbs/handle.h"
+#include "tests/unit/soft/open_host.h"
 
 #include <gtest/gtest.h>
 
@@ -17,8 +18,8 @@ constexpr const char* kEverything = R"({"name":"everything",
                                 "device_memory":"both"}]}]})";
 
 std::unique_ptr<soft::SoftProvider> open_everything() {
-  return std::move(*soft::SoftProvider::open(
-      {.fabric = *soft::parse(kEverything), .host = "a", .agent = soft::Agent::None, .clock = {}}));
+  return open_host(
+      {.fabric = *soft::parse(kEverything), .host = "a", .agent = soft::Agent::None, .clock = {}});
 }
 
 TEST(PassingProvider, OffersWhatTheHostBeneathOffers) {

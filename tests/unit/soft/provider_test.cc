@@ -4,6 +4,7 @@
 #include "src/soft/soft_provider.h"
 #include "tests/contract/endpoint_pair.h"
 #include "tests/unit/soft/manual_fabric.h"
+#include "tests/unit/soft/open_host.h"
 
 #include <gtest/gtest.h>
 #include <linux/seccomp.h>
@@ -26,13 +27,7 @@ namespace {
 
 std::unique_ptr<SoftProvider> open_host(const FabricFile& fabric, const char* host,
                                         Agent agent = Agent::None) {
-  SoftOptions options;
-  options.fabric = fabric;
-  options.host = host;
-  options.agent = agent;
-  Result<std::unique_ptr<SoftProvider>> provider = SoftProvider::open(std::move(options));
-  EXPECT_TRUE(provider.ok());
-  return provider.ok() ? std::move(*provider) : nullptr;
+  return testkit::open_host({.fabric = fabric, .host = host, .agent = agent, .clock = Clock()});
 }
 
 // Parses the file as a fabric of its own, because tests that run in parallel must not meet.

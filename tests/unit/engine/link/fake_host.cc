@@ -3,6 +3,7 @@
 #include "src/base/log.h"
 #include "src/base/random.h"
 #include "src/verbs/discovery.h"
+#include "tests/unit/soft/open_host.h"
 
 #include <stdexcept>
 #include <utility>
@@ -10,21 +11,15 @@
 namespace mesh::testkit {
 
 namespace {
-soft::FabricFile parsed(const char* text) {
-  Result<soft::FabricFile> file = soft::parse(text);
-  if (!file.ok()) throw std::runtime_error("the fabric does not parse");
-  return std::move(*file);
-}
-
 engine::FrameHeader header_of(const engine::Bytes& frame) {
   std::uint16_t version = 0;
   return engine::decode_header(frame.data(), frame.size(), &version).value();
 }
 
 void carry_frames(FakeHost& from, FakeHost& to) {
-  std::deque<FakePlane::Said> said;
+  std::deque<FakePlane::Sent> said;
   said.swap(from.wire.said);
-  for (const FakePlane::Said& each : said) {
+  for (const FakePlane::Sent& each : said) {
     const std::span<const std::byte> body(each.frame.data() + engine::kFrameHeaderBytes,
                                           each.frame.size() - engine::kFrameHeaderBytes);
     to.reception.on_frame(each.connection, header_of(each.frame), body);
@@ -32,22 +27,11 @@ void carry_frames(FakeHost& from, FakeHost& to) {
 }
 }  // namespace
 
-std::vector<engine::MessageType> FakePlane::types() const {
-  std::vector<engine::MessageType> types;
-  for (const Said& each : said) types.push_back(header_of(each.frame).type);
-  return types;
-}
-
 FakeHost::FakeHost(const soft::FabricFile& fabric, const std::string& name,
                    const std::atomic<std::uint64_t>& clock)
     : clock_(clock) {
-  auto opened = soft::SoftProvider::open({.fabric = fabric,
-                                          .host = name,
-                                          .copy = soft::CopyMode::Auto,
-                                          .agent = soft::Agent::None,
-                                          .clock = Clock(&clock)});
-  if (!opened.ok()) throw std::runtime_error("no provider for " + name);
-  provider = std::move(*opened);
+  provider = open_host(
+      {.fabric = fabric, .host = name, .agent = soft::Agent::None, .clock = Clock(&clock)});
   settled.provider = provider.get();
   settled.threading = Threading::Manual;
   settled.settings.rails = "all";

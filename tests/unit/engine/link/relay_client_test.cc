@@ -67,7 +67,7 @@ class RelayClientTest : public testing::Test {
     EXPECT_TRUE(client_.on_frame(from, {.type = MessageType::PeersAre},
                                  std::span(frame).subspan(kFrameHeaderBytes)));
   }
-  static std::span<const std::byte> body(const testkit::FakePlane::Said& said) {
+  static std::span<const std::byte> body(const testkit::FakePlane::Sent& said) {
     return std::span(said.frame).subspan(kFrameHeaderBytes);
   }
   std::ptrdiff_t count(MessageType type) const {
