@@ -169,13 +169,13 @@ class Page(unittest.TestCase):
                 ("1 MiB on four queue pairs, eight in flight: instructions",
                  "%d (rolling), %d (bursts)" %
                  (counted["rolling8-1M-4stripes"], counted["burst8-1M-4stripes"])),
-                ("the same with adaptive routing; 64 KiB without and with it (rolling)",
+                ("1 MiB with adaptive routing; 64 KiB without and with it (rolling)",
                  "%d; %d, %d" %
                  (counted["rolling8-1M-4stripes-adaptive"], counted["rolling8-64K"],
                   counted["rolling8-64K-adaptive"])),
                 ("8 B, one at a time, with two, four and eight rails of which NCCL names one",
                  "%d" % max(counted["one-8B-%drails" % count] for count in (2, 4, 8))),
-                ("8 B from device memory, eight in flight; the same with a flush each (rolling)",
+                ("8 B from device memory, eight in flight; with a flush each (rolling)",
                  "%d; %d" %
                  (counted["rolling8-8B-device"], counted["rolling8-8B-device-flush"])),
                 ("8 B, 512 channels in turn: instructions, simulated D1 misses",
