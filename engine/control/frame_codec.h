@@ -1,10 +1,12 @@
 #pragma once
-// Turns the fields of a message into bytes and back. Encoder and Decoder have the same calls, so
-// that the layout of each message is written once (frames.cc). The encoder does not judge values.
-// The decoder remembers that something was out of range. Thread: any (values). Bound: the buffer.
+// Turns frames into bytes and back: a header of fixed size, and the fields of a body. Encoder and
+// Decoder have the same calls, so that the layout of each body is written once (frames.h). The
+// encoder does not judge values. The decoder remembers that something was out of range. Thread: any
+// (values). Bound: kBodyBytesMax.
 
 #include <mesh/status.h>
 
+#include "engine/message/id128.h"
 #include "src/base/byte_order.h"
 #include "src/base/check.h"
 
@@ -14,10 +16,28 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace mesh::engine {
+
+// The largest WELCOME fits: all rails with all addresses, all paths with all queue pairs.
+inline constexpr std::uint32_t kBodyBytesMax = 16896;
+// Bytes: magic 4, version 2, type 2, length 4, epoch 4, sequence 8, link 16, acknowledged 8.
+inline constexpr std::size_t kFrameHeaderBytes = 48;
+
+enum class MessageType : std::uint16_t;  // frames.h
+
+struct FrameHeader {
+  MessageType type{};
+  std::uint32_t body_bytes = 0;
+  std::uint32_t epoch = 0;
+  // Number among this side's frames on the link, from 1. 0: no frame of the conversation.
+  std::uint64_t sequence = 0;
+  // Number of the peer's last frame that was handled when this one was first sent.
+  std::uint64_t acknowledged = 0;
+  Id128 link{};
+};
 
 struct Range {
   std::uint64_t min = 0, max = 0;
@@ -27,9 +47,6 @@ constexpr bool printable(char c) { return c >= ' ' && c <= '~'; }
 
 class Encoder {
  public:
-  template <typename Body>
-  using Of = const Body;
-
   explicit Encoder(std::span<std::byte> buffer) : writer_(buffer) {}
 
   void u8(std::uint8_t value, Range = {}) { writer_.put_u8(value); }
@@ -40,6 +57,10 @@ class Encoder {
     writer_.put_bytes(std::as_bytes(std::span(value)));
   }
   void errc(Errc value) { writer_.put_u8(static_cast<std::uint8_t>(value)); }
+  template <typename Enum>
+  void choice(Enum value, Enum /*last*/) {
+    writer_.put_u8(static_cast<std::uint8_t>(value));
+  }
   // Texts are for log lines only: a long text is cut, and a character that is not printable is
   // replaced. No text is refused.
   void text(const std::string& value, std::size_t bytes_max) {
@@ -68,9 +89,6 @@ class Encoder {
 
 class Decoder {
  public:
-  template <typename Body>
-  using Of = Body;
-
   explicit Decoder(std::span<const std::byte> buffer) : reader_(buffer) {}
 
   void u8(std::uint8_t& value, Range range = {0, UINT8_MAX}) {
@@ -88,6 +106,10 @@ class Decoder {
     value =
         static_cast<Errc>(within(reader_.get_u8(), {0, static_cast<std::uint8_t>(Errc::Internal)}));
     require(value != Errc::WouldBlock);  // it means "ask again", which is no verdict
+  }
+  template <typename Enum>
+  void choice(Enum& value, Enum last) {
+    value = static_cast<Enum>(within(reader_.get_u8(), {0, static_cast<std::uint8_t>(last)}));
   }
   // A peer's text reaches our log, so it may contain neither line breaks nor control characters.
   void text(std::string& value, std::size_t bytes_max) {
@@ -118,5 +140,42 @@ class Decoder {
 
   ByteReader reader_;
 };
+
+using Bytes = std::vector<std::byte>;
+
+// Completes a frame whose body stands behind the room for its header.
+Bytes finish_frame(FrameHeader header, std::size_t body_bytes, Bytes frame);
+
+// Makes a whole frame of a header and a body. Type and size come from the body, everything else
+// from the header.
+template <typename Body>
+Bytes encode(FrameHeader header, const Body& body) {
+  Bytes frame(kFrameHeaderBytes + kBodyBytesMax);
+  Encoder io{std::span(frame).subspan(kFrameHeaderBytes)};
+  Body::fields(io, body);
+  header.type = Body::kKind.type;
+  return finish_frame(header, io.size(), std::move(frame));
+}
+
+// Returns Protocol if the magic is wrong, the version (stored in *peer_version) is not ours and
+// this is no DECLINE, the type is unknown, or the body exceeds kBodyBytesMax.
+Result<FrameHeader> decode_header(const std::byte* bytes, std::size_t size,
+                                  std::uint16_t* peer_version);
+
+// Returns Protocol if the body is too short or too long, or a count or text is out of bounds.
+template <typename Body>
+Status decode(const std::byte* bytes, std::size_t size, Body* out) {
+  Decoder io{{bytes, size}};
+  Body body;
+  Body::fields(io, body);
+  if (!io.complete()) return Errc::Protocol;
+  *out = std::move(body);
+  return {};
+}
+
+template <typename Body>
+bool decode_into(std::span<const std::byte> bytes, Body* body) {
+  return decode(bytes.data(), bytes.size(), body).ok();
+}
 
 }  // namespace mesh::engine

@@ -1,169 +1,92 @@
 #pragma once
 // The frames that control connections carry: a header of fixed size and a bounded body, with
-// little-endian fields, and neither pointers nor padding. The frames of a link are numbered. A
-// frame that is repeated after a connection was lost is recognised by its number (conversation.h).
-// Encoding never fails for values in range; decoding validates every length and count. Thread: any
-// (values). Bound: kBodyBytesMax.
+// little-endian fields, and neither pointers nor padding. Each frame is one structure here (those
+// of relays are in relay_frames.h): what it is, its fields, and their layout. The frames of a link
+// are numbered. A frame that is repeated after a connection was lost is recognised by its number
+// (conversation.h). Encoding never fails for values in range; decoding validates every length and
+// count. Thread: any (values). Bound: kBodyBytesMax.
 
 #include <mesh/policy.h>
 #include <mesh/status.h>
 
-#include "engine/message/id128.h"
-#include "src/base/socket.h"
-#include "src/relay/wire.h"
+#include "engine/control/frame_codec.h"
+#include "engine/control/wire_values.h"
+#include "src/base/timeouts.h"
 
-#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace mesh::engine {
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
 inline constexpr std::uint16_t kProtocolVersion = 13;
-// The largest WELCOME fits: all rails with all addresses, all paths with all queue pairs.
-inline constexpr std::uint32_t kBodyBytesMax = 16896;
-// Bytes: magic 4, version 2, type 2, length 4, epoch 4, sequence 8, link 16, acknowledged 8.
-inline constexpr std::size_t kFrameHeaderBytes = 48;
-inline constexpr std::uint32_t kTextBytesMax = 512;
-inline constexpr std::uint32_t kRailsMax = 64;
-inline constexpr std::uint32_t kRailAddressesMax = 8;
-inline constexpr std::uint32_t kControlAddressesMax = 16;
 inline constexpr std::uint32_t kHelloListenersMax = 16;
 inline constexpr std::uint32_t kMeetMax = 64;  // pairs of rails that meet
 
 enum class MessageType : std::uint16_t {
-  Hello = 1,  // the connector names itself, its rails and its wishes
-  Welcome,    // the acceptor answers with its rails, the chosen paths and its queue pairs
-  Attach,     // the connector sends its queue pairs
-  Ready,      // the acceptor says that the link is up
-  Refuse,     // either side refuses, with the reason
-  Open,       // the connector asks for a channel to a listener
-  Opened,     // the acceptor has opened it, or tells why not
-  Revoke,     // either side takes back credits, or asks its peer to stop sending on a channel
-  Revoked,    // the answer to Revoke, after the last use has completed
-  Close,      // either side has closed its side of a channel
-  Bye,        // the link has no channels left; nothing follows
-  Fence,      // either side has stopped its queue pairs of a path, and tells what they took
-  Reopen,     // the connector sends new queue pairs for a path that is down
-  Reopened,   // the acceptor answers with its own, which are ready, or tells why not
-  PathUp,     // the connector tells that the path carries data again
-  // The following frames have number 0: they belong to a connection, not to the link's
-  // conversation.
-  Acknowledge,  // either side sends an acknowledgement and nothing else
-  Resume,       // the connector, first on a new connection, continues a link on it
-  Resumed,      // the acceptor confirms it
-  Summon,       // the acceptor, on a connection of its own, asks to be dialed again
-  // The connector tells that one connect has failed, on its link or first on a connection. Every
-  // version from 8 on has this number and this layout for it.
+  Hello = 1,
+  Welcome,
+  Attach,
+  Ready,
+  Refuse,
+  Open,
+  Opened,
+  Revoke,
+  Revoked,
+  Close,
+  Bye,
+  Fence,
+  Reopen,
+  Reopened,
+  PathUp,
+  Acknowledge,
+  Resume,
+  Resumed,
+  Summon,
   Decline,
-  // Frames of relays: without a number, on connections of their own (relay_frames.h).
-  AskPeers,  // a process that shows a host's ticket asks which hosts it has links to
-  PeersAre,  // tells one of these hosts
-  Chain,     // asks a middle host for the queue pairs of a relayed path
-  Chained,   // the queue pairs are made, or why not
-  Join,      // names the neighbours' queue pairs on both sides
-  Joined,    // bytes may pass, or why not
-  Cut,       // either side tells that the chains have ended
+  // Frames of relays.
+  AskPeers,
+  PeersAre,
+  Chain,
+  Chained,
+  Join,
+  Joined,
+  Cut,
+  End,  // no frame: the number behind the last one
 };
 static_assert(static_cast<int>(MessageType::Decline) == 20);
-inline constexpr MessageType kMessageTypeLast = MessageType::Cut;
 constexpr bool is_of_relays(MessageType type) noexcept {
   return type >= MessageType::AskPeers && type <= MessageType::Cut;
 }
-constexpr bool is_aside(MessageType type) noexcept {
-  return is_of_relays(type) || type == MessageType::Acknowledge || type == MessageType::Resume ||
-         type == MessageType::Resumed || type == MessageType::Summon;
-}
 
-struct FrameHeader {
-  MessageType type = MessageType::Hello;
-  std::uint32_t body_bytes = 0;
-  std::uint32_t epoch = 0;
-  // Number among this side's frames on the link, from 1. 0: no frame of the conversation.
-  std::uint64_t sequence = 0;
-  // Number of the peer's last frame that was handled when this one was first sent.
-  std::uint64_t acknowledged = 0;
-  Id128 link{};
+// The side of a link that sends the frame.
+enum class By : std::uint8_t { Connector, Acceptor, Either };
+// When a link takes the frame. All these frames are numbered, except Aside, First and Relay, which
+// have number 0: they belong to a connection and not to the link's conversation.
+enum class When : std::uint8_t {
+  Shake,   // while it is the next step of the handshake
+  Up,      // from then on
+  Always,  // at any time
+  Aside,   // at any time
+  First,   // never: it comes first on a new connection, and HELLO is numbered
+  Relay,   // never: it comes on a connection of its own
+};
+struct FrameKind {
+  MessageType type;
+  std::string_view name;  // as log lines and pages have it
+  By by;
+  When when;
 };
 
-struct WireAddress {
-  std::array<std::uint8_t, 16> gid{};
-  std::uint8_t prefix_len = 0;  // bits of the address family
-  friend bool operator==(const WireAddress&, const WireAddress&) = default;
-};
-
-struct WireRail {
-  std::vector<WireAddress> addresses;  // 1 to kRailAddressesMax, the preferred one first
-  std::uint8_t ethernet = 1;
-  std::uint8_t port = 1;
-  std::uint8_t mtu = 0;  // ibv_mtu
-  std::uint8_t up = 1;   // its port is up at this moment
-  std::uint8_t leaves_site = 1;
-  std::uint32_t identity = 0;  // verbs::Rail::identity
-  std::uint32_t speed_mbps = 0;
-  std::uint64_t guid = 0;  // with the port names the cable; 0: not known
-  std::string name;        // for log lines, up to 64 bytes
-};
-
-// Options of a device's maker for queue pairs (enhanced connection establishment), as in ibv_ece.
-struct WireEce {
-  std::uint32_t vendor = 0;  // 0: no options
-  std::uint32_t options = 0, mask = 0;
-  friend bool operator==(const WireEce&, const WireEce&) = default;
-};
-
-// The queue pairs of one path: [0] is express, the others bulk.
-struct WirePath {
-  std::uint8_t connector_rail = 0;     // index into the connector's rails
-  std::uint8_t connector_address = 0;  // index into that rail's addresses
-  std::uint8_t acceptor_rail = 0;
-  std::uint8_t acceptor_address = 0;
-  std::uint8_t mtu = 0;            // the smaller of both ports', ibv_mtu
-  std::vector<std::uint32_t> qpn;  // 1 + qps queue pairs of the sender of this frame
-  std::uint32_t psn = 0;           // the sender's first packet number on each of them
-  std::uint16_t lid = 0;           // of the sender's port at this moment (InfiniBand)
-  // The memory that the peer writes: the connector's window words, kWindowWords of 8 bytes for each
-  // queue pair of the path, or the acceptor's memory for probes, as long as the path's MTU.
-  std::uint64_t counters_address = 0;
-  std::uint32_t counters_rkey = 0;
-  // The side that tells its queue pairs first tells what its device offers for each of them. The
-  // answering side tells what its device has accepted of that.
-  WireEce ece{};
-};
-
-// The queue pairs of a host of a relayed path, as the next host on the way sees them.
-struct WireHopQp {
-  std::uint32_t qpn = 0;
-  relay::CountsTarget counts{};  // where the neighbour writes what it has taken
-  relay::RingTarget ring{};      // where the neighbour writes what must go on; no slots: an end
-  friend bool operator==(const WireHopQp&, const WireHopQp&) = default;
-};
-struct WireHop {
-  WireAddress address{};  // the host's address towards that neighbour
-  std::uint16_t lid = 0;
-  std::uint8_t mtu = 0;
-  std::uint32_t psn = 0;
-  std::vector<WireHopQp> qps{};  // as many as the path has queue pairs
-  friend bool operator==(const WireHop&, const WireHop&) = default;
-};
-
-// The choice among the paths that a link could use: NCCL_MESH_RAILS of the connecting side.
-enum class RailsWish : std::uint8_t { Auto, Asked, All };
-struct AskedRails {
-  std::uint8_t rail = 0;      // the connector's rail that NCCL named at connect
-  std::uint8_t listened = 0;  // the acceptor's rail that NCCL named at listen
-  RailsWish wish = RailsWish::Auto;
-  friend bool operator==(const AskedRails&, const AskedRails&) = default;
-};
-
-// In each message fields() is the layout of the body, for Encoder and Decoder (frame_codec.h).
+// The connector names itself, its rails and its wishes.
 struct Hello {
-  static constexpr MessageType kType = MessageType::Hello;
-  template <typename Io>
-  static void fields(Io& io, typename Io::template Of<Hello>& body);
+  static constexpr FrameKind kKind{MessageType::Hello, "HELLO", By::Connector, When::First};
   Id128 connector_context{}, acceptor_context{};
   std::string host;  // for log lines
   std::uint32_t qps = 0, rq_depth = 0, slots = 0;
@@ -181,11 +104,29 @@ struct Hello {
   Id128 ticket{};                     // lets its holder ask us for relays; zero: we take no part
   std::uint8_t both_ways = 0;         // 1: messages may also go round over other hosts
   std::uint32_t half_qps = 2;         // qps of a link with several halves of a cable
+  static void fields(auto& io, auto& body) {
+    io.id(body.connector_context);
+    io.id(body.acceptor_context);
+    hosts_fields(io, body);
+    asked_fields(io, body.asked);
+    io.require(body.asked.rail < body.rails.size());
+    io.u16(body.control_port);
+    addresses_fields(io, body.control_addresses);
+    io.list(body.listeners, {1, kHelloListenersMax}, [&io](auto& listener) { io.id(listener); });
+    io.u8(body.traffic_class);
+    io.u8(body.service_level, {0, kServiceLevelMax});
+    io.require(body.control_port != 0);
+    io.text(body.site, kSiteBytesMax);
+    io.u32(body.site_rq_depth, {16, kDepthMax});
+    io.require(std::has_single_bit(body.site_rq_depth));
+    io.id(body.ticket);
+    io.u8(body.both_ways, {0, 1});
+    io.u32(body.half_qps, {1, kQpsMax});
+  }
 };
+// The acceptor answers with its rails, the chosen paths and its queue pairs.
 struct Welcome {
-  static constexpr MessageType kType = MessageType::Welcome;
-  template <typename Io>
-  static void fields(Io& io, typename Io::template Of<Welcome>& body);
+  static constexpr FrameKind kKind{MessageType::Welcome, "WELCOME", By::Acceptor, When::Shake};
   std::string host;
   std::uint32_t qps = 0, rq_depth = 0, slots = 0;  // the smaller of both sides
   std::vector<WireRail> rails;
@@ -203,119 +144,177 @@ struct Welcome {
   Id128 ticket{};
   // 1: the first pair of `relayed` is not a standby path but carries beside `paths`.
   std::uint8_t beside = 0;
+  static void fields(auto& io, auto& body) {
+    hosts_fields(io, body);
+    paths_fields(io, body.paths);
+    for (const WirePath& path : body.paths)
+      io.require(path.acceptor_rail < body.rails.size() && path.qpn.size() == 1 + body.qps);
+    io.list(body.meet, {0, kMeetMax}, [&io](auto& pair) { ends_fields(io, pair); });
+    for (const WirePath& pair : body.meet) io.require(pair.acceptor_rail < body.rails.size());
+    io.list(body.standby, {0, kPathsMax - 1}, [&io](auto& pair) { ends_fields(io, pair); });
+    io.require(body.standby.empty() || !body.paths.empty());
+    io.list(body.relayed, {0, kPathsMax}, [&io](auto& pair) { ends_fields(io, pair); });
+    io.require(body.paths.size() + body.standby.size() + body.relayed.size() <= kPathsMax);
+    io.text(body.no_path, kTextBytesMax);
+    io.require(body.meet.empty() == body.paths.empty());
+    io.require(body.no_path.empty() != body.paths.empty());
+    io.text(body.site, kSiteBytesMax);
+    io.id(body.ticket);
+    io.u8(body.beside, {0, 1});
+    io.require(body.beside == 0 || (!body.paths.empty() && !body.relayed.empty()));
+  }
 };
+// The connector sends its queue pairs.
 struct Attach {
-  static constexpr MessageType kType = MessageType::Attach;
-  template <typename Io>
-  static void fields(Io& io, typename Io::template Of<Attach>& body);
+  static constexpr FrameKind kKind{MessageType::Attach, "ATTACH", By::Connector, When::Shake};
   std::vector<WirePath> paths;
   std::vector<std::uint8_t> down{};  // indices of paths that the connector could not bring up
   // The connection's round trip, as the connector measured it from HELLO to WELCOME. Used between
   // sites.
   std::uint32_t round_trip_us = 0;
+  static void fields(auto& io, auto& body) {
+    paths_fields(io, body.paths);
+    down_fields(io, body.down);
+    io.u32(body.round_trip_us, {0, kRoundTripMaxUs});
+  }
 };
+// The acceptor says that the link is up.
 struct Ready {
-  static constexpr MessageType kType = MessageType::Ready;
-  template <typename Io>
-  static void fields(Io& io, typename Io::template Of<Ready>& body);
+  static constexpr FrameKind kKind{MessageType::Ready, "READY", By::Acceptor, When::Shake};
   // Indices of paths that either side could not bring up; never all of them.
   std::vector<std::uint8_t> down{};
+  static void fields(auto& io, auto& body) { down_fields(io, body.down); }
 };
+// A side refuses, with the reason.
 struct Refuse {
-  static constexpr MessageType kType = MessageType::Refuse;
-  template <typename Io>
-  static void fields(Io& io, typename Io::template Of<Refuse>& body);
+  static constexpr FrameKind kKind{MessageType::Refuse, "REFUSE", By::Either, When::Always};
   Errc reason = Errc::Protocol;
   std::string text;
+  static void fields(auto& io, auto& body) {
+    io.errc(body.reason);
+    io.require(body.reason != Errc::Ok);
+    io.text(body.text, kTextBytesMax);
+  }
 };
+// The connector asks for a channel to a listener.
 struct Open {
-  static constexpr MessageType kType = MessageType::Open;
-  template <typename Io>
-  static void fields(Io& io, typename Io::template Of<Open>& body);
+  static constexpr FrameKind kKind{MessageType::Open, "OPEN", By::Connector, When::Up};
   Id128 listener{};
   std::uint32_t channel = 0;  // index in the link, chosen by the connector
   std::uint32_t life = 0;     // how often the index was used before; generations start from it
   // The connector's credit ring: a row of 32 or 64 bytes for each slot.
   std::uint64_t credits_address = 0;
   std::vector<std::uint32_t> credits_rkey;  // one for each path
+  static void fields(auto& io, auto& body) {
+    io.id(body.listener);
+    io.u32(body.channel, {0, kChannelsMax - 1});
+    io.u32(body.life);
+    io.u64(body.credits_address);
+    io.list(body.credits_rkey, {0, kPathsMax}, [&io](auto& rkey) { io.u32(rkey); });
+  }
 };
+// The acceptor has opened it, or tells why not.
 struct Opened {
-  static constexpr MessageType kType = MessageType::Opened;
-  template <typename Io>
-  static void fields(Io& io, typename Io::template Of<Opened>& body);
+  static constexpr FrameKind kKind{MessageType::Opened, "OPENED", By::Acceptor, When::Up};
   std::uint32_t channel = 0;
   Errc result = Errc::Ok;
   std::uint64_t records_address = 0;        // the acceptor's records, 16 bytes for each slot
   std::vector<std::uint32_t> records_rkey;  // one for each path
+  static void fields(auto& io, auto& body) {
+    io.u32(body.channel, {0, kChannelsMax - 1});
+    io.errc(body.result);
+    io.u64(body.records_address);
+    io.list(body.records_rkey, {0, kPathsMax}, [&io](auto& rkey) { io.u32(rkey); });
+  }
 };
+// A side takes back credits, or asks its peer to stop sending on a channel.
 struct Revoke {
-  static constexpr MessageType kType = MessageType::Revoke;
-  template <typename Io>
-  static void fields(Io& io, typename Io::template Of<Revoke>& body);
+  static constexpr FrameKind kKind{MessageType::Revoke, "REVOKE", By::Either, When::Up};
   std::uint32_t channel = 0;
   std::uint64_t first_credit = 0, credit_count = 0;  // sequence numbers of the channel's credits
+  static void fields(auto& io, auto& body) { credit_range_fields(io, body); }
 };
+// The answer to REVOKE, after the last use has completed.
 struct Revoked {
-  static constexpr MessageType kType = MessageType::Revoked;
-  template <typename Io>
-  static void fields(Io& io, typename Io::template Of<Revoked>& body);
+  static constexpr FrameKind kKind{MessageType::Revoked, "REVOKED", By::Either, When::Up};
   std::uint32_t channel = 0;
   std::uint64_t first_credit = 0, credit_count = 0;
+  static void fields(auto& io, auto& body) { credit_range_fields(io, body); }
 };
+// A side has closed its side of a channel.
 struct Close {
-  static constexpr MessageType kType = MessageType::Close;
-  template <typename Io>
-  static void fields(Io& io, typename Io::template Of<Close>& body);
+  static constexpr FrameKind kKind{MessageType::Close, "CLOSE", By::Either, When::Up};
   std::uint32_t channel = 0;
   // The sender says how many messages it announced, the receiver how many credits it gave.
   std::uint64_t messages = 0;
+  static void fields(auto& io, auto& body) {
+    io.u32(body.channel, {0, kChannelsMax - 1});
+    io.u64(body.messages);
+  }
 };
+// The link has no channels left; nothing follows.
 struct Bye {
-  static constexpr MessageType kType = MessageType::Bye;
-  template <typename Io>
-  static void fields(Io& io, typename Io::template Of<Bye>& body);
+  static constexpr FrameKind kKind{MessageType::Bye, "BYE", By::Either, When::Up};
+  static void fields(auto& /*io*/, auto& /*body*/) {}
 };
+// A side has stopped its queue pairs of a path, and tells what they took.
 struct Fence {
-  static constexpr MessageType kType = MessageType::Fence;
-  template <typename Io>
-  static void fields(Io& io, typename Io::template Of<Fence>& body);
+  static constexpr FrameKind kKind{MessageType::Fence, "FENCE", By::Either, When::Up};
   std::uint8_t path = 0;             // index in the link
   std::uint32_t epoch = 0;           // the path's epoch
   std::string cause;                 // for the peer's log line
   std::vector<std::uint64_t> taken;  // announcements taken by each queue pair; none by a connector
+  static void fields(auto& io, auto& body) {
+    path_epoch_fields(io, body);
+    io.text(body.cause, kTextBytesMax);
+    io.list(body.taken, {0, 1 + kQpsMax}, [&io](auto& count) { io.u64(count); });
+  }
 };
+// The connector sends new queue pairs for a path that is down.
 struct Reopen {
-  static constexpr MessageType kType = MessageType::Reopen;
-  template <typename Io>
-  static void fields(Io& io, typename Io::template Of<Reopen>& body);
+  static constexpr FrameKind kKind{MessageType::Reopen, "REOPEN", By::Connector, When::Up};
   std::uint8_t path = 0;
   std::uint32_t epoch = 0;     // the new epoch
   WirePath ends;               // the connector's queue pairs; rails and addresses as before
   std::vector<WireHop> via{};  // relayed: the last middle host, which the acceptor connects to
   std::string over{};          // relayed: names of all middle hosts, for log lines
+  static void fields(auto& io, auto& body) {
+    path_epoch_fields(io, body);
+    path_fields(io, body.ends);
+    io.list(body.via, {0, 1}, [&io](auto& hop) { hop_fields(io, hop); });
+    io.text(body.over, kTextBytesMax);
+  }
 };
+// The acceptor answers with its own, which are ready, or tells why not.
 struct Reopened {
-  static constexpr MessageType kType = MessageType::Reopened;
-  template <typename Io>
-  static void fields(Io& io, typename Io::template Of<Reopened>& body);
+  static constexpr FrameKind kKind{MessageType::Reopened, "REOPENED", By::Acceptor, When::Up};
   std::uint8_t path = 0;
   std::uint32_t epoch = 0;
   Errc result = Errc::Ok;
   std::string text{};            // the reason, for the connector's log line
   std::vector<WirePath> ends{};  // the acceptor's queue pairs; empty if the result is not Ok
   std::vector<WireHop> via{};    // relayed: the acceptor as the last middle host sees it
+  static void fields(auto& io, auto& body) {
+    path_epoch_fields(io, body);
+    io.errc(body.result);
+    io.text(body.text, kTextBytesMax);
+    io.list(body.ends, {0, 1}, [&io](auto& each) { path_fields(io, each); });
+    io.list(body.via, {0, 1}, [&io](auto& hop) { hop_fields(io, hop); });
+    io.require((body.result == Errc::Ok) == (body.ends.size() == 1));
+  }
 };
+// The connector tells that the path carries data again.
 struct PathUp {
-  static constexpr MessageType kType = MessageType::PathUp;
-  template <typename Io>
-  static void fields(Io& io, typename Io::template Of<PathUp>& body);
+  static constexpr FrameKind kKind{MessageType::PathUp, "PATH UP", By::Connector, When::Up};
   std::uint8_t path = 0;
   std::uint32_t epoch = 0;
+  static void fields(auto& io, auto& body) { path_epoch_fields(io, body); }
 };
+// A side sends an acknowledgement, which is in the header, and nothing else.
 struct Acknowledge {
-  static constexpr MessageType kType = MessageType::Acknowledge;
-  template <typename Io>
-  static void fields(Io& io, typename Io::template Of<Acknowledge>& body);
+  static constexpr FrameKind kKind{MessageType::Acknowledge, "ACKNOWLEDGE", By::Either,
+                                   When::Aside};
+  static void fields(auto& /*io*/, auto& /*body*/) {}
 };
 // Names a link and the attempt to resume it. Attempts count the connections that the connector has
 // dialed for the link, so that a late connection is not believed. A Summon names the last attempt
@@ -323,51 +322,59 @@ struct Acknowledge {
 struct LinkClaim {
   Id128 connector_context{}, acceptor_context{};
   std::uint32_t attempt = 0;
+  static void fields(auto& io, auto& body) {
+    io.id(body.connector_context);
+    io.id(body.acceptor_context);
+    io.u32(body.attempt);
+  }
 };
+// The connector continues a link on a new connection.
 struct Resume : LinkClaim {
-  static constexpr MessageType kType = MessageType::Resume;
-  template <typename Io>
-  static void fields(Io& io, typename Io::template Of<Resume>& body);
+  static constexpr FrameKind kKind{MessageType::Resume, "RESUME", By::Connector, When::First};
 };
+// The acceptor confirms it.
 struct Resumed {
-  static constexpr MessageType kType = MessageType::Resumed;
-  template <typename Io>
-  static void fields(Io& io, typename Io::template Of<Resumed>& body);
+  static constexpr FrameKind kKind{MessageType::Resumed, "RESUMED", By::Acceptor, When::First};
+  static void fields(auto& /*io*/, auto& /*body*/) {}
 };
+// The acceptor, on a connection of its own, asks to be dialed again.
 struct Summon : LinkClaim {
-  static constexpr MessageType kType = MessageType::Summon;
-  template <typename Io>
-  static void fields(Io& io, typename Io::template Of<Summon>& body);
+  static constexpr FrameKind kKind{MessageType::Summon, "SUMMON", By::Acceptor, When::First};
 };
-// Needs no other proof than both ids: only a process that was given the handle knows them.
+// The connector tells that one connect has failed, on its link or first on a connection. Every
+// version from 8 on has this number and this layout for it. Needs no other proof than both ids:
+// only a process that was given the handle knows them.
 struct Decline {
-  static constexpr MessageType kType = MessageType::Decline;
-  template <typename Io>
-  static void fields(Io& io, typename Io::template Of<Decline>& body);
+  static constexpr FrameKind kKind{MessageType::Decline, "DECLINE", By::Connector, When::Up};
   Id128 acceptor_context{}, listener{};
   Errc reason = Errc::Protocol;
   std::string text;
+  static void fields(auto& io, auto& body) {
+    io.id(body.acceptor_context);
+    io.id(body.listener);
+    io.errc(body.reason);
+    io.require(body.reason != Errc::Ok);
+    io.text(body.text, kTextBytesMax);
+  }
 };
 
-using Bytes = std::vector<std::byte>;
+// All frames but those of relays, in any order. A frame is not complete until it stands here and a
+// part of the link takes it (Link::hand_over).
+template <typename... Frames>
+struct FrameList {};
+using LinkFrames =
+    FrameList<Hello, Welcome, Attach, Ready, Refuse, Open, Opened, Revoke, Revoked, Close, Bye,
+              Fence, Reopen, Reopened, PathUp, Acknowledge, Resume, Resumed, Summon, Decline>;
 
-// Makes a whole frame of a header and a body, which is a structure with a kType. Type and size come
-// from the body, everything else from the header.
-template <typename Body>
-Bytes encode(FrameHeader header, const Body& body);
-
-// Returns Protocol if the magic is wrong, the version (stored in *peer_version) is not ours and
-// this is no DECLINE, the type is unknown, or the body exceeds kBodyBytesMax.
-Result<FrameHeader> decode_header(const std::byte* bytes, std::size_t size,
-                                  std::uint16_t* peer_version);
-
-// Returns Protocol if the body is too short or too long, or a count or text is out of bounds.
-template <typename Body>
-Status decode(const std::byte* body, std::size_t size, Body* out);
-
-template <typename Body>
-bool decode_into(std::span<const std::byte> bytes, Body* body) {
-  return decode(bytes.data(), bytes.size(), body).ok();
+// Calls visit with an empty frame of that type, and returns what it returns. Returns false if the
+// list has none.
+template <typename... Frames, typename Visit>
+bool visit_frame(FrameList<Frames...>, MessageType type, const Visit& visit) {
+  bool result = false;
+  const bool found [[maybe_unused]] =
+      ((Frames::kKind.type == type && ((result = visit(Frames{})), true)) || ...);
+  return result;
 }
+std::string_view frame_name(MessageType type) noexcept;  // "PATH UP"
 
 }  // namespace mesh::engine

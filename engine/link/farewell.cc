@@ -94,7 +94,7 @@ void Farewell::cut() {
 
 // ---- Frames of the peer about memory.
 
-bool Farewell::on_revoke(const Revoke& body) {
+bool Farewell::on(const Revoke& body) {
   if (Channel* channel = link_.peer_link().channels().find(body.channel); channel != nullptr) {
     const ProgressLoop::Guard guard(channel->loop);
     channel->link.paths().drain_completions();
@@ -124,7 +124,7 @@ bool Farewell::answer_revoke(const Revoke& body) {
   return true;
 }
 
-bool Farewell::on_revoked(const Revoked& body) {
+bool Farewell::on(const Revoked& body) {
   Channel* const channel = link_.peer_link().channels().find(body.channel);
   // Ignored unless we have sent a REVOKE.
   if (channel != nullptr && channel->closing.revoke_sent) channel->closing.revoked = true;
@@ -169,7 +169,7 @@ bool Farewell::advance_close(std::uint32_t index) {
   return true;
 }
 
-bool Farewell::on_close(const Close& body) {
+bool Farewell::on(const Close& body) {
   const PendingClose pending{.close = body,
                              .deadline_ns = link_.host().now_ns() + announced_bound_ns()};
   const auto same = [&body](const PendingClose& each) {
@@ -227,7 +227,7 @@ void Farewell::say_bye_if_empty() {
   link_.host().tend_soon();
 }
 
-bool Farewell::on_bye(const Bye& /*body*/) {
+bool Farewell::on(const Bye& /*body*/) {
   if (!closes_.empty()) {
     bye_received_ = true;  // acted on when all CLOSEs are
     link_.host().tend_soon();
@@ -277,7 +277,7 @@ bool Farewell::tend() {
   std::erase_if(revokes_, [this](const Revoke& revoke) { return answer_revoke(revoke); });
   std::erase_if(closes_, [this](const PendingClose& close) { return act_on_close(close); });
   std::erase_if(closing_, [this](std::uint32_t index) { return advance_close(index); });
-  if (bye_received_ && closes_.empty()) on_bye({});
+  if (bye_received_ && closes_.empty()) on(Bye{});
   say_bye_if_empty();
   if (link_.state() == LinkState::ByeSent && link_.host().now_ns() >= bye_deadline_ns_)
     link_.take_down(Errc::PeerClosed);

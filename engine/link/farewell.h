@@ -42,10 +42,10 @@ class Farewell {
   std::size_t pending_answers() const noexcept { return revokes_.size() + closes_.size(); }
 
   // ---- Frames of the peer. Each returns false if the link must end.
-  bool on_revoke(const Revoke& body);
-  bool on_revoked(const Revoked& body);
-  bool on_close(const Close& body);
-  bool on_bye(const Bye& body);
+  bool on(const Revoke& body);
+  bool on(const Revoked& body);
+  bool on(const Close& body);
+  bool on(const Bye& body);
 
  private:
   struct PendingClose {

@@ -211,7 +211,7 @@ std::uint32_t Handshake::attached_count() const noexcept {
   return link_.peer_link().reach().all_relayed() ? 0 : link_.peer_link().paths().direct_count();
 }
 
-bool Handshake::on_welcome(const Welcome& body) {
+bool Handshake::on(const Welcome& body) {
   if (!fits(body)) {
     LOG_WARN("peer {}: its welcome does not fit what was asked for; connection dropped", body.host);
     return false;
@@ -349,7 +349,7 @@ void Handshake::attach(const BringUp& done) {
   link_.send(attach);
 }
 
-bool Handshake::on_attach(const Attach& body) {
+bool Handshake::on(const Attach& body) {
   if (body.paths.size() != attached_count()) {
     return link_.complain(
         fmt::format("attaches {} paths, {} were offered", body.paths.size(), attached_count()));
@@ -376,7 +376,7 @@ void Handshake::ready(const BringUp& done) {
   link_.send(Ready{.down = down});
 }
 
-bool Handshake::on_ready(const Ready& body) {
+bool Handshake::on(const Ready& body) {
   if (!some_path_is_left(body.down)) return false;
   link_.repair().leave_out(body.down);
   link_.set_state(LinkState::Up);

@@ -86,10 +86,10 @@ class Handshake {
   WirePath offer_path(std::uint32_t index, std::uint32_t psn);
 
   // ---- Frames of the peer. Each returns false if the link must end.
-  bool on_welcome(const Welcome& body);
-  bool on_attach(const Attach& body);
-  bool on_ready(const Ready& body);
-  bool on_refuse(const Refuse& body);
+  bool on(const Welcome& body);
+  bool on(const Attach& body);
+  bool on(const Ready& body);
+  bool on(const Refuse& body);
 
   // ---- Between sites (handshake_waits.cc).
   const SiteCrossing& crossing() const noexcept { return crossing_; }

@@ -95,7 +95,7 @@ void Handshake::give_up(const char* what) {
   link_.take_down(Errc::Timeout);
 }
 
-bool Handshake::on_refuse(const Refuse& body) {
+bool Handshake::on(const Refuse& body) {
   if (dials_anew(body)) return true;
   // Both ends of a broken link tell each other. An end that has warned already does not warn twice.
   if (link_.failure() != Errc::Ok) {

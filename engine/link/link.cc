@@ -92,57 +92,53 @@ bool Link::on_frame(const FrameHeader& header, std::span<const std::byte> bytes)
 
 // Passes a frame to its part. Returns false if the frame may not come in this state.
 bool Link::dispatch(const FrameHeader& header, std::span<const std::byte> bytes) {
-  const auto read = [&]<typename Body>(Body* body, bool expected) {
-    if (expected && (header.sequence == 0) == is_aside(header.type) && decode_into(bytes, body))
-      return true;
-    const int type = static_cast<int>(header.type);
-    return complain(
-        fmt::format("a control message (type {}) that is malformed or out of order", type));
-  };
-  const auto tell = [&]<typename Part, typename Body>(
-                        Part& part, bool (Part::*handler)(const Body&), bool expected) {
-    Body body;
-    return read(&body, expected) && (part.*handler)(body);
-  };
-  const LinkState state = state_;
-  const bool up = has_peer_link() && state != LinkState::AwaitWelcome &&
-                  state != LinkState::Making && state != LinkState::AwaitAttach &&
-                  state != LinkState::Connecting;
-  const bool sends = up && connector(), receives = up && !connector();
-  Acknowledge nothing;
-  switch (header.type) {
-    case MessageType::Hello: return true;  // a repeated HELLO
-    case MessageType::Welcome:
-      return tell(handshake_, &Handshake::on_welcome, state == LinkState::AwaitWelcome);
-    case MessageType::Attach:
-      return tell(handshake_, &Handshake::on_attach, state == LinkState::AwaitAttach);
-    case MessageType::Ready:
-      return tell(handshake_, &Handshake::on_ready, state == LinkState::AwaitReady);
-    case MessageType::Refuse: return tell(handshake_, &Handshake::on_refuse, true);
-    case MessageType::Open: return tell(openings_, &Openings::on_open, receives);
-    case MessageType::Opened: return tell(openings_, &Openings::on_opened, sends);
-    case MessageType::Revoke: return tell(farewell_, &Farewell::on_revoke, up);
-    case MessageType::Revoked: return tell(farewell_, &Farewell::on_revoked, up);
-    case MessageType::Close: return tell(farewell_, &Farewell::on_close, up);
-    case MessageType::Bye: return tell(farewell_, &Farewell::on_bye, up);
-    case MessageType::Fence: return tell(repair_, &PathRepair::on_fence, up);
-    case MessageType::Reopen: return tell(repair_, &PathRepair::on_reopen, receives);
-    case MessageType::Reopened: return tell(repair_, &PathRepair::on_reopened, sends);
-    case MessageType::PathUp: return tell(repair_, &PathRepair::on_path_up, receives);
-    case MessageType::Decline: return tell(openings_, &Openings::on_decline, receives);
-    case MessageType::Acknowledge: return read(&nothing, true);  // its header holds all
-    case MessageType::Resume:
-    case MessageType::Resumed:
-    case MessageType::Summon:  // only first on a connection
-    case MessageType::AskPeers:
-    case MessageType::PeersAre:
-    case MessageType::Chain:
-    case MessageType::Chained:
-    case MessageType::Join:
-    case MessageType::Joined:
-    case MessageType::Cut: return read(&nothing, false);  // on connections of their own
+  if (header.type == MessageType::Hello) return true;  // a repeated HELLO
+  bool fits = false;
+  const bool go_on = visit_frame(LinkFrames{}, header.type, [&](auto body) {
+    const FrameKind& kind = body.kKind;
+    fits = may_come(kind) && (header.sequence == 0) == (kind.when == When::Aside) &&
+           decode_into(bytes, &body);
+    return fits && hand_over(body);
+  });
+  return fits ? go_on
+              : complain(fmt::format("a control message ({}) that is malformed or out of order",
+                                     frame_name(header.type)));
+}
+
+bool Link::may_come(const FrameKind& kind) const noexcept {
+  switch (kind.when) {
+    case When::Shake:
+      return (state_ == LinkState::AwaitWelcome && kind.type == MessageType::Welcome) ||
+             (state_ == LinkState::AwaitAttach && kind.type == MessageType::Attach) ||
+             (state_ == LinkState::AwaitReady && kind.type == MessageType::Ready);
+    case When::Up:
+      return has_peer_link() && state_ != LinkState::AwaitWelcome && state_ != LinkState::Making &&
+             state_ != LinkState::AwaitAttach && state_ != LinkState::Connecting &&
+             (kind.by == By::Either || (kind.by == By::Acceptor) == connector());
+    case When::Always:
+    case When::Aside: return true;
+    case When::First:
+    case When::Relay: break;
   }
   return false;
+}
+
+// Passes a frame to the part that has an on() for it.
+template <typename Body>
+bool Link::hand_over(const Body& body) {
+  if constexpr (requires { handshake_.on(body); }) {
+    return handshake_.on(body);
+  } else if constexpr (requires { openings_.on(body); }) {
+    return openings_.on(body);
+  } else if constexpr (requires { repair_.on(body); }) {
+    return repair_.on(body);
+  } else if constexpr (requires { farewell_.on(body); }) {
+    return farewell_.on(body);
+  } else {
+    constexpr When kWhen = Body::kKind.when;  // an Acknowledge says all in its header
+    static_assert(kWhen == When::First || kWhen == When::Aside, "no part takes this frame");
+    return true;
+  }
 }
 
 // An exception, which means that no memory is left, ends this link only.

@@ -167,6 +167,9 @@ class Link {
   std::string crossing_text() const;
   void say(Bytes frame);
   bool dispatch(const FrameHeader& header, std::span<const std::byte> bytes);
+  bool may_come(const FrameKind& kind) const noexcept;
+  template <typename Body>
+  bool hand_over(const Body& body);
   bool tend_parts();
   bool at_rest() const noexcept;
   void list() noexcept;

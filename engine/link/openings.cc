@@ -194,7 +194,7 @@ bool Openings::answer(const Open& asked, Errc why) {
   return true;
 }
 
-bool Openings::on_open(const Open& body) {
+bool Openings::on(const Open& body) {
   if (link_.state() == LinkState::Down) return true;
   PeerLink& peer_link = link_.peer_link();
   Listener* const listener = link_.context().listener(body.listener);
@@ -242,7 +242,7 @@ bool Openings::welcome_channel(Listener& listener, const Open& asked) {
   return true;
 }
 
-bool Openings::on_opened(const Opened& body) {
+bool Openings::on(const Opened& body) {
   PeerLink& peer_link = link_.peer_link();
   const auto found =
       std::find_if(waiting_.begin(), waiting_.end(), [&body](const PendingConnect* stage) {
@@ -273,7 +273,7 @@ bool Openings::on_opened(const Opened& body) {
   return true;
 }
 
-bool Openings::on_decline(const Decline& body) {
+bool Openings::on(const Decline& body) {
   Listener* const listener = link_.context().listener(body.listener);
   if (listener == nullptr) return true;
   listener->named_by = nullptr;

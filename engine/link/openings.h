@@ -60,9 +60,9 @@ class Openings {
   void expire(std::uint64_t now_ns);
 
   // ---- Frames of the peer. Each returns false if the link must end.
-  bool on_open(const Open& body);
-  bool on_opened(const Opened& body);
-  bool on_decline(const Decline& body);
+  bool on(const Open& body);
+  bool on(const Opened& body);
+  bool on(const Decline& body);
 
   // Takes back the index of a connector's channel that is gone. Allocates nothing.
   void give_back(std::uint32_t index) noexcept;

@@ -217,7 +217,7 @@ bool PathRepair::say_fence(std::uint32_t index) {
   return true;
 }
 
-bool PathRepair::on_fence(const Fence& body) {
+bool PathRepair::on(const Fence& body) {
   if (link_.state() != LinkState::Up) return true;
   const std::size_t counts = link_.connector() ? 1 + link_.peer_link().policy().qps : 0;
   if (body.path >= link_.peer_link().paths().count() || body.taken.size() != counts) {

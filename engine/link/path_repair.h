@@ -44,10 +44,10 @@ class PathRepair {
   void risen(const BringUp& done);  // its queue pairs are made or at RTS, or have failed
 
   // ---- Frames of the peer. Each returns false if the link must end.
-  bool on_fence(const Fence& body);
-  bool on_reopen(const Reopen& body);
-  bool on_reopened(const Reopened& body);
-  bool on_path_up(const PathUp& body);
+  bool on(const Fence& body);
+  bool on(const Reopen& body);
+  bool on(const Reopened& body);
+  bool on(const PathUp& body);
 
  private:
   // How far the connector is with opening a path again.

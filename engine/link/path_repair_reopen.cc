@@ -132,7 +132,7 @@ void PathRepair::give_up_try(std::uint32_t index, const std::string& why) {
              path.text(), why, repair.backoff_ns / 1'000'000);
 }
 
-bool PathRepair::on_reopen(const Reopen& body) {
+bool PathRepair::on(const Reopen& body) {
   if (link_.state() != LinkState::Up) return true;
   if (body.path >= link_.peer_link().paths().count() ||
       body.ends.qpn.size() != 1 + link_.peer_link().policy().qps) {
@@ -219,7 +219,7 @@ void PathRepair::refuse(const Reopen& asked, const std::string& why) {
       .text = fmt::format("host {}: {}", link_.host().options().provider->host_name(), why)});
 }
 
-bool PathRepair::on_reopened(const Reopened& body) {
+bool PathRepair::on(const Reopened& body) {
   if (link_.state() != LinkState::Up || body.path >= link_.peer_link().paths().count())
     return link_.state() != LinkState::Up;
   Repair& repair = repairs_[body.path];
@@ -342,7 +342,7 @@ void PathRepair::admit(std::uint32_t index) {
             .backoff_ns = std::clamp(repair.backoff_ns * 2, kReopenPauseMinNs, kReopenPauseMaxNs)};
 }
 
-bool PathRepair::on_path_up(const PathUp& body) {
+bool PathRepair::on(const PathUp& body) {
   if (link_.state() != LinkState::Up) return true;
   if (body.path >= link_.peer_link().paths().count()) return false;
   if (repairs_[body.path].acceptor_step != AcceptorStep::AwaitPathUp ||

@@ -248,7 +248,7 @@ void HostileWorld::say_anything(Input& input) {
   if (line == plane_->lines.end()) return;
   MemoryPlane::Event event{.id = id};
   event.header.type = static_cast<MessageType>(
-      1 + input.below(static_cast<std::uint32_t>(engine::kMessageTypeLast)));
+      1 + input.below(static_cast<std::uint32_t>(MessageType::End) - 1));
   number(event, line->second);
   const std::span<const std::byte> body = std::as_bytes(input.bytes(input.u8()));
   event.body.assign(body.begin(), body.end());

@@ -145,9 +145,9 @@ bool RelayClient::on_frame(ConnectionId connection, const FrameHeader& header,
       (header.type == MessageType::Cut && decode_into(body, &cut) && on_cut(connection, cut));
   if (fits) return true;
   LOG_WARN(
-      "relay {}: a control message (type {}) that is malformed or out of order; connection "
+      "relay {}: a control message ({}) that is malformed or out of order; connection "
       "dropped",
-      talk->host.name, static_cast<int>(header.type));
+      talk->host.name, frame_name(header.type));
   on_lost(connection, fmt::format("{} says what does not fit", talk->host.name));
   return false;
 }

@@ -123,9 +123,9 @@ bool RelayService::on_frame(ConnectionId connection, const FrameHeader& header,
   ++past_.refused_frames;
   if (host_.stranger_lines().take(host_.now_ns())) {
     LOG_WARN(
-        "{}: a message about relays (type {}) that is malformed, out of order or without our "
+        "{}: a message about relays ({}) that is malformed, out of order or without our "
         "ticket; connection dropped{}",
-        host_.plane().peer_name(connection), static_cast<int>(header.type),
+        host_.plane().peer_name(connection), frame_name(header.type),
         host_.stranger_lines().rest());
   }
   drop(connection);

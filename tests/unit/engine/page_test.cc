@@ -14,6 +14,7 @@
 #include <cstring>
 #include <fstream>
 #include <initializer_list>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -221,6 +222,14 @@ TEST(EnginePage, FrameHeader) {
   EXPECT_EQ(bye[4], kProtocolVersion);
   EXPECT_EQ(bye[6], static_cast<std::uint8_t>(MessageType::Bye));
   expect_on_page(layout);
+}
+
+TEST(EnginePage, NamesEveryFrame) {
+  const std::string text = page();
+  for (std::uint16_t type = 1; type < static_cast<std::uint16_t>(MessageType::End); ++type) {
+    const std::string name(frame_name(MessageType{type}));
+    EXPECT_TRUE(std::regex_search(text, std::regex("\\b" + name + "\\b"))) << name;
+  }
 }
 
 TEST(EnginePage, Handle) {

@@ -1,7 +1,7 @@
 // The header of every control message.
 
 #include "engine/control/frames.h"
-#include "tests/unit/engine/control/sample_header.h"
+#include "tests/unit/engine/control/sample_frames.h"
 
 #include <gtest/gtest.h>
 
@@ -69,8 +69,8 @@ TEST(FrameHeader, TypeLengthAndSizeAreChecked) {
     frame[at] = std::byte{value};
     return decode_header(frame.data(), frame.size(), nullptr).code();
   };
-  EXPECT_EQ(decoded(6, static_cast<std::uint8_t>(kMessageTypeLast)), Errc::Ok);
-  EXPECT_EQ(decoded(6, static_cast<std::uint8_t>(kMessageTypeLast) + 1), Errc::Protocol);
+  EXPECT_EQ(decoded(6, static_cast<std::uint8_t>(MessageType::Cut)), Errc::Ok);
+  EXPECT_EQ(decoded(6, static_cast<std::uint8_t>(MessageType::End)), Errc::Protocol);
   EXPECT_EQ(decoded(6, 0), Errc::Protocol);
   EXPECT_EQ(decoded(7, 1), Errc::Protocol);
   EXPECT_EQ(decoded(9, kBodyBytesMax >> 8), Errc::Ok);

@@ -1,5 +1,5 @@
 #include "engine/control/frames.h"
-#include "tests/unit/engine/control/sample_header.h"
+#include "tests/unit/engine/control/sample_frames.h"
 
 #include <gtest/gtest.h>
 
@@ -9,144 +9,6 @@
 namespace mesh::engine {
 
 namespace {
-
-WireRail sample_rail(std::uint8_t number) {
-  WireRail rail;
-  rail.addresses = {{.gid = id_of(number), .prefix_len = 24},
-                    {.gid = id_of(0x70), .prefix_len = 64}};
-  rail.ethernet = 1;
-  rail.port = 2;
-  rail.mtu = 5;
-  rail.up = 0;
-  rail.leaves_site = 0;
-  rail.identity = 0x81234567;
-  rail.speed_mbps = 200000;
-  rail.guid = 0x1122334455667788;
-  rail.name = "rail" + std::to_string(number);
-  return rail;
-}
-
-WirePath sample_pair(std::uint8_t rail) {
-  WirePath path;
-  path.connector_rail = rail, path.connector_address = 1;
-  path.acceptor_rail = 0, path.acceptor_address = 5;
-  path.mtu = 3;
-  return path;
-}
-
-WirePath sample_path(std::uint8_t rail, std::uint32_t qps) {
-  WirePath path = sample_pair(rail);
-  for (std::uint32_t i = 0; i <= qps; ++i) path.qpn.push_back(0x10000u + i);
-  path.psn = 0xabcdef, path.lid = 0xbfff;
-  path.counters_address = 0xfedcba9876543210;
-  path.counters_rkey = 77;
-  path.ece = {.vendor = 0x15b3, .options = 0xf0000001, .mask = 2};
-  return path;
-}
-
-template <typename Body>
-Body sample();
-
-template <>
-Hello sample<Hello>() {
-  return {id_of(1),
-          id_of(2),
-          "host-a",
-          4,
-          256,
-          64,
-          {.rail = 1, .listened = 2, .wish = RailsWish::Asked},
-          {sample_rail(3), sample_rail(4)},
-          4711,
-          {{.family = AF_INET, .bytes = {10, 0, 0, 1}}, {.family = AF_INET6, .bytes = id_of(0x20)}},
-          {id_of(15), id_of(16)},
-          104,
-          13,
-          "east",
-          2048,
-          id_of(17),
-          1,
-          8};
-}
-template <>
-Welcome sample<Welcome>() {
-  Welcome body{"host-b", 2, 16, 32, {sample_rail(5)}, {sample_path(0, 2), sample_path(7, 2)}};
-  body.meet = {sample_pair(0), sample_pair(7), sample_pair(3)};
-  body.site = "west";
-  return body;
-}
-template <>
-Attach sample<Attach>() {
-  return {{sample_path(1, 1), sample_path(2, 1)}, {1}, 10'000};
-}
-template <>
-Ready sample<Ready>() {
-  return {{0, 7}};
-}
-template <>
-Refuse sample<Refuse>() {
-  return {Errc::Unreachable, "no common subnet"};
-}
-template <>
-Open sample<Open>() {
-  return {id_of(9), 8190, 0xa1b2c3d4, 0x7f0000001000, {1, 2, 3}};
-}
-template <>
-Opened sample<Opened>() {
-  return {5, Errc::Exhausted, 0x7f0000002000, {4, 5}};
-}
-template <>
-Revoke sample<Revoke>() {
-  return {6, 1000, 3};
-}
-template <>
-Revoked sample<Revoked>() {
-  return {7, UINT64_MAX - 3, 3};
-}
-template <>
-Close sample<Close>() {
-  return {8, 123456789};
-}
-template <>
-Bye sample<Bye>() {
-  return {};
-}
-template <>
-Fence sample<Fence>() {
-  return {3, 17, "retries exceeded", {0, UINT64_MAX, 5}};
-}
-template <>
-Reopen sample<Reopen>() {
-  return {2, 18, sample_path(1, 5)};
-}
-template <>
-Reopened sample<Reopened>() {
-  return {7, 19, Errc::Ok, "", {sample_path(1, 3)}};
-}
-template <>
-PathUp sample<PathUp>() {
-  return {1, UINT32_MAX};
-}
-template <>
-Acknowledge sample<Acknowledge>() {
-  return {};
-}
-template <>
-Resume sample<Resume>() {
-  return {{id_of(11), id_of(12), 0x01020304}};
-}
-template <>
-Resumed sample<Resumed>() {
-  return {};
-}
-template <>
-Summon sample<Summon>() {
-  return {{id_of(13), id_of(14), 5}};
-}
-template <>
-Decline sample<Decline>() {
-  return {id_of(15), id_of(16), Errc::Unreachable, "not for us"};
-}
 
 Bytes body_of(const Bytes& frame) { return {frame.begin() + kFrameHeaderBytes, frame.end()}; }
 
@@ -167,10 +29,9 @@ Status decode_changed(Change&& change) {
 template <typename Body>
 class Message : public ::testing::Test {};
 
-using Bodies = ::testing::Types<Hello, Welcome, Attach, Ready, Refuse, Open, Opened, Revoke,
-                                Revoked, Close, Bye, Fence, Reopen, Reopened, PathUp, Acknowledge,
-                                Resume, Resumed, Summon, Decline>;
-TYPED_TEST_SUITE(Message, Bodies);
+template <typename... Link, typename... Relay>
+::testing::Types<Link..., Relay...> all_of(FrameList<Link...>, FrameList<Relay...>);
+TYPED_TEST_SUITE(Message, decltype(all_of(LinkFrames{}, RelayFrames{})));
 
 }  // namespace
 

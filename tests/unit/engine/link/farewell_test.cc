@@ -84,7 +84,7 @@ TEST_F(FarewellTest, WithoutAnAnswerTheLinkIsCutAndTheNextOneGetsNoSecondWait) {
 
 TEST_F(FarewellTest, ACloseIsActedOnWhenItsMessagesAreHereOrTheirTimeIsOver) {
   Farewell& farewell = ends_.receiver().farewell();
-  EXPECT_TRUE(farewell.on_close({.channel = receiver_->index, .messages = 1}));
+  EXPECT_TRUE(farewell.on(Close{.channel = receiver_->index, .messages = 1}));
   EXPECT_EQ(farewell.pending_answers(), 1u);
   EXPECT_FALSE(receiver_->closing.closed_there);
   ends_.advance_ns(1'000'000'000);

@@ -83,7 +83,7 @@ TEST(Handshake, WithoutRoomTheConnectorDialsAnewAfterPausesThatGrow) {
   ends.dial();
   std::uint64_t pause_ns = kDialPauseMinNs;
   for (int tries = 0; tries < 3; ++tries, pause_ns *= 2) {
-    ends.sender().handshake().on_refuse({.reason = Errc::Exhausted, .text = "full"});
+    ends.sender().handshake().on(Refuse{.reason = Errc::Exhausted, .text = "full"});
     EXPECT_EQ(ends.connect.state, StageState::Waiting);
     EXPECT_EQ(ends.connect.link, &ends.sender()) << "it waits for the new link";
     const std::size_t dialed = ends.a.wire.dialed.size();
@@ -107,7 +107,7 @@ TEST(Handshake, ARefusalOfTheListenersThatWereNamedIsTheirVerdictOnly) {
   late.link = &ends.sender();
   late.listener = {7};
   ends.sender().openings().add(late);
-  ends.sender().handshake().on_refuse({.reason = Errc::PeerClosed, .text = "closed"});
+  ends.sender().handshake().on(Refuse{.reason = Errc::PeerClosed, .text = "closed"});
   EXPECT_EQ(ends.connect.state, StageState::Failed);
   EXPECT_EQ(ends.connect.error, Errc::PeerClosed);
   EXPECT_EQ(late.state, StageState::Waiting);
@@ -121,7 +121,7 @@ TEST(Handshake, ARefusalOfTheConnectorFailsTheAccept) {
   TwoEnds ends;
   ends.dial();
   ends.carry();
-  ends.receiver().handshake().on_refuse({.reason = Errc::Transport, .text = "not up"});
+  ends.receiver().handshake().on(Refuse{.reason = Errc::Transport, .text = "not up"});
   EXPECT_EQ(ends.listener().refused, Errc::Transport);
 }
 
@@ -189,8 +189,8 @@ TEST(Handshake, ALinkThatHasOpenedItsChannelDecidesNothingMore) {
 TEST(Handshake, AWelcomeThatAsksForMoreThanWasOfferedEndsTheLink) {
   TwoEnds ends;
   ends.dial();
-  EXPECT_FALSE(ends.sender().handshake().on_welcome(
-      {.host = "b", .qps = kQpsMax + 1, .rq_depth = 128, .slots = 64, .rails = {}, .paths = {}}));
+  EXPECT_FALSE(ends.sender().handshake().on(Welcome{
+      .host = "b", .qps = kQpsMax + 1, .rq_depth = 128, .slots = 64, .rails = {}, .paths = {}}));
 }
 
 }  // namespace

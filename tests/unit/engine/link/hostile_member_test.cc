@@ -176,7 +176,7 @@ TEST_F(HostileMember, TheLinesThatItCausesAreFew) {
     ASSERT_TRUE(peer->ended());
   }
   EXPECT_EQ(log_.count(LogLevel::Warn,
-                       "peer raw: a control message (type 4) that is malformed or out of order"),
+                       "peer raw: a control message (READY) that is malformed or out of order"),
             16);
 }
 

@@ -149,7 +149,7 @@ TEST_F(ManyLinks, OneThatWaitsForItsPeersCloseAndByeIsAtRest) {
   EXPECT_FALSE(link_->restless());
   ends_.a.links.of_connection(link_->connection())
       ->farewell()
-      .on_close({.channel = ends_.connect.channel->index});
+      .on(Close{.channel = ends_.connect.channel->index});
   ends_.a.links.tend(Links::Sweep::Restless);
   EXPECT_EQ(link_->state(), LinkState::ByeSent);
   EXPECT_FALSE(link_->restless());

@@ -114,14 +114,14 @@ TEST_F(PathRepairTest, AReopenOfAPathThatIsUpBreaksTheProtocol) {
   const Path& path = ends_.receiver().peer_link().paths()[0];
   WirePath offered;
   offered.qpn.resize(path.queue_pairs.size());
-  EXPECT_FALSE(ends_.receiver().repair().on_reopen(
-      {.path = 0, .epoch = path.health.epoch + 1, .ends = offered}));
+  EXPECT_FALSE(ends_.receiver().repair().on(
+      Reopen{.path = 0, .epoch = path.health.epoch + 1, .ends = offered}));
   EXPECT_EQ(log_.count(LogLevel::Warn, "which is not down"), 1);
 }
 
 TEST_F(PathRepairTest, AFenceWithCountsOfOtherQueuePairsBreaksTheProtocol) {
   EXPECT_FALSE(
-      ends_.sender().repair().on_fence({.path = 0, .epoch = 0, .cause = "made up", .taken = {1}}));
+      ends_.sender().repair().on(Fence{.path = 0, .epoch = 0, .cause = "made up", .taken = {1}}));
   EXPECT_EQ(state_of(ends_.sender(), 0), PathState::Up);
 }
 
@@ -130,7 +130,7 @@ TEST_F(PathRepairTest, AFenceThatIsSaidAgainChangesNothing) {
   ends_.carry_all();
   Fence late{.path = 1, .epoch = 0, .cause = "pulled", .taken = {}};
   late.taken.resize(1 + ends_.sender().peer_link().policy().qps);
-  EXPECT_TRUE(ends_.sender().repair().on_fence(late));
+  EXPECT_TRUE(ends_.sender().repair().on(late));
   EXPECT_EQ(state_of(ends_.sender(), 1), PathState::Down);
 }
 
