@@ -76,8 +76,9 @@ class Layering(RuleTest):
     def test_headers_of_others(self):
         for rule, name, red, green in (
                 ("nccl-header", "nccl.h", "engine", "plugin perf tests"),
-                ("verbs-header", "infiniband/verbs.h", "engine/control engine plugin src/topo tuning "
-                 "include/mesh", "src/verbs src/soft tests engine/data"),
+                ("verbs-header", "infiniband/verbs.h",
+                 "engine/control engine plugin src/topo tuning include/mesh",
+                 "src/verbs src/soft tests engine/data"),
                 ("hwloc-header", "hwloc.h", "engine", "src/topo")):
             files = {"%s/a.cc" % module: "#include <%s>\n" % name
                      for module in (red + " " + green).split()}
@@ -88,7 +89,8 @@ class Layering(RuleTest):
         for rule, code, red, green in (
                 ("getenv", 'getenv("A")', "src/base/log tests/a perf/driver/a",
                  "src/base/config perf/driver/environment"),
-                ("getenv", "secure_getenv(a)", "engine/a", ""), ("getenv", "environ", "engine/a", ""),
+                ("getenv", "secure_getenv(a)", "engine/a", ""),
+                ("getenv", "environ", "engine/a", ""),
                 ("setenv", "setenv(a, b, 1)", "plugin/a", "tests/a"),
                 ("dlopen", "dlopen(name, 0)", "engine/a", "src/verbs/a"),
                 ("dlopen", "dlsym(library, name)", "plugin/a", "")):
