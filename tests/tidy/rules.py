@@ -144,38 +144,18 @@ def own_header_first(source, files):
         yield source.path, source.includes[0][0], "own-header", "%s comes first" % own
 
 
-def function_lines(functions):
-    for function in functions:
-        if function.length > tables.FUNCTION_LINES_MAX:
-            yield function.path, function.line, "function-lines", "%s has %d lines, at most %d" % (
-                function.name, function.length, tables.FUNCTION_LINES_MAX)
-
-
 def line_shape(file):
-    """Tabs, trailing space, width, length of file, newline at its end, work left without an
-    issue."""
-    if (file.is_cpp or file.is_script) and len(file.lines) > tables.FILE_LINES_MAX:
-        yield file.path, len(file.lines), "file-lines", "%d lines, at most %d" % (len(
-            file.lines), tables.FILE_LINES_MAX)
+    """Trailing space, width, newline at the file's end, work left without an issue. clang-format
+    sees to the rest of a C++ file."""
     if file.text and not file.text.endswith("\n"):
         yield file.path, len(file.lines), "final-newline", "the file ends without one"
-    for number, columns in wide_lines(file) if file.is_code else ():
-        yield file.path, number, "line-width", "%d columns" % columns
     for number, line in enumerate(file.lines, 1):
         if line != line.rstrip() and file.path != "LICENSE":
             yield file.path, number, "trailing-space", "space at the end of the line"
-        if not file.is_code:
-            continue
-        if "\t" in line:
-            yield file.path, number, "tab", "tabs are not for sources"
-        if re.search(tables.UNFILED_TODO, line):
+        if file.is_code and len(line) > tables.LINE_COLUMNS_MAX:
+            yield file.path, number, "line-width", "%d columns" % len(line)
+        if file.is_code and re.search(tables.UNFILED_TODO, line):
             yield file.path, number, "todo", "work left over names its issue: TODO(issue)"
-
-
-def wide_lines(file):
-    """Returns (number, columns) of every line over the width."""
-    return [(n, len(line)) for n, line in enumerate(file.lines, 1)
-            if len(line) > tables.LINE_COLUMNS_MAX]
 
 
 def comments(file, source):

@@ -21,8 +21,8 @@ def percentile_90(values):
 def figures(files, sources, scan, violations):
     """Returns every Figure. files: every tree.File; sources: a rules.Source per C++ path; scan:
     cpp_text.scan()'s; violations: those of the rules."""
-    lengths = {"%s:%d" % (each.path, each.line): each.length for each in scan.functions
-               if each.length and each.is_named}
+    bodies = [each for each in scan.functions if each.length]
+    lengths = {"%s:%d" % (each.path, each.line): each.length for each in bodies}
     file_lengths = {file.path: len(file.lines) for file in files if file.is_cpp or file.is_script}
     product = [each for each in sources.values() if each.path.startswith(tables.PRODUCT_ROOMS)]
     small = [each.path for each in product
@@ -30,7 +30,8 @@ def figures(files, sources, scan, violations):
     forwarders = sorted(_forwarders(sources, scan))
     rules_broken = collections.Counter(rule for _, _, rule, _ in violations)
     return [
-        Figure("function lines p90", percentile_90(lengths.values()), ""),
+        Figure("function lines p90", percentile_90(each.length for each in bodies if each.is_named),
+               ""),
         _largest("longest function", lengths),
         Figure("file lines p90", percentile_90(file_lengths.values()), ""),
         _largest("largest file", file_lengths),

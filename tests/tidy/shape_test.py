@@ -50,8 +50,15 @@ class Figures(unittest.TestCase):
     def test_lengths(self):
         text = "void f() {\n  const auto g = [] {\n    h();\n  };\n}\nvoid i() {}\n"
         self.assertEqual([5], self.values("function lines p90", {"engine/a.cc": text}))
-        self.assertEqual([5], self.values("longest function", {"engine/a.cc": text}))
-        self.assertEqual([501], self.values("largest file", {"engine/a.cc": "// a\n" * 501}))
+        for before in ("void f() {\n", "TEST(Suite, Name) {\n", "const auto kF = [] {\n",
+                       "template <typename T>  // {\nbool operator==(T a, T b) {\n"):
+            text = "int a;\n" + before + "  g();\n" * 59 + "}\n"
+            figure = next(each for each in look({"engine/a.cc": text})[1]
+                          if each.name == "longest function")
+            self.assertEqual((60 + before.count("\n"), "engine/a.cc:2"), figure[1:])
+        for path in ("engine/a.cc", "perf/run.py", "tests/x.sh"):
+            mark = "// a\n" if path.endswith(".cc") else "# a\n"
+            self.assertEqual([501], self.values("largest file", {path: mark * 501}))
         self.assertEqual([2], self.values("file lines p90", {
             "engine/%d.cc" % n: "// a\n" * n for n in range(1, 3)}))
 

@@ -49,7 +49,6 @@ def look(root):
                 found += rule(source)
             found += rules.own_header_first(source, known)
     scan = cpp_text.scan(root, {path: source.code for path, source in sources.items()})
-    found += rules.function_lines(scan.functions)
     found += pointer_rules.wrong_names(paths, files, sources)
     found += pointer_rules.wrong_places(sources, scan)
     found += cmake_rules.cmake_lists(paths, cmake_files)
