@@ -28,13 +28,6 @@ const std::array<KnobInfo, kKnobCount>& knob_table() noexcept { return kTable; }
 
 const KnobInfo& info(Knob knob) noexcept { return kTable[static_cast<std::size_t>(knob)]; }
 
-std::optional<Knob> find_knob(std::string_view key) noexcept {
-  const auto found = std::find_if(kTable.begin(), kTable.end(),
-                                  [&](const KnobInfo& each) { return key == each.key; });
-  if (found == kTable.end()) return std::nullopt;
-  return found->knob;
-}
-
 bool in_range(const KnobInfo& knob, std::int64_t value) noexcept {
   return value >= knob.min && value <= knob.max && value % knob.multiple == 0;
 }

@@ -35,7 +35,6 @@ struct KnobInfo {
 };
 const std::array<KnobInfo, kKnobCount>& knob_table() noexcept;
 const KnobInfo& info(Knob knob) noexcept;
-std::optional<Knob> find_knob(std::string_view key) noexcept;
 
 // A value or none for each knob.
 class KnobValues {

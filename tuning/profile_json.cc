@@ -1,34 +1,22 @@
 #include "tuning/profile.h"
 
+#include "src/base/json_fields.h"
+
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <limits>
-#include <set>
 #include <string_view>
 #include <utility>
-
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <vector>
 
 namespace mesh::tuning {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-constexpr int kDepthMax = 8;
+constexpr JsonBounds kBounds{.bytes = kProfileBytesMax, .depth = 8};
 constexpr std::size_t kTextMax = 1024;
 constexpr std::size_t kDevicesMax = 64;
 constexpr std::int64_t kMbpsMax = 100'000'000;
-
-// Returns a value as text for a log line, cut to a bound.
-std::string shown(const Json& value) {
-  constexpr std::size_t kShown = 60;
-  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-  if (text.size() > kShown) text = text.substr(0, kShown) + "...";
-  return text;
-}
+constexpr double kFigureMax = 1e15;  // microseconds, and shares of them
 
 // Returns true if a log line may show the text as it is: without line ends and control characters.
 bool is_plain(std::string_view text) {
@@ -47,229 +35,116 @@ bool is_text(const Json& value) {
   return text.size() <= kTextMax && is_plain(text);
 }
 
-// Finds keys that occur twice in the objects that are being read.
-class Keys {
- public:
-  void begin_object(int depth) { seen_[place(depth) + 1].clear(); }
-  bool is_new(int depth, const std::string& key) { return seen_[place(depth)].insert(key).second; }
+std::string plain_text_of(const Json& object, const std::string& what, const char* key) {
+  if (is_text(member_of(object, what, key))) return text_of(object, what, key);
+  refuse(object, what, key,
+         fmt::format("up to {} characters, none of them a control character", kTextMax));
+}
 
- private:
-  static std::size_t place(int depth) {
-    return static_cast<std::size_t>(std::clamp(depth, 0, kDepthMax));
-  }
+std::int64_t integer_of(const Json& object, const std::string& what, const KnobInfo& range) {
+  const Json& value = member_of(object, what, range.key);
+  const bool whole = value.is_number_integer();
+  const bool huge =
+      value.is_number_unsigned() &&
+      value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+  if (whole && !huge && in_range(range, value.get<std::int64_t>()))
+    return value.get<std::int64_t>();
+  refuse(object, what, range.key, range_text(range));
+}
 
-  std::array<std::set<std::string>, kDepthMax + 2> seen_;
-};
+std::int64_t integer_of(const Json& object, const std::string& what, const char* key,
+                        std::pair<std::int64_t, std::int64_t> range) {
+  return integer_of(object, what, KnobInfo{{}, key, "", range.first, range.second, 1});
+}
 
-// Reads values from the document and checks them. It keeps the first complaint.
-class Reader {
- public:
-  const std::string& why() const noexcept { return why_; }
-  bool ok() const noexcept { return why_.empty(); }
-  void complain(std::string what) {
-    if (why_.empty()) why_ = std::move(what);
-  }
+double positive_of(const Json& object, const std::string& what, const char* key) {
+  static_cast<void>(member_of(object, what, key));
+  return number_of(object, what, key, {0, kFigureMax, 0});
+}
 
-  // Returns true if this is an object that has no other keys.
-  bool object(const Json& value, const std::string& where,
-              std::initializer_list<const char*> keys) {
-    if (!value.is_object())
-      complain(fmt::format("{} is {}; wanted: an object", where, shown(value)));
-    if (!value.is_object()) return false;
-    for (const auto& [key, unused] : value.items()) {
-      const bool known = std::any_of(keys.begin(), keys.end(),
-                                     [&key = key](const char* each) { return key == each; });
-      if (!known)
-        complain(fmt::format("{} has the unknown key {}; wanted: {}", where, shown(key),
-                             fmt::join(keys, ", ")));
-    }
-    return ok();
-  }
+Ground ground_of(const Json& object, const std::string& what) {
+  const std::string kind = plain_text_of(object, what, "kind");
+  for (const Ground ground : {Ground::Model, Ground::Soft, Ground::Rdma})
+    if (kind == ground_name(ground)) return ground;
+  refuse(object, what, "kind", "model, soft or rdma");
+}
 
-  // Returns the member, or null if it is missing, which is a complaint.
-  const Json* member(const Json& object, const std::string& where, const char* key) {
-    const auto found = object.find(key);
-    if (found != object.end()) return &*found;
-    complain(fmt::format("{}.{} is missing", where, key));
-    return nullptr;
-  }
-
-  std::string text(const Json& object, const std::string& where, const char* key) {
-    const Json* const value = member(object, where, key);
-    if (value == nullptr) return {};
-    if (is_text(*value)) return value->get<std::string>();
-    complain(
-        fmt::format("{}.{} is {}; wanted: up to {} characters, none of them a control character",
-                    where, key, shown(*value), kTextMax));
-    return {};
-  }
-
-  std::int64_t integer(const Json& value, const std::string& where, const KnobInfo& range) {
-    const bool whole = value.is_number_integer();
-    const bool huge =
-        value.is_number_unsigned() &&
-        value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
-    if (whole && !huge && in_range(range, value.get<std::int64_t>()))
-      return value.get<std::int64_t>();
-    complain(fmt::format("{} is {}; wanted: {}", where, shown(value), range_text(range)));
-    return range.min;
-  }
-
-  std::int64_t integer(const Json& object, const std::string& where, const char* key,
-                       std::pair<std::int64_t, std::int64_t> range) {
-    const Json* const value = member(object, where, key);
-    if (value == nullptr) return range.first;
-    return integer(*value, fmt::format("{}.{}", where, key),
-                   {{}, key, "", range.first, range.second, 1});
-  }
-
-  double positive(const Json& object, const std::string& where, const char* key) {
-    const Json* const value = member(object, where, key);
-    if (value == nullptr) return 0;
-    if (value->is_number() && std::isfinite(value->get<double>()) && value->get<double>() >= 0)
-      return value->get<double>();
-    complain(fmt::format("{}.{} is {}; wanted: a number of 0 or more", where, key, shown(*value)));
-    return 0;
-  }
-
- private:
-  std::string why_;
-};
-
-Measured read_measured(Reader& reader, const Json& json) {
-  const std::string where = "measured";
+Measured read_measured(const Json& json) {
+  const std::string what = "measured";
+  check_keys(json, what, {"kind", "when", "how", "label", "devices", "rails", "speed_mbps", "mtu"});
   Measured measured;
-  if (!reader.object(json, where,
-                     {"kind", "when", "how", "label", "devices", "rails", "speed_mbps", "mtu"}))
-    return measured;
-  const std::string kind = reader.text(json, where, "kind");
-  bool known = false;
-  for (const Ground ground : {Ground::Model, Ground::Soft, Ground::Rdma}) {
-    if (kind != ground_name(ground)) continue;
-    measured.ground = ground;
-    known = true;
-  }
-  if (!known)
-    reader.complain(fmt::format("measured.kind is {}; wanted: model, soft or rdma", shown(kind)));
-  measured.when = reader.text(json, where, "when");
-  measured.how = reader.text(json, where, "how");
-  measured.label = reader.text(json, where, "label");
-  measured.rails = static_cast<std::uint32_t>(reader.integer(json, where, "rails", {1, 64}));
+  measured.ground = ground_of(json, what);
+  measured.when = plain_text_of(json, what, "when");
+  measured.how = plain_text_of(json, what, "how");
+  measured.label = plain_text_of(json, what, "label");
+  measured.rails = static_cast<std::uint32_t>(integer_of(json, what, "rails", {1, 64}));
   measured.speed_mbps =
-      static_cast<std::uint32_t>(reader.integer(json, where, "speed_mbps", {0, kMbpsMax}));
-  measured.mtu = static_cast<std::uint32_t>(reader.integer(json, where, "mtu", {0, 65536}));
-  const Json* const devices = reader.member(json, where, "devices");
-  if (devices == nullptr) return measured;
-  bool names = devices->is_array() && devices->size() <= kDevicesMax;
-  for (const Json& device : names ? *devices : Json::array()) {
-    names = names && is_text(device);
-    if (names) measured.devices.push_back(device.get<std::string>());
-  }
-  if (!names)
-    reader.complain(fmt::format("measured.devices is {}; wanted: up to {} names", shown(*devices),
-                                kDevicesMax));
+      static_cast<std::uint32_t>(integer_of(json, what, "speed_mbps", {0, kMbpsMax}));
+  measured.mtu = static_cast<std::uint32_t>(integer_of(json, what, "mtu", {0, 65536}));
+  const Json& devices = member_of(json, what, "devices");
+  if (!devices.is_array() || devices.size() > kDevicesMax ||
+      !std::all_of(devices.begin(), devices.end(), is_text))
+    refuse(json, what, "devices", fmt::format("up to {} names", kDevicesMax));
+  measured.devices = devices.get<std::vector<std::string>>();
   return measured;
 }
 
-std::string knob_keys() {
-  std::string keys;
-  for (const KnobInfo& each : knob_table())
-    keys += fmt::format("{}{}", keys.empty() ? "" : ", ", each.key);
-  return keys;
-}
-
-KnobValues read_settings(Reader& reader, const Json& json) {
+KnobValues read_settings(const Json& json) {
+  const std::string what = "settings";
+  std::vector<const char*> keys;
+  for (const KnobInfo& each : knob_table()) keys.push_back(each.key);
+  check_keys(json, what, keys);
   KnobValues values;
-  if (!json.is_object())
-    reader.complain(fmt::format("settings is {}; wanted: an object", shown(json)));
-  if (!json.is_object()) return values;
-  for (const auto& [key, value] : json.items()) {
-    const std::optional<Knob> knob = find_knob(key);
-    if (knob) values[*knob] = reader.integer(value, "settings." + key, info(*knob));
-    if (knob) continue;
-    reader.complain(
-        fmt::format("settings has the unknown key {}; wanted: {}", shown(key), knob_keys()));
-  }
+  for (const KnobInfo& each : knob_table())
+    if (json.contains(each.key)) values[each.knob] = integer_of(json, what, each);
   const auto &inflight = values[Knob::InflightBytes], &request = values[Knob::WrBytes];
   if (inflight && request && *inflight < *request)
-    reader.complain(fmt::format("settings.inflight_bytes is {}; wanted: at least wr_bytes, {}",
-                                *inflight, *request));
+    refuse(json, what, "inflight_bytes", fmt::format("at least wr_bytes, {}", *request));
   return values;
 }
 
-std::vector<SizeClass> read_sizes(Reader& reader, const Json& json) {
+std::vector<SizeClass> read_sizes(const Json& root) {
   std::vector<SizeClass> sizes;
-  if (!json.is_array() || json.size() > kSizesMax) {
-    reader.complain(fmt::format("sizes is {}; wanted: a list of up to {} size classes", shown(json),
-                                kSizesMax));
-    return sizes;
-  }
-  for (const Json& entry : json) {
-    const std::string where = fmt::format("sizes[{}]", sizes.size());
+  const Json& list = list_of(root, "the file", "sizes");
+  if (list.size() > kSizesMax)
+    refuse(root, "the file", "sizes", fmt::format("up to {} size classes", kSizesMax));
+  for (const Json& entry : list) {
+    const std::string what = fmt::format("sizes[{}]", sizes.size());
     SizeClass& size = sizes.emplace_back();
-    if (!reader.object(entry, where, {"bytes", "figure", "default_us", "tuned_us", "spread"}))
-      return sizes;
-    size.bytes = static_cast<std::uint64_t>(
-        reader.integer(entry, where, "bytes", {0, std::int64_t{1} << 40}));
-    size.figure = reader.text(entry, where, "figure");
-    size.default_us = reader.positive(entry, where, "default_us");
-    size.tuned_us = reader.positive(entry, where, "tuned_us");
-    size.spread = reader.positive(entry, where, "spread");
+    check_keys(entry, what, {"bytes", "figure", "default_us", "tuned_us", "spread"});
+    size.bytes =
+        static_cast<std::uint64_t>(integer_of(entry, what, "bytes", {0, std::int64_t{1} << 40}));
+    size.figure = plain_text_of(entry, what, "figure");
+    size.default_us = positive_of(entry, what, "default_us");
+    size.tuned_us = positive_of(entry, what, "tuned_us");
+    size.spread = positive_of(entry, what, "spread");
   }
   return sizes;
 }
 
 // The version comes before the keys, because a later version may have others.
-void check_format(Reader& reader, const Json& root) {
-  if (!root.is_object()) return reader.complain("it is no JSON object");
-  const std::string format = reader.text(root, "the file", "format");
-  if (format != kProfileFormat)
-    return reader.complain(
-        fmt::format("format is {}; wanted: \"{}\"", shown(format), kProfileFormat));
-  const auto version =
-      reader.integer(root, "the file", "version", {1, std::numeric_limits<int>::max()});
-  if (reader.ok() && version != kProfileVersion)
-    reader.complain(fmt::format("version is {}; wanted: {}", version, kProfileVersion));
-}
-
-void read_document(Reader& reader, const Json& root, Profile& profile) {
-  check_format(reader, root);
-  if (!reader.ok()) return;
-  if (!reader.object(root, "the file", {"format", "version", "measured", "settings", "sizes"}))
-    return;
-  if (const Json* const measured = reader.member(root, "the file", "measured"))
-    profile.measured = read_measured(reader, *measured);
-  if (const Json* const settings = reader.member(root, "the file", "settings"))
-    profile.settings = read_settings(reader, *settings);
-  if (root.contains("sizes")) profile.sizes = read_sizes(reader, root["sizes"]);
+void check_format(const Json& root) {
+  if (!root.is_object()) fail("it is no JSON object");
+  if (plain_text_of(root, "the file", "format") != kProfileFormat)
+    refuse(root, "the file", "format", kProfileFormat);
+  const std::int64_t version =
+      integer_of(root, "the file", "version", {1, std::numeric_limits<int>::max()});
+  if (version != kProfileVersion)
+    refuse(root, "the file", "version", std::to_string(kProfileVersion));
 }
 
 }  // namespace
 
 std::optional<Profile> parse_profile(std::string_view text, std::string& why) {
-  Reader reader;
   Profile profile;
-  if (text.size() > kProfileBytesMax) {
-    reader.complain(
-        fmt::format("it has {} bytes; wanted: up to {}", text.size(), kProfileBytesMax));
-  } else {
-    const Json root = Json::parse(
-        text,
-        [&reader, keys = Keys()](int depth, Json::parse_event_t event, Json& parsed) mutable {
-          if (event == Json::parse_event_t::object_start) keys.begin_object(depth);
-          if (event == Json::parse_event_t::key && depth <= kDepthMax &&
-              !keys.is_new(depth, parsed.get_ref<const std::string&>())) {
-            reader.complain(fmt::format("the key {} stands twice in one object", shown(parsed)));
-          }
-          if (depth > kDepthMax) reader.complain("it is nested deeper than any profile");
-          return depth <= kDepthMax;  // deeper values are dropped, so that every walk is bounded
-        },
-        false);
-    if (root.is_discarded()) reader.complain("it is not JSON");
-    if (reader.ok()) read_document(reader, root, profile);
-  }
-  why = reader.why();
-  if (!reader.ok()) return std::nullopt;
+  why = read_json(text, kBounds, [&profile](const Json& root) {
+    check_format(root);
+    check_keys(root, "the file", {"format", "version", "measured", "settings", "sizes"});
+    profile.measured = read_measured(member_of(root, "the file", "measured"));
+    profile.settings = read_settings(member_of(root, "the file", "settings"));
+    profile.sizes = read_sizes(root);
+  });
+  if (!why.empty()) return std::nullopt;
   return profile;
 }
 

@@ -1,10 +1,9 @@
 #include "src/soft/fabric_file.h"
 
+#include "src/base/json_fields.h"
 #include "src/base/log.h"
-#include "src/base/shown_text.h"
 #include "src/base/small_file.h"
 #include "src/soft/fabric_nics.h"
-#include "src/soft/json_fields.h"
 
 #include <unistd.h>
 
@@ -20,43 +19,49 @@ namespace mesh::soft {
 
 namespace {
 
-using nlohmann::json;
-
+constexpr JsonBounds kBounds{.bytes = kFileBytesMax, .depth = 16};  // a file needs five levels
 constexpr std::size_t kRoutersMax = 64;
 constexpr std::size_t kRouterNameMax = 32;
 constexpr double kDelayUsMax = 10'000'000;
 constexpr double kQuantumBytesMax = 1 << 30;
 constexpr double kCostNsMax = 1'000'000;
 
-void read_hosts(const json& root, FabricFile& file) {
-  const json& hosts = list_of(root, "the file", "hosts");
-  if (hosts.empty() || hosts.size() > kHostsMax)
-    fail("{} hosts are not in 1..{}", hosts.size(), kHostsMax);
-  for (const json& object : hosts) {
-    check_keys(object, "a host", {"name", "nics"});
-    HostSpec host;
-    host.name = name_of(object, "a host");
-    if (file.find_host(host.name) >= 0) fail("host {} is there twice", host.name);
-    const json& nics = list_of(object, "host " + host.name, "nics");
-    if (nics.empty() || nics.size() > kNicsMax)
-      fail("host {}: {} NICs are not in 1..{}", host.name, nics.size(), kNicsMax);
-    file.hosts.push_back(host);
-    for (const json& entry : nics) {
-      NicSpec nic = read_nic(entry, host.name);
+void read_nics(const Json& nics, FabricFile& file) {
+  const std::string host = file.hosts.back().name;
+  std::vector<NicSpec>& list = file.hosts.back().nics;
+  if (nics.empty() || nics.size() > kNicsMax)
+    fail("host {}: {} NICs are not in 1..{}", host, nics.size(), kNicsMax);
+  for (const Json& entry : nics) {
+    read_object(entry, [&](const Json& object) {
+      NicSpec nic = read_nic(object, host);
       NicRef other;
       if (file.find_gid(nic.gid, &other))
-        fail("NIC {}/{}: address {} is there twice", host.name, nic.name, nic.address);
-      std::vector<NicSpec>& list = file.hosts.back().nics;
+        fail("NIC {}/{}: address {} is there twice", host, nic.name, nic.address);
       const auto same = [&](const NicSpec& n) { return n.name == nic.name; };
       if (std::any_of(list.begin(), list.end(), same))
-        fail("NIC {}/{} is there twice", host.name, nic.name);
+        fail("NIC {}/{} is there twice", host, nic.name);
       list.push_back(std::move(nic));
-    }
+    });
+  }
+}
+
+void read_hosts(const Json& root, FabricFile& file) {
+  const Json& hosts = list_of(root, "the file", "hosts");
+  if (hosts.empty() || hosts.size() > kHostsMax)
+    fail("{} hosts are not in 1..{}", hosts.size(), kHostsMax);
+  for (const Json& entry : hosts) {
+    read_object(entry, [&](const Json& object) {
+      check_keys(object, "a host", {"name", "nics"});
+      const std::string name = name_of(object, "a host");
+      if (file.find_host(name) >= 0) fail("host {} is there twice", name);
+      file.hosts.emplace_back().name = name;
+      read_nics(list_of(object, "host " + name, "nics"), file);
+    });
   }
 }
 
 // Reads an end of a link, a NIC or a router.
-void read_end(const json& value, const std::vector<std::string>& routers, const FabricFile& file,
+void read_end(const Json& value, const std::vector<std::string>& routers, const FabricFile& file,
               LinkSpec& link) {
   if (!value.is_string())
     fail("a link's end is {}, not a string such as \"a/mesh0\"", value.type_name());
@@ -79,9 +84,9 @@ void read_end(const json& value, const std::vector<std::string>& routers, const 
   fail("a link's end \"{}\" is no NIC and no router of this file", text);
 }
 
-std::vector<std::string> read_routers(const json& root) {
+std::vector<std::string> read_routers(const Json& root) {
   std::vector<std::string> routers;
-  for (const json& entry : list_of(root, "the file", "routers")) {
+  for (const Json& entry : list_of(root, "the file", "routers")) {
     const std::string name = entry.is_string() ? entry.get<std::string>() : "";
     if (name.empty() || name.size() > kRouterNameMax || name.find('/') != std::string::npos)
       fail("a router's name \"{}\" is not 1 to {} letters without \"/\"", name, kRouterNameMax);
@@ -165,7 +170,7 @@ void check_cable(const std::string& what, const FabricFile& file) {
   if (halves > 2) fail("{}: cable \"{}\" has {} halves, not 2", what, link.cable, halves);
 }
 
-LinkSpec read_link(const json& object, const std::string& what,
+LinkSpec read_link(const Json& object, const std::string& what,
                    const std::vector<std::string>& routers, const FabricFile& file) {
   check_keys(
       object, what,
@@ -174,7 +179,7 @@ LinkSpec read_link(const json& object, const std::string& what,
   if (cable == object.contains("switch"))
     fail("{} has not exactly one of \"ends\" and \"switch\"", what);
   LinkSpec link;
-  for (const json& end : list_of(object, what, cable ? "ends" : "switch"))
+  for (const Json& end : list_of(object, what, cable ? "ends" : "switch"))
     read_end(end, routers, file, link);
   const std::size_t ends = link.ends.size() + link.routers.size();
   if (cable && ends != 2) fail("{} has {} ends, not 2", what, ends);
@@ -191,20 +196,22 @@ LinkSpec read_link(const json& object, const std::string& what,
   return link;
 }
 
-void read_links(const json& root, FabricFile& file) {
+void read_links(const Json& root, FabricFile& file) {
   const std::vector<std::string> routers = read_routers(root);
-  for (const json& object : list_of(root, "the file", "links")) {
-    const std::string what = fmt::format("link {}", file.links.size());
-    LinkSpec link = read_link(object, what, routers, file);
-    plug(link, what, file);
-    file.links.push_back(std::move(link));
-    check_cable(what, file);
+  for (const Json& entry : list_of(root, "the file", "links")) {
+    read_object(entry, [&](const Json& object) {
+      const std::string what = fmt::format("link {}", file.links.size());
+      LinkSpec link = read_link(object, what, routers, file);
+      plug(link, what, file);
+      file.links.push_back(std::move(link));
+      check_cable(what, file);
+    });
   }
   join_networks(file);
   give_lids(file);
 }
 
-void read_costs(const json& root, FabricFile& file) {
+void read_costs(const Json& root, FabricFile& file) {
   const auto it = root.find("nic_costs");
   if (it == root.end()) return;
   const std::string what = "nic_costs";
@@ -221,7 +228,8 @@ void read_costs(const json& root, FabricFile& file) {
   costs.completion_ns = read("completion_ns", {0, kCostNsMax, 0});
 }
 
-FaultKind read_kind(const std::string& text) {
+FaultKind read_kind(const Json& object, const std::string& what) {
+  const std::string text = text_of(object, what, "kind");
   if (text == "qp_error") return FaultKind::QpError;
   if (text == "peer_lost") return FaultKind::PeerLost;
   if (text == "write_delay") return FaultKind::WriteDelay;
@@ -232,51 +240,54 @@ FaultKind read_kind(const std::string& text) {
   if (text == "card_left") return FaultKind::CardLeft;
   if (text == "post_refused") return FaultKind::PostRefused;
   if (text == "mtu") return FaultKind::Mtu;
-  fail(
-      "a fault's kind \"{}\" is not qp_error, peer_lost, write_delay, reorder, out_of_order, "
-      "port_down, lid_change, card_left, post_refused or mtu",
-      text);
+  refuse(object, what, "kind",
+         "qp_error, peer_lost, write_delay, reorder, out_of_order, port_down, lid_change, "
+         "card_left, post_refused or mtu");
 }
 
-void read_faults(const json& root, FabricFile& file) {
-  for (const json& object : list_of(root, "the file", "faults")) {
-    const std::string what = fmt::format("fault {}", file.faults.size());
-    check_keys(object, what,
-               {"kind", "host", "nic", "peer_host", "after_work_requests", "work_requests",
-                "after_ns", "duration_ns", "delay_ns", "seed", "both_ends", "mtu"});
-    Fault fault;
-    fault.kind = read_kind(text_of(object, what, "kind"));
-    fault.host = text_of(object, what, "host");
-    fault.nic = text_of(object, what, "nic");
-    fault.peer_host = text_of(object, what, "peer_host");
-    if (!fault.host.empty() && file.find_host(fault.host) < 0)
-      fail("{}: host {} is not in the file", what, fault.host);
-    if (!fault.peer_host.empty() && file.find_host(fault.peer_host) < 0)
-      fail("{}: peer_host {} is not in the file", what, fault.peer_host);
-    if (fault.kind == FaultKind::PeerLost && fault.peer_host.empty())
-      fail("{}: peer_lost names no peer_host", what);
-    fault.both_ends = flag_of(object, what, "both_ends");
-    NicRef end;
-    if (fault.both_ends &&
-        (fault.kind != FaultKind::PortDown || !file.other_end(fault.host, fault.nic, &end)))
-      fail("{}: both_ends needs port_down with host and nic of a cable", what);
-    fault.after_work_requests = count_of(object, what, "after_work_requests", 0);
-    fault.work_requests = count_of(object, what, "work_requests", 0);
-    fault.after_ns = count_of(object, what, "after_ns", 0);
-    fault.duration_ns = count_of(object, what, "duration_ns", 0);
-    fault.delay_ns = static_cast<std::uint64_t>(
-        number_of(object, what, "delay_ns", {0, static_cast<double>(kFaultDelayMaxNs), 0}));
-    fault.seed = count_of(object, what, "seed", 1);
-    fault.mtu = static_cast<std::uint32_t>(number_of(object, what, "mtu", {0, 65536, 0}));
-    if ((fault.kind == FaultKind::Mtu) != (fault.mtu != 0))
-      fail("{}: mtu (the bytes that still arrive) goes with kind mtu, and only with it", what);
-    file.faults.push_back(std::move(fault));
-  }
+Fault read_fault(const Json& object, const FabricFile& file) {
+  const std::string what = fmt::format("fault {}", file.faults.size());
+  check_keys(object, what,
+             {"kind", "host", "nic", "peer_host", "after_work_requests", "work_requests",
+              "after_ns", "duration_ns", "delay_ns", "seed", "both_ends", "mtu"});
+  Fault fault;
+  fault.kind = read_kind(object, what);
+  fault.host = text_of(object, what, "host");
+  fault.nic = text_of(object, what, "nic");
+  fault.peer_host = text_of(object, what, "peer_host");
+  if (!fault.host.empty() && file.find_host(fault.host) < 0)
+    fail("{}: host {} is not in the file", what, fault.host);
+  if (!fault.peer_host.empty() && file.find_host(fault.peer_host) < 0)
+    fail("{}: peer_host {} is not in the file", what, fault.peer_host);
+  if (fault.kind == FaultKind::PeerLost && fault.peer_host.empty())
+    fail("{}: peer_lost names no peer_host", what);
+  fault.both_ends = flag_of(object, what, "both_ends");
+  NicRef end;
+  if (fault.both_ends &&
+      (fault.kind != FaultKind::PortDown || !file.other_end(fault.host, fault.nic, &end)))
+    fail("{}: both_ends needs port_down with host and nic of a cable", what);
+  fault.after_work_requests = count_of(object, what, "after_work_requests", 0);
+  fault.work_requests = count_of(object, what, "work_requests", 0);
+  fault.after_ns = count_of(object, what, "after_ns", 0);
+  fault.duration_ns = count_of(object, what, "duration_ns", 0);
+  fault.delay_ns = static_cast<std::uint64_t>(
+      number_of(object, what, "delay_ns", {0, static_cast<double>(kFaultDelayMaxNs), 0}));
+  fault.seed = count_of(object, what, "seed", 1);
+  fault.mtu = static_cast<std::uint32_t>(number_of(object, what, "mtu", {0, 65536, 0}));
+  if ((fault.kind == FaultKind::Mtu) != (fault.mtu != 0))
+    fail("{}: mtu (the bytes that still arrive) goes with kind mtu, and only with it", what);
+  return fault;
+}
+
+void read_faults(const Json& root, FabricFile& file) {
+  for (const Json& entry : list_of(root, "the file", "faults"))
+    read_object(entry,
+                [&](const Json& object) { file.faults.push_back(read_fault(object, file)); });
   if (file.faults.size() > kFaultsMax)
     fail("{} faults are not in 0..{}", file.faults.size(), kFaultsMax);
 }
 
-void read_null(const json& root, FabricFile& file) {
+void read_null(const Json& root, FabricFile& file) {
   const auto it = root.find("null");
   if (it == root.end()) return;
   check_keys(*it, "null", {"delivery_polls"});
@@ -292,12 +303,10 @@ void read_null(const json& root, FabricFile& file) {
 
 Result<FabricFile> read(const std::string& text, const std::string& source,
                         const std::string& identity) {
-  try {
-    const Document document(parse_document(text, kFileBytesMax));
-    const json& root = document.root();
+  FabricFile file;
+  const std::string why = read_json(text, kBounds, [&](const Json& root) {
     check_keys(root, "the file",
                {"name", "hosts", "routers", "links", "faults", "nic_costs", "null"});
-    FabricFile file;
     file.name = name_of(root, "the file");
     file.identity = fmt::format("{}-{:016x}", file.name, hash_text(identity + "\n" + text));
     read_hosts(root, file);
@@ -305,12 +314,9 @@ Result<FabricFile> read(const std::string& text, const std::string& source,
     read_costs(root, file);
     read_faults(root, file);
     read_null(root, file);
-    return file;
-  } catch (const json::exception& error) {
-    LOG_WARN("soft fabric: {} is not JSON: {}", source, shown_text(error.what()));
-  } catch (const BadField& error) {
-    LOG_WARN("soft fabric: {}: {}", source, shown_text(error.what()));
-  }
+  });
+  if (why.empty()) return file;
+  LOG_WARN("soft fabric: {}: {}", source, why);
   return Errc::InvalidArgument;
 }
 

@@ -16,10 +16,11 @@ namespace {
 constexpr std::uint16_t kFullMember = 0xffff;  // of the default partition
 constexpr int kInfiniBandPrefixLen = 64;
 
-void read_address(const std::string& text, const std::string& what, NicSpec& nic) {
+void read_address(const Json& object, const std::string& what, NicSpec& nic) {
+  const std::string text = text_of(object, what, "address");
   const std::size_t slash = text.find('/');
   if (slash == std::string::npos)
-    fail("{}: address \"{}\" has no prefix, such as 10.0.12.1/24", what, text);
+    refuse(object, what, "address", "an address and its prefix, such as 10.0.12.1/24");
   nic.address = text.substr(0, slash);
   in_addr v4{};
   in6_addr v6{};
@@ -31,7 +32,7 @@ void read_address(const std::string& text, const std::string& what, NicSpec& nic
     std::memcpy(nic.gid.raw, &v6, 16);
     nic.ipv4 = false;
   } else {
-    fail("{}: address \"{}\" is neither IPv4 nor IPv6", what, nic.address);
+    refuse(object, what, "address", "an address of IPv4 or IPv6");
   }
   const std::string prefix = text.substr(slash + 1);
   const bool digits =
@@ -39,53 +40,52 @@ void read_address(const std::string& text, const std::string& what, NicSpec& nic
   nic.prefix_len = digits ? std::atoi(prefix.c_str()) : 0;
   const int most = nic.ipv4 ? 32 : 128;
   if (!digits || nic.prefix_len < 1 || nic.prefix_len > most)
-    fail("{}: prefix \"{}\" is not in 1..{}", what, prefix, most);
+    refuse(object, what, "address", fmt::format("a prefix in 1..{}", most));
 }
 
-std::uint64_t read_guid(const json& object, const std::string& what, const std::string& seed) {
+std::uint64_t read_guid(const Json& object, const std::string& what, const std::string& seed) {
   const std::string text = text_of(object, what, "guid");
   if (text.empty()) return hash_text(seed);
   char* end = nullptr;
   const std::uint64_t guid = std::strtoull(text.c_str(), &end, 16);
-  if (*end != '\0' || guid == 0)
-    fail("{}: guid \"{}\" is not a hexadecimal number above 0", what, text);
+  if (*end != '\0' || guid == 0) refuse(object, what, "guid", "a hexadecimal number above 0");
   return guid;
 }
 
-LinkLayer read_layer(const json& object, const std::string& what) {
+LinkLayer read_layer(const Json& object, const std::string& what) {
   const std::string text = text_of(object, what, "layer");
   if (text.empty() || text == "ethernet") return LinkLayer::Ethernet;
   if (text == "infiniband") return LinkLayer::InfiniBand;
   if (text == "unspecified") return LinkLayer::Unspecified;
-  fail("{}: layer \"{}\" is not ethernet, infiniband or unspecified", what, text);
+  refuse(object, what, "layer", "ethernet, infiniband or unspecified");
 }
 
-void read_device_memory(const json& object, const std::string& what, NicSpec& nic) {
+void read_device_memory(const Json& object, const std::string& what, NicSpec& nic) {
   const std::string text = text_of(object, what, "device_memory");
   if (!text.empty() && text != "dma_buffers" && text != "peer" && text != "both")
-    fail("{}: device_memory \"{}\" is not dma_buffers, peer or both", what, text);
+    refuse(object, what, "device_memory", "dma_buffers, peer or both");
   nic.dma_buffers = text == "dma_buffers" || text == "both";
   nic.peer_memory = text == "peer" || text == "both";
   nic.late_device_writes = flag_of(object, what, "late_device_writes");
 }
 
 // Reads keys such as "0xffff"; the entry 0 is an empty place in the table.
-std::vector<std::uint16_t> read_pkeys(const json& object, const std::string& what) {
+std::vector<std::uint16_t> read_pkeys(const Json& object, const std::string& what) {
   std::vector<std::uint16_t> keys;
-  for (const json& entry : list_of(object, what, "pkeys")) {
+  for (const Json& entry : list_of(object, what, "pkeys")) {
     const std::string text = entry.is_string() ? entry.get<std::string>() : "";
     char* end = nullptr;
     const unsigned long key = std::strtoul(text.c_str(), &end, 16);
     if (text.empty() || *end != '\0' || key > UINT16_MAX)
-      fail("{}: pkey \"{}\" is not a hexadecimal number of 16 bits", what, text);
+      refuse(object, what, "pkeys", "hexadecimal numbers of 16 bits");
     keys.push_back(static_cast<std::uint16_t>(key));
   }
-  if (keys.size() > kPkeysMax) fail("{}: {} pkeys are not in 0..{}", what, keys.size(), kPkeysMax);
+  if (keys.size() > kPkeysMax) refuse(object, what, "pkeys", fmt::format("up to {}", kPkeysMax));
   if (keys.empty()) keys.push_back(kFullMember);
   return keys;
 }
 
-void read_infiniband(const json& object, const std::string& what, NicSpec& nic) {
+void read_infiniband(const Json& object, const std::string& what, NicSpec& nic) {
   nic.lid = static_cast<std::uint16_t>(number_of(object, what, "lid", {1, kLidsMax, 0}));
   nic.pkeys = read_pkeys(object, what);
   nic.global_header = flag_of(object, what, "global_header");
@@ -105,15 +105,15 @@ std::uint64_t hash_text(const std::string& text) {
   return hash;
 }
 
-std::uint32_t read_mtu(const json& object, const std::string& what, std::uint32_t otherwise) {
+std::uint32_t read_mtu(const Json& object, const std::string& what, std::uint32_t otherwise) {
   if (!object.contains("mtu")) return otherwise;
   const auto mtu = static_cast<std::uint32_t>(number_of(object, what, "mtu", {0, 65536, 0}));
   if (mtu != 256 && mtu != 512 && mtu != 1024 && mtu != 2048 && mtu != 4096)
-    fail("{}: mtu {} is not 256, 512, 1024, 2048 or 4096", what, mtu);
+    refuse(object, what, "mtu", "256, 512, 1024, 2048 or 4096");
   return mtu;
 }
 
-NicSpec read_nic(const json& object, const std::string& host) {
+NicSpec read_nic(const Json& object, const std::string& host) {
   std::string what = fmt::format("a NIC of host {}", host);
   check_keys(object, what,
              {"name", "address", "guid", "pci", "numa", "gbps", "mtu", "layer", "lid", "pkeys",
@@ -121,7 +121,7 @@ NicSpec read_nic(const json& object, const std::string& host) {
   NicSpec nic;
   nic.name = name_of(object, what);
   what = fmt::format("NIC {}/{}", host, nic.name);
-  read_address(text_of(object, what, "address"), what, nic);
+  read_address(object, what, nic);
   nic.guid = read_guid(object, what, host + "/" + nic.name);
   nic.pci = text_of(object, what, "pci");
   nic.numa = static_cast<int>(number_of(object, what, "numa", {-1, 1023, -1}));

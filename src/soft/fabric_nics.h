@@ -2,8 +2,8 @@
 // Reads the NICs of a fabric file: addresses, link layers, LIDs and partition keys. A contradiction
 // throws BadField. Thread: any (pure). Bound: the file's.
 
+#include "src/base/json_fields.h"
 #include "src/soft/fabric_file.h"
-#include "src/soft/json_fields.h"
 
 #include <cstdint>
 #include <string>
@@ -14,8 +14,8 @@ inline constexpr double kGbpsMax = 10'000;
 
 std::uint64_t hash_text(const std::string& text);
 // Returns the MTU of a port or a link, in bytes.
-std::uint32_t read_mtu(const json& object, const std::string& what, std::uint32_t otherwise);
-NicSpec read_nic(const json& object, const std::string& host);
+std::uint32_t read_mtu(const Json& object, const std::string& what, std::uint32_t otherwise);
+NicSpec read_nic(const Json& object, const std::string& host);
 // Returns true if two NICs of a link are neighbours: they are in one subnet, or each has an address
 // of its own (/32, /128), whose neighbour is a route of the host.
 bool on_one_wire(const NicSpec& a, const NicSpec& b);

@@ -81,7 +81,7 @@ TEST(Policy, AProfileOfOtherRailsIsIgnoredWithALine) {
 TEST(Policy, ABadProfileOrNoneStopsTheStartWithALine) {
   const std::string file = profile_file(R"({"qps": 64})");
   expect_run_says(kNoPlugin, with({{"NCCL_MESH_PROFILE", file}}),
-                  file + ": settings.qps is 64; wanted: 1..32");
+                  ": settings: qps is 64; wanted: 1..32");
   expect_run_says(kNoPlugin, with({{"NCCL_MESH_PROFILE", "/nonexistent.json"}}),
                   "/nonexistent.json: there is no such file");
 }

@@ -24,7 +24,7 @@ ARROWS = {
                     "engine/message", "engine/control", "engine/data"},
     "engine": {"include/mesh", "src/base", "src/verbs", "src/relay", "src/topo", "engine/message",
                "engine/control", "engine/data", "engine/link"},
-    "tuning": {"include/mesh"},
+    "tuning": {"include/mesh", "src/base"},
     "plugin": {"include/mesh", "src/base", "src/verbs", "src/soft", "engine", "tuning"},
     "perf": None,
     "tests": None,

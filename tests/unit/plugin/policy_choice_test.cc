@@ -49,14 +49,16 @@ TEST(PolicyChoice, NothingNamedAndNothingThereIsNoProfile) {
 TEST(PolicyChoice, ANamedProfileMustBeThereAndRight) {
   auto wrong = right_profile();
   wrong["settings"]["qps"] = 64;
-  const std::string file = file_with(wrong.dump());
+  const std::string text = wrong.dump(), key = "\"qps\":";
+  const std::string file = file_with(text);
   struct Case {
     std::string profile, said;
   };
   for (const Case& each :
        {Case{"/nonexistent/p.json", "/nonexistent/p.json: there is no such file"},
         Case{"/proc", "/proc: it is no regular file"},
-        Case{file, file + ": settings.qps is 64; wanted: 1..32"}}) {
+        Case{file, fmt::format("{}: line 1, column {}: settings: qps is 64; wanted: 1..32", file,
+                               text.find(key) + key.size() + 1)}}) {
     const LogCapture log;
     EXPECT_EQ(load_profile(naming(each.profile)).code(), Errc::InvalidArgument);
     ASSERT_EQ(log.all().size(), 1u) << log.joined();
@@ -85,7 +87,8 @@ TEST(PolicyChoice, AWrongOneAtAUsualPlaceIsOneLineAndNoProfile) {
   ASSERT_TRUE(choice.ok());
   EXPECT_FALSE(choice->profile) << "a later place would be a surprise";
   ASSERT_EQ(log.all().size(), 1u) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, settings.profile_places[0] + " is ignored: it is not JSON"),
+  EXPECT_EQ(log.count(LogLevel::Warn,
+                      settings.profile_places[0] + " is ignored: line 1, column 2: it is not JSON"),
             1)
       << log.joined();
 }

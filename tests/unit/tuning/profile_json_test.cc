@@ -75,46 +75,47 @@ TEST_P(ProfileWrong, IsOneLineThatNamesKeyValueAndRange) {
 INSTANTIATE_TEST_SUITE_P(
     EachKey, ProfileWrong,
     testing::Values(
-        Wrong{"/format", R"("other")", R"(format is "other"; wanted: "nccl-mesh-profile")"},
-        Wrong{"/format", "", "the file.format is missing"},
-        Wrong{"/version", "2", "version is 2; wanted: 1"},
-        Wrong{"/version", "\"1\"", "the file.version is \"1\""},
-        Wrong{"/version", "1.5", "the file.version is 1.5"},
+        Wrong{"/format", R"("other")", R"(the file: format is "other"; wanted: nccl-mesh-profile)"},
+        Wrong{"/format", "", "the file: format is missing"},
+        Wrong{"/version", "2", "the file: version is 2; wanted: 1"},
+        Wrong{"/version", "\"1\"", "the file: version is \"1\""},
+        Wrong{"/version", "1.5", "the file: version is 1.5"},
         Wrong{"/more", "1", "unknown key \"more\""},
-        Wrong{"/measured", "", "the file.measured is missing"},
+        Wrong{"/measured", "", "the file: measured is missing"},
         Wrong{"/measured", "[]", "measured is []; wanted: an object"},
-        Wrong{"/measured/kind", "\"air\"", "measured.kind is \"air\"; wanted: model, soft or rdma"},
-        Wrong{"/measured/kind", "7", "measured.kind is 7"},
-        Wrong{"/measured/when", "", "measured.when is missing"},
+        Wrong{"/measured/kind", "\"air\"",
+              "measured: kind is \"air\"; wanted: model, soft or rdma"},
+        Wrong{"/measured/kind", "7", "measured: kind is 7"},
+        Wrong{"/measured/when", "", "measured: when is missing"},
         Wrong{"/measured/colour", "1", "measured has the unknown key \"colour\""},
-        Wrong{"/measured/rails", "0", "measured.rails is 0; wanted: 1..64"},
-        Wrong{"/measured/speed_mbps", "-1", "measured.speed_mbps is -1"},
-        Wrong{"/measured/devices", "[1]", "measured.devices is [1]"},
-        Wrong{"/measured/devices", "\"d0\"", "measured.devices is \"d0\""},
+        Wrong{"/measured/rails", "0", "measured: rails is 0; wanted: 1..64"},
+        Wrong{"/measured/speed_mbps", "-1", "measured: speed_mbps is -1"},
+        Wrong{"/measured/devices", "[1]", "measured: devices is [1]"},
+        Wrong{"/measured/devices", "\"d0\"", "measured: devices is \"d0\""},
         Wrong{"/settings", "3", "settings is 3; wanted: an object"},
-        Wrong{"/settings/qps", "0", "settings.qps is 0; wanted: 1..32"},
-        Wrong{"/settings/qps", "33", "settings.qps is 33; wanted: 1..32"},
-        Wrong{"/settings/qps", "\"4\"", "settings.qps is \"4\"; wanted: 1..32"},
-        Wrong{"/settings/qps", "4.0", "settings.qps is 4.0; wanted: 1..32"},
-        Wrong{"/settings/qps", "null", "settings.qps is null; wanted: 1..32"},
-        Wrong{"/settings/qps", "18446744073709551615", "settings.qps is 18446744073709551615"},
-        Wrong{"/settings/qps", "1e300", "settings.qps is 1e+300"},
+        Wrong{"/settings/qps", "0", "settings: qps is 0; wanted: 1..32"},
+        Wrong{"/settings/qps", "33", "settings: qps is 33; wanted: 1..32"},
+        Wrong{"/settings/qps", "\"4\"", "settings: qps is \"4\"; wanted: 1..32"},
+        Wrong{"/settings/qps", "4.0", "settings: qps is 4.0; wanted: 1..32"},
+        Wrong{"/settings/qps", "null", "settings: qps is null; wanted: 1..32"},
+        Wrong{"/settings/qps", "18446744073709551615", "settings: qps is 18446744073709551615"},
+        Wrong{"/settings/qps", "1e300", "settings: qps is 1e+300"},
         Wrong{"/settings/stripe_bytes", "1000",
-              "settings.stripe_bytes is 1000; wanted: 128..1073741824, a multiple of 128"},
+              "settings: stripe_bytes is 1000; wanted: 128..1073741824, a multiple of 128"},
         Wrong{"/settings/threads", "1",
               "settings has the unknown key \"threads\"; wanted: qps, signal_interval"},
         Wrong{"/settings/inflight_bytes", "65536",
-              "settings.inflight_bytes is 65536; wanted: at least wr_bytes, 262144"},
+              "settings: inflight_bytes is 65536; wanted: at least wr_bytes, 262144"},
         Wrong{"/sizes", "{}", "sizes is {}; wanted: a list"},
         Wrong{"/sizes/0", "1", "sizes[0] is 1; wanted: an object"},
-        Wrong{"/sizes/0/bytes", "-1", "sizes[0].bytes is -1"},
-        Wrong{"/sizes/0/spread", "\"x\"", "sizes[0].spread is \"x\""}));
+        Wrong{"/sizes/0/bytes", "-1", "sizes[0]: bytes is -1"},
+        Wrong{"/sizes/0/spread", "\"x\"", "sizes[0]: spread is \"x\""}));
 
 TEST(ProfileJson, WhatIsNoProfileAtAllIsSaid) {
-  EXPECT_EQ(complaint(""), "it is not JSON");
-  EXPECT_EQ(complaint("{\"format\": "), "it is not JSON");
-  EXPECT_EQ(complaint("[1]"), "it is no JSON object");
-  EXPECT_EQ(complaint("null"), "it is no JSON object");
+  EXPECT_EQ(complaint(""), "line 1, column 1: it is not JSON");
+  EXPECT_EQ(complaint("{\n\"format\": "), "line 2, column 11: it is not JSON");
+  EXPECT_EQ(complaint("[1]"), "line 1, column 1: it is no JSON object");
+  EXPECT_EQ(complaint("null"), "line 1, column 1: it is no JSON object");
   EXPECT_NE(complaint(std::string(kProfileBytesMax + 1, ' ')).find("bytes; wanted: up to"),
             std::string::npos);
 }
