@@ -46,8 +46,7 @@ Result<Listener*> EngineImpl::listen(Context& context, int rail, HandleBytes& ha
 void EngineImpl::close_listener(Listener* listener) noexcept {
   if (listener == nullptr) return;
   const Lock lock(mutex_);
-  for (Channel* channel : listener->arrived)
-    links_.of_channel(*channel).farewell().begin_close(*channel);
+  for (Channel* channel : listener->arrived) links_.of_channel(*channel).close_channel(*channel);
   auto& listeners = listener->context->listeners;
   std::erase_if(listeners, [listener](const auto& each) { return each.get() == listener; });
   plane_->wake();
@@ -106,8 +105,8 @@ Result<Channel*> EngineImpl::first_connect(Context& context, std::uint32_t rail,
   if (link == nullptr) {
     link = &context.add_connector(handle->context, stage->asked);
     try {
-      link->redial().set_port(handle->addresses, handle->port);
-      link->set_connection(link->redial().dial_all());
+      link->port = {.addresses = handle->addresses, .port = handle->port};
+      link->dial_all();
     } catch (...) {
       link->take_down(Errc::System);
       throw;
@@ -117,12 +116,12 @@ Result<Channel*> EngineImpl::first_connect(Context& context, std::uint32_t rail,
   std::size_t at = 0;
   while (at < stages_.size() && stages_[at]) ++at;
   if (at == stages_.size()) stages_.emplace_back();
-  link->openings().reserve_one();  // then add() below cannot fail, and the link knows the stage
+  link->waiting.reserve(link->waiting.size() +
+                        1);  // then push_back() cannot fail, and the link knows the stage
   stages_[at] = std::move(stage);
   write_stage({.index = at + 1, .check = stages_[at]->check}, bytes);
-  link->openings().add(*stages_[at]);
-  if (link->state() == LinkState::Up && !link->handshake().measuring())
-    link->openings().open(*stages_[at]);
+  link->waiting.push_back(stages_[at].get());
+  link->open_when_up(*stages_[at]);
   plane_->wake();
   return Errc::WouldBlock;
 }
@@ -227,7 +226,7 @@ void EngineImpl::deregister_memory(Channel& channel, Registration& registration)
 void EngineImpl::close_channel(Channel& channel) noexcept {
   const Lock lock(mutex_);
   Link& link = links_.of_channel(channel);
-  link.farewell().begin_close(channel);
+  link.close_channel(channel);
   link.farewell().say_bye_if_empty();
   plane_->wake();
 }

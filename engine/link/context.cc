@@ -48,10 +48,10 @@ Link& Context::add_connector(const engine::Id128& peer_context, const engine::As
                                                   .id = random_id(),
                                                   .peer_context = peer_context,
                                                   .peer_host = "not yet known"}));
-  link.handshake().ask(asked);
+  link.terms.asked = asked;
   if (known != nullptr) link.handshake().foresee(known->handshake());
   // Taken now, because NCCL may write another class into the communicator at any time.
-  link.handshake().set_marking(engine::marking_of(host_.options().settings, options.traffic_class));
+  link.terms.marking = engine::marking_of(host_.options().settings, options.traffic_class);
   return link;
 }
 
@@ -84,7 +84,8 @@ Listener* Context::listener(const engine::Id128& nonce) const noexcept {
   return found == listeners.end() ? nullptr : found->get();
 }
 
-void Context::name_listeners(const Link& link, std::span<const engine::Id128> nonces) noexcept {
+void Context::name_listeners(const engine::LinkCore& link,
+                             std::span<const engine::Id128> nonces) noexcept {
   for (const engine::Id128& nonce : nonces) {
     if (Listener* const named = listener(nonce); named != nullptr) named->named(&link);
   }

@@ -1,7 +1,7 @@
 #include "engine/link/farewell.h"
 
 #include "engine/link/context.h"
-#include "engine/link/link.h"
+#include "engine/link/link_core.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/timeouts.h"
@@ -144,7 +144,7 @@ void Farewell::begin_close(Channel& channel) {
   link_.touch();
   link_.host().tend_soon();
   const std::uint32_t index = channel.index;
-  if (!advance_close(index)) closing_.push_back(index);
+  if (!advance_close(index)) link_.indices.closing.push_back(index);
 }
 
 // Takes a channel that NCCL has closed on. Returns true if it is gone and its index is free.
@@ -165,7 +165,11 @@ bool Farewell::advance_close(std::uint32_t index) {
   if (!over || !idle) return false;
   CHECK(channel.closing.closed_here && channel.outstanding == 0);  // NCCL uses it no more
   link_.peer_link().channels().remove(index);
-  if (link_.connector()) link_.openings().give_back(index);
+  if (link_.connector()) {
+    std::vector<std::uint32_t>& free = link_.indices.free;
+    CHECK(index < link_.indices.lives.size() && free.size() < free.capacity());  // see reserve()
+    free.push_back(index);
+  }
   return true;
 }
 
@@ -218,11 +222,11 @@ bool Farewell::act_on_close(const PendingClose& pending) {
 
 void Farewell::say_bye_if_empty() {
   if (!link_.connector() || link_.state() != LinkState::Up ||
-      link_.peer_link().channels().count() != 0 || !link_.openings().empty())
+      link_.peer_link().channels().count() != 0 || !link_.waiting.empty())
     return;
   link_.send(Bye{});
   link_.set_state(LinkState::ByeSent);
-  CHECK(closing_.empty());
+  CHECK(link_.indices.closing.empty());
   bye_deadline_ns_ = link_.host().now_ns() + kByeToCutNs;
   link_.host().tend_soon();
 }
@@ -249,22 +253,12 @@ void Farewell::reuse_index(std::uint32_t index) {
   std::erase_if(closes_, [&](const PendingClose& pending) {
     return pending.close.channel == index && act_on_close(pending);
   });
-  if (advance_close(index)) std::erase(closing_, index);
+  if (advance_close(index)) std::erase(link_.indices.closing, index);
 }
 
 void Farewell::hurry() {
   for (PendingClose& pending : closes_) pending.deadline_ns = 0;
   std::erase_if(closes_, [this](const PendingClose& pending) { return act_on_close(pending); });
-}
-
-bool Farewell::said_every_close() const noexcept {
-  if (link_.state() != LinkState::Up || !link_.has_peer_link()) return true;
-  const PeerLink& peer_link = link_.peer_link();
-  for (std::uint32_t i = 0; i < peer_link.channels().index_bound(); ++i) {
-    const Channel* const channel = peer_link.channels().find(i);
-    if (channel != nullptr && !channel->closing.close_sent) return false;
-  }
-  return true;
 }
 
 void Farewell::drop() noexcept {
@@ -276,7 +270,8 @@ void Farewell::drop() noexcept {
 bool Farewell::tend() {
   std::erase_if(revokes_, [this](const Revoke& revoke) { return answer_revoke(revoke); });
   std::erase_if(closes_, [this](const PendingClose& close) { return act_on_close(close); });
-  std::erase_if(closing_, [this](std::uint32_t index) { return advance_close(index); });
+  std::erase_if(link_.indices.closing,
+                [this](std::uint32_t index) { return advance_close(index); });
   if (bye_received_ && closes_.empty()) on(Bye{});
   say_bye_if_empty();
   if (link_.state() == LinkState::ByeSent && link_.host().now_ns() >= bye_deadline_ns_)
@@ -290,9 +285,10 @@ bool Farewell::tend() {
 
 // Returns true if a closing channel has work outstanding; otherwise it waits for the peer's CLOSE.
 bool Farewell::some_work_is_outstanding() const noexcept {
-  if (closing_.empty()) return false;
+  if (link_.indices.closing.empty()) return false;
   const ProgressLoop::Guard guard(link_.context().loop);
-  return std::any_of(closing_.begin(), closing_.end(), [this](std::uint32_t index) {
+  const std::vector<std::uint32_t>& closing = link_.indices.closing;
+  return std::any_of(closing.begin(), closing.end(), [this](std::uint32_t index) {
     return link_.peer_link().channels().find(index)->outstanding != 0;
   });
 }

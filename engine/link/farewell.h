@@ -15,7 +15,7 @@
 
 namespace mesh::engine {
 
-class Link;
+class LinkCore;
 class RecvChannel;
 class SendChannel;
 
@@ -25,20 +25,18 @@ class Farewell {
   // done() did.
   using Wait = std::function<bool(std::uint64_t bound_ns, const std::function<bool()>& done)>;
 
-  explicit Farewell(Link& link) : link_(link) {}
+  explicit Farewell(LinkCore& link) : link_(link) {}
 
   // ---- Memory. After this call nothing reads or writes the registered range for this channel.
   void take_back(Channel& channel, Registration& registration, const Wait& wait);
 
   // ---- Channels and the link.
-  void reserve(std::size_t channels) { closing_.reserve(channels); }  // begin_close needs no memory
   void begin_close(Channel& channel);     // called when NCCL has closed it
   void reuse_index(std::uint32_t index);  // called when the peer uses this index again
   void hurry();                           // the peer is gone: acts on its CLOSEs now
   void say_bye_if_empty();
-  bool said_every_close() const noexcept;  // for every channel, while the link is up
-  void drop() noexcept;                    // the link is down: answers nobody any more
-  bool tend();                             // returns true if it must run again soon
+  void drop() noexcept;  // the link is down: answers nobody any more
+  bool tend();           // returns true if it must run again soon
   std::size_t pending_answers() const noexcept { return revokes_.size() + closes_.size(); }
 
   // ---- Frames of the peer. Each returns false if the link must end.
@@ -63,12 +61,11 @@ class Farewell {
   bool advance_close(std::uint32_t index);
   bool some_work_is_outstanding() const noexcept;
 
-  Link& link_;
-  std::vector<Revoke> revokes_;         // the peer's REVOKEs, answered when the channel is idle
-  std::vector<std::uint32_t> closing_;  // channels that NCCL has closed, but not the peer
-  std::vector<PendingClose> closes_;    // the peer's CLOSEs, until all it sent has been seen
-  bool bye_received_ = false;           // BYE came before all CLOSEs were acted on
-  std::uint64_t bye_deadline_ns_ = 0;   // valid in state ByeSent
+  LinkCore& link_;
+  std::vector<Revoke> revokes_;        // the peer's REVOKEs, answered when the channel is idle
+  std::vector<PendingClose> closes_;   // the peer's CLOSEs, until all it sent has been seen
+  bool bye_received_ = false;          // BYE came before all CLOSEs were acted on
+  std::uint64_t bye_deadline_ns_ = 0;  // valid in state ByeSent
 };
 
 }  // namespace mesh::engine

@@ -3,7 +3,7 @@
 #include "engine/control/handle.h"
 #include "engine/link/context.h"
 #include "engine/link/half_open.h"
-#include "engine/link/link.h"
+#include "engine/link/link_core.h"
 #include "engine/link/link_setup.h"
 #include "engine/link/path_choice.h"
 #include "engine/link/reception.h"
@@ -77,8 +77,8 @@ void Handshake::enter(LinkState state) {
 
 void Handshake::greet() {
   if (link_.state() != LinkState::Dialing) return;
-  if (link_.openings().empty()) return link_.take_down(Errc::PeerClosed);
-  asked_ = link_.openings().first_asked();
+  if (link_.waiting.empty()) return link_.take_down(Errc::PeerClosed);
+  link_.terms.asked = link_.waiting.front()->asked;
   LinkHost& host = link_.host();
   const EngineOptions& options = host.options();
   host.plane().identify(link_.connection());
@@ -92,11 +92,11 @@ void Handshake::greet() {
                    .qps = options.policy.qps,
                    .rq_depth = options.policy.rq_depth,
                    .slots = options.policy.slots,
-                   .asked = asked_,
+                   .asked = link_.terms.asked,
                    .rails = describe_rails(*options.provider, host.rails()),
                    .control_port = host.plane().port(),
                    .control_addresses = portable_addresses(host.plane().addresses()),
-                   .listeners = link_.openings().name_listeners(asked_),
+                   .listeners = name_listeners(),
                    .traffic_class = static_cast<std::uint8_t>(settings.traffic_class),
                    .service_level = static_cast<std::uint8_t>(settings.service_level),
                    .site = settings.site,
@@ -106,28 +106,39 @@ void Handshake::greet() {
                    .half_qps = options.policy.half_qps});
 }
 
+// Returns the listeners that HELLO names: of the first connects that ask for the link's rails.
+std::vector<Id128> Handshake::name_listeners() {
+  std::vector<Id128> listeners;
+  for (PendingConnect* const stage : link_.waiting) {
+    stage->named = stage->asked == link_.terms.asked && listeners.size() < kHelloListenersMax;
+    if (stage->named) listeners.push_back(stage->listener);
+  }
+  return listeners;
+}
+
 void Handshake::accept(Hello hello, PathChoice choice) {
   CHECK(!link_.connector() && link_.connection() != 0);
   LinkHost& host = link_.host();
   source_ = host.plane().peer_address(link_.connection());
   listeners_ = std::move(hello.listeners);
-  peer_addresses_ = ways_for_others(hello.control_addresses, source_);
-  link_.redial().set_port(ways_back(std::move(hello.control_addresses), source_),
-                          hello.control_port);
-  link_.redial().note_address();
-  peer_rails_ = std::move(hello.rails);
-  peer_ticket_ = hello.ticket;
-  marking_ = {.traffic_class = hello.traffic_class, .service_level = hello.service_level};
+  link_.terms.peer_addresses = ways_for_others(hello.control_addresses, source_);
+  link_.port = {.addresses = ways_back(std::move(hello.control_addresses), source_),
+                .port = hello.control_port};
+  link_.note_address();
+  link_.terms.peer_rails = std::move(hello.rails);
+  link_.terms.peer_ticket = hello.ticket;
+  link_.terms.marking = {.traffic_class = hello.traffic_class,
+                         .service_level = hello.service_level};
   link_.context().name_listeners(link_, listeners_);
   enter(LinkState::Making);
   link_.note_idle();
   psn_ = random_psn();
   cross_to(hello.site, 0);
   TransferPolicy policy = policy_towards(hello.site);
-  const bool halves = has_halves(choice.sets.primary, peer_rails_, own_rails());
+  const bool halves = has_halves(choice.sets.primary, link_.terms.peer_rails, own_rails());
   policy.qps = halves ? std::min(policy.half_qps, hello.half_qps) : std::min(policy.qps, hello.qps);
-  policy.rq_depth =
-      std::min(policy.rq_depth, crossing_.apart() ? hello.site_rq_depth : hello.rq_depth);
+  policy.rq_depth = std::min(policy.rq_depth,
+                             link_.terms.crossing.apart() ? hello.site_rq_depth : hello.rq_depth);
   policy.slots = std::min(policy.slots, hello.slots);
   const std::uint8_t beside = choice.beside ? 1 : 0;
   if (!build(policy, {.sets = choice.sets,
@@ -144,7 +155,7 @@ void Handshake::accept(Hello hello, PathChoice choice) {
                                                .meet = std::move(choice.meet),
                                                .standby = std::move(choice.sets.standby),
                                                .no_path = std::move(choice.no_path),
-                                               .site = crossing_.own,
+                                               .site = link_.terms.crossing.own,
                                                .relayed = std::move(choice.relayed),
                                                .ticket = host.ticket(),
                                                .beside = beside});
@@ -154,18 +165,18 @@ void Handshake::accept(Hello hello, PathChoice choice) {
 
 // Makes the paths, without their queue pairs.
 bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
-  link_.set_peer_link(std::make_unique<PeerLink>(link_.context().loop, link_.host().channel_owner(),
-                                                 link_.identity(), policy));
-  PeerLink& peer_link = link_.peer_link();
+  auto made = std::make_unique<PeerLink>(link_.context().loop, link_.host().channel_owner(),
+                                         link_.identity(), policy);
+  PeerLink& peer_link = *made;
   std::vector<Lane*> lanes;
   const auto add = [&](const WirePath& path, PathClass kind) {
-    OwnEnd own = own_end(path, link_.connector(), peer_rails_);
+    OwnEnd own = own_end(path, link_.connector(), link_.terms.peer_rails);
     Lane& lane = *link_.context().loop.lanes[own.rail];
     own.ends.port_down |= !verbs::port_is_up(lane.provider(), lane.rail());
     own.ends.relayed = kind == PathClass::Relayed || kind == PathClass::Beside;
     lanes.push_back(&lane);
     if (!lane.provide_probes().ok()) return false;
-    const WireRail& peer = peer_rails_[own.ends.peer_rail];
+    const WireRail& peer = link_.terms.peer_rails[own.ends.peer_rail];
     std::string name = own.ends.relayed ? fmt::format("{} -> {}", lane.name(), peer.name)
                                         : path_name(lane, own.ends, peer);
     if (kind == PathClass::Primary) {
@@ -188,17 +199,17 @@ bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
                        [&](const WirePath& path) { return add(path, kind); });
   };
   const std::span<const WirePath> relayed = plan.relayed;
-  if (!add_all(plan.sets.primary, PathClass::Primary) ||
-      !add_all(relayed.first(plan.beside), PathClass::Beside) ||
-      !add_all(plan.sets.standby, PathClass::Standby) ||
-      !add_all(relayed.subspan(plan.beside), PathClass::Relayed))
-    return false;
-  if (peer_link.paths().count() == 0) {
+  const bool complete = add_all(plan.sets.primary, PathClass::Primary) &&
+                        add_all(relayed.first(plan.beside), PathClass::Beside) &&
+                        add_all(plan.sets.standby, PathClass::Standby) &&
+                        add_all(relayed.subspan(plan.beside), PathClass::Relayed);
+  if (complete && peer_link.paths().count() == 0) {
     peer_link.paths().add_none(*link_.context().loop.lanes.front());
     peer_link.reach().be_dormant(plan.none);
   }
-  peer_link.paths().order();
-  link_.repair().begin();
+  if (complete) peer_link.paths().order();
+  link_.set_peer_link(std::move(made));
+  if (!complete) return false;
   const std::size_t bytes = link_.connector()
                                 ? policy.slots * credit_bytes(peer_link.paths().primary_count())
                                 : policy.slots * sizeof(Record);
@@ -217,10 +228,10 @@ bool Handshake::on(const Welcome& body) {
     return false;
   }
   link_.name_peer(body.host);
-  peer_rails_ = body.rails;
-  peer_ticket_ = body.ticket;
+  link_.terms.peer_rails = body.rails;
+  link_.terms.peer_ticket = body.ticket;
   meet_ = body.meet;
-  distribute_waiting();
+  owner_.distribute_connects();
   cross_to(body.site, std::min(link_.host().now_ns() - hello_at_ns_, kHelloToWelcomeMaxNs));
   TransferPolicy policy = policy_towards(body.site);
   policy.qps = body.qps;
@@ -249,7 +260,7 @@ bool Handshake::make_window_words() {
       std::size_t{peer_link.paths().count()} * (1 + peer_link.policy().qps) * kWindowWords;
   if (words == 0) return true;
   const Result<PeerWritable> made = peer_link.memory().window_words(words * sizeof(std::uint64_t));
-  if (made.ok()) window_words_ = *made;
+  if (made.ok()) link_.terms.window_words = *made;
   return made.ok();
 }
 
@@ -273,7 +284,7 @@ void Handshake::bring_up(const std::vector<WirePath>& paths,
                          const std::vector<std::uint8_t>& down) {
   BringUp::Order order = to_make();
   if (!link_.connector()) order.makes.clear();  // an acceptor's were made before WELCOME
-  order.peer_rails = peer_rails_;
+  order.peer_rails = link_.terms.peer_rails;
   order.psn = psn_;
   const PeerLink& peer_link = link_.peer_link();
   bool some_port_pair_is_up = peer_link.paths().standby_count() != 0;
@@ -308,22 +319,6 @@ void Handshake::brought_up(const BringUp& done) {
   }
 }
 
-WirePath Handshake::offer_path(std::uint32_t index, std::uint32_t psn) {
-  CHECK(link_.connector() && window_words_.memory != nullptr);
-  CHECK(index < link_.peer_link().paths().count());
-  const std::uint32_t words_per_path = (1 + link_.peer_link().policy().qps) * kWindowWords;
-  auto* const words =
-      reinterpret_cast<std::uint64_t*>(window_words_.memory) + std::size_t{index} * words_per_path;
-  Path& path = link_.peer_link().paths()[index];
-  // The peer writes nothing there now: the path's former queue pairs are fenced.
-  std::fill_n(words, words_per_path, 0);
-  for (std::size_t qp = 0; qp < path.queue_pairs.size(); ++qp)
-    path.queue_pairs[qp]->set_window_words(words + qp * kWindowWords);
-  return describe_path(
-      path, psn,
-      {.address = reinterpret_cast<std::uint64_t>(words), .rkey = window_words_.rkeys[index]});
-}
-
 // Returns the paths that failed and the paths that were not tried.
 std::vector<std::uint8_t> Handshake::not_up(const BringUp& done) const {
   const auto holds = [](const std::vector<std::uint32_t>& list, std::uint32_t index) {
@@ -340,11 +335,12 @@ std::vector<std::uint8_t> Handshake::not_up(const BringUp& done) const {
 void Handshake::attach(const BringUp& done) {
   CHECK(link_.connector() && link_.state() == LinkState::Connecting);
   Attach attach;
-  for (std::uint32_t i = 0; i < attached_count(); ++i) attach.paths.push_back(offer_path(i, psn_));
+  for (std::uint32_t i = 0; i < attached_count(); ++i)
+    attach.paths.push_back(offer_path(link_.peer_link(), i, link_.terms.window_words, psn_));
   attach.down = not_up(done);
   attach.round_trip_us = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(crossing_.round_trip_ns / 1000, kRoundTripMaxUs));
-  link_.repair().leave_out(attach.down);
+      std::min<std::uint64_t>(link_.terms.crossing.round_trip_ns / 1000, kRoundTripMaxUs));
+  owner_.leave_out(attach.down);
   enter(LinkState::AwaitReady);
   link_.send(attach);
 }
@@ -355,7 +351,7 @@ bool Handshake::on(const Attach& body) {
         fmt::format("attaches {} paths, {} were offered", body.paths.size(), attached_count()));
   }
   if (!some_path_is_left(body.down)) return false;
-  crossing_.round_trip_ns = std::uint64_t{body.round_trip_us} * 1000;
+  link_.terms.crossing.round_trip_ns = std::uint64_t{body.round_trip_us} * 1000;
   if (attached_count() != 0) {
     bring_up(body.paths, body.down);
     return true;
@@ -371,25 +367,29 @@ void Handshake::ready(const BringUp& done) {
   for (std::size_t tried = 0; tried < done.indices().size(); ++tried)
     set_peer_windows(peer_link.paths()[done.indices()[tried]], done.paths()[tried]);
   const std::vector<std::uint8_t> down = not_up(done);
-  link_.repair().leave_out(down);
+  owner_.leave_out(down);
   enter(LinkState::Up);
   link_.send(Ready{.down = down});
 }
 
 bool Handshake::on(const Ready& body) {
   if (!some_path_is_left(body.down)) return false;
-  link_.repair().leave_out(body.down);
+  owner_.leave_out(body.down);
   link_.set_state(LinkState::Up);
-  link_.repair().probe_all();
-  link_.redial().note_address();
+  probe_paths();
+  link_.note_address();
   begin_measure();
-  if (!measuring()) come_up();
+  if (!measuring()) owner_.open_channels();
   return true;
 }
 
-void Handshake::come_up() {
-  link_.announce();
-  link_.openings().open_all();
+// The probes go beside the link's traffic.
+void Handshake::probe_paths() {
+  PeerLink& peer_link = link_.peer_link();
+  const ProgressLoop::Guard guard(link_.context().loop);
+  for (Path& path : peer_link.paths().all()) {
+    if (path.health.state == PathState::Up) peer_link.probe(path);
+  }
 }
 
 }  // namespace mesh::engine

@@ -1,8 +1,8 @@
-// Chooses the paths of a connector's link from the pairs of rails that WELCOME tells, and moves
-// connects that need other paths to another link. Also has the queue pairs made.
+// Chooses the paths of a connector's link from the pairs of rails that WELCOME tells. Also has the
+// queue pairs made.
 #include "engine/link/context.h"
 #include "engine/link/handshake.h"
-#include "engine/link/link.h"
+#include "engine/link/link_core.h"
 #include "engine/link/link_setup.h"
 #include "engine/link/path_sets.h"
 #include "engine/link/reception.h"
@@ -42,18 +42,22 @@ bool Handshake::fits(const Welcome& body) const {
          std::all_of(body.relayed.begin(), body.relayed.end(), exists) &&
          (body.relayed.empty() || link_.host().relays() != nullptr) &&
          (body.beside == 0 || link_.host().options().settings.both_ways != 0) &&
-         key_of(path_sets(body.meet, own_rails(), body.rails, asked_).primary) ==
+         key_of(path_sets(body.meet, own_rails(), body.rails, link_.terms.asked).primary) ==
              key_of(body.paths);
 }
 
 void Handshake::foresee(const Handshake& other) {
-  peer_rails_ = other.peer_rails_;
+  link_.terms.peer_rails = other.link_.terms.peer_rails;
   meet_ = other.meet_;
 }
 
+bool Handshake::knows_peer() const noexcept { return !link_.terms.peer_rails.empty(); }
+
+PathKey Handshake::key() const { return key_for(link_.terms.asked); }
+
 PathKey Handshake::key_for(const AskedRails& asked) const {
   CHECK(link_.connector() && knows_peer());
-  return key_of(path_sets(meet_, own_rails(), peer_rails_, asked).primary);
+  return key_of(path_sets(meet_, own_rails(), link_.terms.peer_rails, asked).primary);
 }
 
 // Orders the queue pairs of the link's primary paths.
@@ -96,24 +100,6 @@ void Handshake::end_unmade() {
     refuse(link_.host(), {.connection = link_.connection(), .link = link_.identity().id}, why);
   }
   link_.take_down(Errc::System);
-}
-
-// Called when the peer's rails have become known: connects that other paths carry wait for a link
-// of their own.
-void Handshake::distribute_waiting() {
-  Context& context = link_.context();
-  for (PendingConnect* const stage : link_.openings().those_of_other_paths()) {
-    Link* other = context.connector_to(link_.identity().peer_context, stage->asked);
-    if (other == nullptr) {
-      other = &context.add_connector(link_.identity().peer_context, stage->asked);
-      other->name_peer(link_.identity().peer_host);
-      other->redial().copy_port(link_.redial());
-      link_.host().tend_soon();  // the new link dials then
-    }
-    link_.openings().move_to(*other, *stage);
-    if (other->state() == LinkState::Up && !other->handshake().measuring())
-      other->openings().open(*stage);
-  }
 }
 
 }  // namespace mesh::engine

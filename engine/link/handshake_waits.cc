@@ -3,7 +3,8 @@
 #include "engine/link/context.h"
 #include "engine/link/half_open.h"
 #include "engine/link/handshake.h"
-#include "engine/link/link.h"
+#include "engine/link/link_core.h"
+#include "engine/link/link_setup.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/secret.h"
@@ -52,8 +53,8 @@ const char* Handshake::awaited() const {
 void Handshake::tend() {
   const std::uint64_t now_ns = link_.host().now_ns();
   if (link_.state() == LinkState::Dialing && link_.connection() == 0) {
-    if (now_ns < dial_at_ns_) return link_.host().tend_at(dial_at_ns_);
-    link_.set_connection(link_.redial().dial_all());
+    if (now_ns < anew_.at_ns) return link_.host().tend_at(anew_.at_ns);
+    link_.dial_all();
   }
   if (link_.state() == LinkState::Up) {
     const bool idle = link_.carries_nothing();
@@ -62,8 +63,7 @@ void Handshake::tend() {
   }
   tend_measure();
   if (const char* const what = awaited(); what != nullptr && now_ns >= step_deadline_ns_)
-    return give_up(what);
-  link_.openings().expire(now_ns);
+    give_up(what);
 }
 
 bool Handshake::say_hello_again(Errc reason) {
@@ -74,7 +74,7 @@ bool Handshake::say_hello_again(Errc reason) {
   link_.set_state(LinkState::Dialing);
   // The peer has forgotten our HELLO with its connection.
   link_.conversation() = Conversation{};
-  link_.set_connection(link_.redial().dial_all());
+  link_.dial_all();
   return true;
 }
 
@@ -116,35 +116,27 @@ bool Handshake::shakes() const noexcept {
 
 void Handshake::fail_named(Errc why) {
   if (!shakes()) return;
-  link_.openings().fail_named(why);
-  if (!link_.openings().empty()) dial_anew(0);
+  const std::vector<PendingConnect*> waiting = link_.waiting;
+  for (PendingConnect* const stage : waiting) {
+    if (stage->named) link_.fail_connect(*stage, why);
+  }
+  if (link_.waiting.empty()) return;
+  anew_.at_ns = link_.host().now_ns();
+  owner_.dial_anew(anew_);
 }
 
 // Dials anew as a connector that found no room. Returns false if the refusal is final.
 bool Handshake::dials_anew(const Refuse& body) {
   if (!shakes() || body.reason != Errc::Exhausted) return false;
   const std::uint64_t now_ns = link_.host().now_ns();
-  if (anew_until_ns_ == 0) anew_until_ns_ = now_ns + kHandshakeStepToAnswerNs;
-  if (now_ns >= anew_until_ns_) return false;
-  anew_pause_ns_ = std::clamp(2 * anew_pause_ns_, kDialPauseMinNs, kDialPauseMaxNs);
+  if (anew_.until_ns == 0) anew_.until_ns = now_ns + kHandshakeStepToAnswerNs;
+  if (now_ns >= anew_.until_ns) return false;
+  anew_.pause_ns = std::clamp(2 * anew_.pause_ns, kDialPauseMinNs, kDialPauseMaxNs);
+  anew_.at_ns = now_ns + anew_.pause_ns;
   LOG_DETAIL("peer {}: {}; dialing anew in {} ms", link_.connection_name(), body.text,
-             anew_pause_ns_ / kNsPerMs);
-  dial_anew(anew_pause_ns_);
+             anew_.pause_ns / kNsPerMs);
+  owner_.dial_anew(anew_);
   return true;
-}
-
-// Moves the connects that wait for this link to a new link, which dials after the pause.
-void Handshake::dial_anew(std::uint64_t pause_ns) {
-  CHECK(link_.connector() && !link_.has_carried());
-  Link& next =
-      link_.context().add_connector(link_.identity().peer_context, link_.openings().first_asked());
-  next.name_peer(link_.identity().peer_host);
-  next.redial().copy_port(link_.redial());
-  next.handshake().anew_pause_ns_ = anew_pause_ns_;
-  next.handshake().dial_at_ns_ = link_.host().now_ns() + pause_ns;
-  next.handshake().anew_until_ns_ = anew_until_ns_;
-  link_.openings().move_to(next);
-  link_.take_down(Errc::Exhausted);
 }
 
 // ---- Between sites.
@@ -169,7 +161,7 @@ std::uint32_t Handshake::site_depth() const {
 }
 
 void Handshake::cross_to(const std::string& site, std::uint64_t round_trip_ns) {
-  crossing_ = {
+  link_.terms.crossing = {
       .own = link_.host().options().settings.site, .peer = site, .round_trip_ns = round_trip_ns};
 }
 
@@ -178,18 +170,12 @@ void Handshake::cross_to(const std::string& site, std::uint64_t round_trip_ns) {
 void Handshake::begin_measure() {
   CHECK(link_.connector() && link_.state() == LinkState::Up);
   const ProgressLoop::Guard guard(link_.context().loop);
-  for (Path& path : link_.peer_link().paths().all()) set_inflight(path, crossing_.round_trip_ns);
-  if (!crossing_.apart() || attached_count() == 0) return;
+  PeerLink& peer_link = link_.peer_link();
+  for (Path& path : peer_link.paths().all())
+    set_inflight(path, link_.terms.crossing, peer_link.policy());
+  if (!link_.terms.crossing.apart() || attached_count() == 0) return;
   measure_from_ns_ = link_.host().now_ns();
   measured_.assign(link_.peer_link().paths().count(), 0);
-}
-
-void Handshake::set_inflight(Path& path, std::uint64_t round_trip_ns) const {
-  if (!crossing_.apart()) return;
-  path.inflight_bytes_max = long_inflight_bytes(
-      link_.peer_link().policy(), {.speed_mbps = path.speed_mbps,
-                                   .round_trip_ns = round_trip_ns,
-                                   .usual_inflight_bytes = path.usual_inflight_bytes});
 }
 
 // Returns false if some probe is still under way.
@@ -208,11 +194,13 @@ bool Handshake::measure() {
     all &= through;
     if (!through) continue;
     measured_[i] = passed_ns;
-    set_inflight(path, passed_ns);
+    SiteCrossing crossing = link_.terms.crossing;
+    crossing.round_trip_ns = passed_ns;
+    set_inflight(path, crossing, link_.peer_link().policy());
   }
   if (!all && passed_ns < kProbeToRoundTripNs) return false;
   const std::uint64_t longest = *std::max_element(measured_.begin(), measured_.end());
-  if (longest != 0) crossing_.round_trip_ns = longest;
+  if (longest != 0) link_.terms.crossing.round_trip_ns = longest;
   return true;
 }
 
@@ -220,7 +208,7 @@ void Handshake::tend_measure() {
   if (!measuring() || link_.state() != LinkState::Up || link_.failure() != Errc::Ok) return;
   if (!measure()) return link_.host().tend_at(link_.host().now_ns());  // again in 1 ms
   measure_from_ns_ = 0;
-  come_up();
+  owner_.open_channels();
 }
 
 }  // namespace mesh::engine

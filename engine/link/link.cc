@@ -12,9 +12,7 @@
 namespace mesh::engine {
 
 Link::Link(LinkHost& host, Context& context, LinkIdentity identity)
-    : host_(host), context_(context), identity_(std::move(identity)) {
-  context_.restless.reserve_for(context_.links.size() + 1);
-  context_.idle.reserve_for(context_.links.size() + 1);
+    : LinkCore(host, context, std::move(identity)) {
   touch();
 }
 
@@ -27,46 +25,71 @@ Link::~Link() {
   take_bring_up();
 }
 
-std::uint64_t Link::path_timeout_ns() const noexcept {
-  const auto usual_ns =
-      static_cast<std::uint64_t>(host_.options().settings.path_timeout_s) * kNsPerSecond;
-  const SiteCrossing& crossing = handshake_.crossing();
-  return crossing.apart() ? long_path_timeout_ns(usual_ns, crossing.round_trip_ns) : usual_ns;
-}
-
-// ---- State.
-
-bool Link::over() const noexcept {
-  return !usable() || (peer_link_ && peer_link_->channels().all_ended() && openings_.empty());
-}
-
-bool Link::carries_nothing() const noexcept {
-  if (connector()) return false;
-  if (state_ == LinkState::Making || state_ == LinkState::AwaitAttach ||
-      state_ == LinkState::Connecting)
-    return true;
-  return state_ == LinkState::Up && farewell_.said_every_close();
+void Link::set_peer_link(std::unique_ptr<PeerLink> made) {
+  CHECK(peer_link_ == nullptr);  // channels and parts rely on it as long as the link lives
+  peer_link_ = std::move(made);
+  host_.index().add(*peer_link_, *this);
+  repair_.begin();
 }
 
 WireHost Link::peer_as_host() const {
-  return {.ticket = handshake_.peer_ticket(),
+  return {.ticket = terms.peer_ticket,
           .name = identity_.peer_host,
-          .port = redial_.port(),
-          .addresses = connector() ? redial_.addresses() : handshake_.peer_addresses(),
-          .rails = handshake_.peer_rails()};
+          .port = port.port,
+          .addresses = connector() ? port.addresses : terms.peer_addresses,
+          .rails = terms.peer_rails};
 }
 
-// ---- Frames, and the connection that carries them.
+// ---- Connects that wait.
 
-void Link::drop_connection() noexcept {
-  if (connection_ != 0) host_.plane().close(connection_);
-  set_connection(0);
+void Link::open_when_up(PendingConnect& stage) {
+  if (state_ == LinkState::Up && !handshake_.measuring()) openings_.open(stage);
 }
 
-void Link::say(Bytes frame) {
-  if (connection_ != 0) host_.plane().send(connection_, frame);  // a lost connection reports itself
-  conversation_.keep(std::move(frame));
+void Link::open_channels() {
+  announce(*this);
+  openings_.open_all();
 }
+
+// Returns a new link to the peer's context. It does not dial yet.
+Link& Link::add_sibling(const AskedRails& asked) const {
+  Link& sibling = context_.add_connector(identity_.peer_context, asked);
+  sibling.name_peer(identity_.peer_host);
+  sibling.port = {.addresses = port.addresses, .port = port.port};
+  return sibling;
+}
+
+// The peer's rails have become known: connects that other paths carry wait for a link of their own.
+void Link::distribute_connects() {
+  const PathKey own = handshake_.key();
+  const std::vector<PendingConnect*> stages = waiting;
+  for (PendingConnect* const stage : stages) {
+    if (handshake_.key_for(stage->asked) == own) continue;
+    Link* other = context_.connector_to(identity_.peer_context, stage->asked);
+    if (other == nullptr) {
+      other = &add_sibling(stage->asked);
+      host_.tend_soon();  // the new link dials then
+    }
+    CHECK(other != this && stage->state == StageState::Waiting);
+    other->waiting.push_back(stage);
+    std::erase(waiting, stage);
+    stage->link = other;
+    stage->named = false;
+    other->open_when_up(*stage);
+  }
+}
+
+// Moves the connects that wait for this link to a new link, which dials after the pause.
+void Link::dial_anew(const Redialing& anew) {
+  CHECK(connector() && !has_carried());
+  Link& next = add_sibling(waiting.front()->asked);
+  next.handshake_.dial_as(anew);
+  next.waiting.swap(waiting);
+  for (PendingConnect* const stage : next.waiting) stage->link = &next;
+  take_down(Errc::Exhausted);
+}
+
+// ---- Frames.
 
 bool Link::on_frame(const FrameHeader& header, std::span<const std::byte> bytes) {
   if (!same_secret(header.link, identity_.id)) {
@@ -126,7 +149,9 @@ bool Link::may_come(const FrameKind& kind) const noexcept {
 // Passes a frame to the part that has an on() for it.
 template <typename Body>
 bool Link::hand_over(const Body& body) {
-  if constexpr (requires { handshake_.on(body); }) {
+  if constexpr (requires { on(body); }) {
+    return on(body);
+  } else if constexpr (requires { handshake_.on(body); }) {
     return handshake_.on(body);
   } else if constexpr (requires { openings_.on(body); }) {
     return openings_.on(body);
@@ -139,6 +164,11 @@ bool Link::hand_over(const Body& body) {
     static_assert(kWhen == When::First || kWhen == When::Aside, "no part takes this frame");
     return true;
   }
+}
+
+bool Link::on(const Open& body) {
+  if (state_ != LinkState::Down) farewell_.reuse_index(body.channel);
+  return openings_.on(body);
 }
 
 // An exception, which means that no memory is left, ends this link only.
@@ -175,6 +205,7 @@ bool Link::at_rest() const noexcept {
 bool Link::tend_parts() {
   finish_bring_up();
   handshake_.tend();
+  openings_.expire();
   const bool repairing = repair_.tend();
   const bool lost = redial_.tend();
   if (const Errc why = failure(); state_ != LinkState::Down && why != Errc::Ok) {
@@ -215,16 +246,6 @@ std::unique_ptr<BringUp> Link::take_bring_up() noexcept {
   return std::move(bring_up_);
 }
 
-Settings Link::settings() const {
-  Settings settings = host_.options().settings;
-  const Marking marking = handshake_.marking();
-  settings.traffic_class = marking.traffic_class;
-  settings.service_level = marking.service_level;
-  const SiteCrossing& crossing = handshake_.crossing();
-  if (crossing.apart()) settings.timeout = long_ack_timer(settings.timeout, crossing.round_trip_ns);
-  return settings;
-}
-
 void Link::finish_bring_up() {
   if (!bring_up_ || !bring_up_->over()) return;
   const std::unique_ptr<BringUp> done = take_bring_up();
@@ -235,79 +256,6 @@ void Link::finish_bring_up() {
     repair_.risen(*done);
   } else {
     handshake_.brought_up(*done);
-  }
-}
-
-// ---- Log lines.
-
-bool Link::may_cause_lines() const {
-  return connector() || has_carried() || host_.stranger_lines().take(host_.now_ns());
-}
-
-bool Link::complain(const std::string& text) const {
-  if (may_cause_lines()) {
-    LOG_WARN("peer {}: {}; connection dropped{}", identity_.peer_host, text,
-             host_.stranger_lines().rest());
-  }
-  return false;
-}
-
-std::string Link::crossing_text() const {
-  const SiteCrossing& crossing = handshake_.crossing();
-  if (!crossing.apart()) return {};
-  std::uint64_t inflight_bytes = 0;
-  for (const Path& path : peer_link().paths().all())
-    inflight_bytes = std::max(inflight_bytes, path.inflight_bytes_max);
-  std::string text = fmt::format("; from site {} to site {}, round trip {} us", crossing.own,
-                                 crossing.peer, crossing.round_trip_ns / 1000);
-  if (!connector()) return text;
-  return fmt::format("{}, up to {} MiB in flight on a path", text, inflight_bytes >> 20);
-}
-
-void Link::announce() const {
-  const PeerLink& peer_link = this->peer_link();
-  if (peer_link.reach().dormant()) {
-    LOG_INFO(
-        "{} host {}: {}; what NCCL connects and never uses does no harm, the first message would "
-        "fail; NCCL_ALGO=Ring keeps to neighbours, or cable the two hosts",
-        connector() ? "sending to" : "receiving from", identity_.peer_host,
-        peer_link.reach().why());
-    return;
-  }
-  if (peer_link.reach().all_relayed()) {
-    LOG_INFO("{} host {}: {}; the first message opens a path over a host that both have links to",
-             connector() ? "sending to" : "receiving from", identity_.peer_host,
-             peer_link.reach().why());
-    return;
-  }
-  const TransferPolicy& policy = peer_link.policy();
-  std::string paths;
-  bool wanted = false;
-  for (std::uint32_t i = 0; i < peer_link.paths().count(); ++i) {
-    const Path& path = peer_link.paths()[i];
-    const bool first_standby = i == peer_link.paths().primary_count();
-    const bool beside = peer_link.paths().has_beside() && i == peer_link.paths().direct_count();
-    paths += (i == 0          ? ""
-              : first_standby ? "; standby: "
-              : beside        ? "; beside: "
-                              : ", ") +
-             path.name;
-    if (path.ends.relayed) paths += " over other hosts";
-    wanted |= path.tier == 0 && path.rail == handshake_.asked().rail;
-  }
-  std::size_t queue_pairs = 0;
-  for (const auto& lane : context_.loop.lanes) queue_pairs += lane->queue_pair_count();
-  LOG_INFO(
-      "{} host {}: {}; per path 1 express + {} bulk queue pairs, inline {} B, express to {} B, "
-      "stripes from {} B, "
-      "1 signal in {}, window {}; {} queue pairs in this communicator{}",
-      connector() ? "sending to" : "receiving from", identity_.peer_host, paths, policy.qps,
-      policy.inline_bytes, policy.express_bytes, policy.stripe_bytes, policy.signal_interval,
-      policy.rq_depth, queue_pairs, crossing_text());
-  if (connector() && !wanted) {
-    LOG_INFO("device {} does not reach host {}; using {} instead",
-             host_.rails()[handshake_.asked().rail].info.name, identity_.peer_host,
-             peer_link.paths()[0].lane->name());
   }
 }
 
@@ -337,7 +285,7 @@ void Link::take_down(Errc why) noexcept {
   drop_connection();
   redial_.stop();
   farewell_.drop();
-  CHECK(connection_ == 0 && openings_.empty() && !redial_.under_way());
+  CHECK(connection_ == 0 && waiting.empty() && !redial_.under_way());
 }
 
 void Link::end_queue_pairs() noexcept {
@@ -364,7 +312,7 @@ void Link::begin_close() {
 }
 
 bool Link::may_be_forgotten() const noexcept {
-  return state_ == LinkState::Down && !bring_up_ && openings_.empty() &&
+  return state_ == LinkState::Down && !bring_up_ && waiting.empty() &&
          (!peer_link_ || peer_link_->channels().count() == 0);
 }
 

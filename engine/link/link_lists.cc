@@ -5,8 +5,8 @@
 
 namespace mesh::engine {
 
-void Link::list() noexcept {
-  context_.restless.add(*this);
+void LinkCore::list() noexcept {
+  context_.restless.add(whole());
   listed_ = true;
 }
 
@@ -15,9 +15,9 @@ bool Link::leave_list() noexcept {
   return !listed_;
 }
 
-void Link::note_idle() noexcept {
+void LinkCore::note_idle() noexcept {
   if (connector() || listed_idle_) return;
-  context_.idle.add(*this);
+  context_.idle.add(whole());
   listed_idle_ = true;
 }
 

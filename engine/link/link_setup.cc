@@ -1,6 +1,7 @@
 #include "engine/link/link_setup.h"
 
 #include "engine/link/queue_pair_states.h"
+#include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/topo/subnet.h"
 #include "src/verbs/gid_choice.h"
@@ -135,6 +136,30 @@ WirePath describe_path(Path& path, std::uint32_t psn, const verbs::RemoteTarget&
   for (const auto& queue_pair : path.queue_pairs) wire.qpn.push_back(queue_pair->verbs()->qp_num);
   wire.ece = ece_of(path);
   return wire;
+}
+
+WirePath offer_path(PeerLink& link, std::uint32_t index, const PeerWritable& window_words,
+                    std::uint32_t psn) {
+  CHECK(window_words.memory != nullptr);
+  const std::uint32_t words_per_path = (1 + link.policy().qps) * kWindowWords;
+  auto* const words =
+      reinterpret_cast<std::uint64_t*>(window_words.memory) + std::size_t{index} * words_per_path;
+  Path& path = link.paths()[index];
+  // The peer writes nothing there now: the path's former queue pairs are fenced.
+  std::fill_n(words, words_per_path, 0);
+  for (std::size_t qp = 0; qp < path.queue_pairs.size(); ++qp)
+    path.queue_pairs[qp]->set_window_words(words + qp * kWindowWords);
+  return describe_path(
+      path, psn,
+      {.address = reinterpret_cast<std::uint64_t>(words), .rkey = window_words.rkeys[index]});
+}
+
+void set_inflight(Path& path, const SiteCrossing& crossing, const TransferPolicy& policy) {
+  if (!crossing.apart()) return;
+  path.inflight_bytes_max =
+      long_inflight_bytes(policy, {.speed_mbps = path.speed_mbps,
+                                   .round_trip_ns = crossing.round_trip_ns,
+                                   .usual_inflight_bytes = path.usual_inflight_bytes});
 }
 
 WireHop describe_hop(Path& path, const WirePath& ends) {

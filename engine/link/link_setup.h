@@ -7,7 +7,9 @@
 #include <mesh/status.h>
 
 #include "engine/control/frames.h"
+#include "engine/data/link_memory.h"
 #include "engine/data/peer_link.h"
+#include "engine/link/long_path.h"
 
 #include <atomic>
 #include <cstdint>
@@ -32,6 +34,14 @@ void take_port_speed(PeerLink& link, Path& path);
 // Describes this side's queue pairs of one path. `written` is the memory that the peer writes: the
 // connector's window words, or the acceptor's memory for probes. The path keeps the LID told.
 WirePath describe_path(Path& path, std::uint32_t psn, const verbs::RemoteTarget& written);
+
+// Connector: describes our queue pairs of a path, with its part of the window words, which the peer
+// writes.
+WirePath offer_path(PeerLink& link, std::uint32_t index, const PeerWritable& window_words,
+                    std::uint32_t psn);
+
+// Allows more bytes in flight than usual on the path if the link is between two sites.
+void set_inflight(Path& path, const SiteCrossing& crossing, const TransferPolicy& policy);
 
 // Describes our queue pairs of a relayed path to the middle host next to us; takes that host's.
 WireHop describe_hop(Path& path, const WirePath& ends);

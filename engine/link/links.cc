@@ -92,9 +92,8 @@ std::size_t Links::count() const noexcept {
 std::vector<WireHost> Links::hosts() const {
   std::vector<WireHost> hosts;
   for_each([&hosts](const Link& link) {
-    const bool takes_part = link.state() == LinkState::Up &&
-                            link.handshake().peer_ticket() != Id128{} &&
-                            !link.handshake().crossing().apart();
+    const bool takes_part = link.state() == LinkState::Up && link.terms.peer_ticket != Id128{} &&
+                            !link.terms.crossing.apart();
     if (!takes_part) return;
     WireHost host = link.peer_as_host();
     if (!host.addresses.empty())

@@ -2,7 +2,7 @@
 
 #include "engine/link/context.h"
 #include "engine/link/half_open.h"
-#include "engine/link/link.h"
+#include "engine/link/link_core.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/timeouts.h"
@@ -15,77 +15,21 @@ namespace mesh::engine {
 
 // ---- Connects that wait.
 
-void Openings::add(PendingConnect& stage) {
-  CHECK(stage.link == &link_ && stage.state == StageState::Waiting);
-  waiting_.push_back(&stage);
-}
-
 void Openings::fail(PendingConnect& stage, Errc why) noexcept {
   if (stage.state == StageState::Ready || stage.state == StageState::Failed) return;
-  CHECK(stage.link == &link_);
-  std::erase(waiting_, &stage);
+  Channel* const channel = stage.channel;
+  link_.fail_connect(stage, why);
   // NCCL never gets this channel, so it is closed here.
-  if (stage.channel != nullptr) link_.farewell().begin_close(*stage.channel);
-  stage.channel = nullptr;
-  stage.link = nullptr;  // the stage lives until NCCL asks; its link may end before
-  stage.state = StageState::Failed;
-  stage.error = why;
-}
-
-std::vector<Id128> Openings::name_listeners(const AskedRails& asked) {
-  std::vector<Id128> listeners;
-  for (PendingConnect* const stage : waiting_) {
-    stage->named = stage->asked == asked && listeners.size() < kHelloListenersMax;
-    if (stage->named) listeners.push_back(stage->listener);
-  }
-  return listeners;
-}
-
-const AskedRails& Openings::first_asked() const {
-  CHECK(!waiting_.empty());
-  return waiting_.front()->asked;
-}
-
-std::vector<PendingConnect*> Openings::those_of_other_paths() const {
-  const PathKey own = link_.handshake().key();
-  std::vector<PendingConnect*> others;
-  for (PendingConnect* const stage : waiting_) {
-    if (link_.handshake().key_for(stage->asked) != own) others.push_back(stage);
-  }
-  return others;
-}
-
-void Openings::fail_named(Errc why) {
-  const std::vector<PendingConnect*> waiting = waiting_;
-  for (PendingConnect* const stage : waiting) {
-    if (stage->named) fail(*stage, why);
-  }
+  if (channel != nullptr) link_.close_channel(*channel);
 }
 
 void Openings::fail_all(Errc why) noexcept {
-  while (!waiting_.empty()) {
-    PendingConnect* const stage = waiting_.back();
-    waiting_.pop_back();
-    fail(*stage, why);
-  }
+  while (!link_.waiting.empty()) fail(*link_.waiting.back(), why);
 }
 
-void Openings::move_to(Link& other) {
-  other.openings().waiting_.swap(waiting_);
-  for (PendingConnect* const stage : other.openings().waiting_) stage->link = &other;
-}
-
-void Openings::move_to(Link& other, PendingConnect& stage) {
-  CHECK(stage.link == &link_ && stage.state == StageState::Waiting);
-  CHECK(&other != &link_);
-  other.openings().waiting_.push_back(&stage);
-  std::erase(waiting_, &stage);
-  stage.link = &other;
-  stage.named = false;
-}
-
-void Openings::expire(std::uint64_t now_ns) {
-  const std::vector<PendingConnect*> waiting = waiting_;
+void Openings::expire() {
+  const std::uint64_t now_ns = link_.host().now_ns();
+  const std::vector<PendingConnect*> waiting = link_.waiting;
   for (PendingConnect* const stage : waiting) {
     if (stage->state != StageState::Opening || now_ns < stage->deadline_ns) continue;
     LOG_WARN(
@@ -98,40 +42,37 @@ void Openings::expire(std::uint64_t now_ns) {
 }
 
 void Openings::open_all() {
-  for (std::size_t i = 0; i < waiting_.size();) {
-    PendingConnect* const stage = waiting_[i];
+  const std::vector<PendingConnect*>& waiting = link_.waiting;
+  for (std::size_t i = 0; i < waiting.size();) {
+    PendingConnect* const stage = waiting[i];
     open(*stage);
-    if (i < waiting_.size() && waiting_[i] == stage) ++i;  // else it has failed and left
+    if (i < waiting.size() && waiting[i] == stage) ++i;  // else it has failed and left
   }
 }
 
-void Openings::give_back(std::uint32_t index) noexcept {
-  CHECK(index < lives_.size() && free_indices_.size() < free_indices_.capacity());
-  free_indices_.push_back(index);
-}
-
 void Openings::open(PendingConnect& stage) {
-  CHECK(link_.connector() && stage.link == &link_ && stage.state == StageState::Waiting);
-  std::uint32_t index = static_cast<std::uint32_t>(lives_.size());
-  const bool reused = !free_indices_.empty();
+  CHECK(link_.connector() && link_.is(stage.link) && stage.state == StageState::Waiting);
+  std::vector<std::uint32_t>& lives = link_.indices.lives;
+  std::vector<std::uint32_t>& free = link_.indices.free;
+  std::uint32_t index = static_cast<std::uint32_t>(lives.size());
+  const bool reused = !free.empty();
   if (reused) {
-    index = free_indices_.back();
-    free_indices_.pop_back();
+    index = free.back();
+    free.pop_back();
   } else if (index == kChannelsMax) {
     LOG_WARN("peer {}: {} channels are open, the most that one communicator can have with one peer",
              link_.identity().peer_host, index);
     return decline(stage, Errc::Exhausted);
   }
   try {
-    if (!reused) lives_.push_back(0);
+    if (!reused) lives.push_back(0);
     open_at(stage, index);
   } catch (const std::exception& error) {
     LOG_WARN("peer {}: no channel can be opened: {}", link_.identity().peer_host, error.what());
     // A new index is lost if the list of free ones has no room for it: the room there is belongs to
     // the open channels.
-    const bool has_place = reused || free_indices_.capacity() >= lives_.size();
-    if (stage.channel == nullptr && index < lives_.size() && has_place)
-      free_indices_.push_back(index);
+    const bool has_place = reused || free.capacity() >= lives.size();
+    if (stage.channel == nullptr && index < lives.size() && has_place) free.push_back(index);
     fail_for_memory(stage);
   }
 }
@@ -159,14 +100,13 @@ void Openings::decline(PendingConnect& stage, Errc why) {
 
 void Openings::open_at(PendingConnect& stage, std::uint32_t index) {
   PeerLink& peer_link = link_.peer_link();
-  // Reserves what closing the channel needs, because it must not allocate then.
-  free_indices_.reserve(lives_.size());
-  link_.farewell().reserve(lives_.size());
+  ChannelIndices& indices = link_.indices;
+  indices.reserve(indices.lives.size());
   CHECK(peer_link.channels().find(index) == nullptr);  // the index must be free
-  const std::uint32_t life = ++lives_[index];
+  const std::uint32_t life = ++indices.lives[index];
   const Result<PeerWritable> place = peer_link.memory().channel_memory(index);
   if (!place.ok()) {
-    free_indices_.push_back(index);
+    indices.free.push_back(index);
     return decline(stage, place.code());
   }
   const Open open{
@@ -207,7 +147,6 @@ bool Openings::on(const Open& body) {
     return answer(body, Errc::PeerClosed);
   }
   if (listener->arrived.size() >= kArrivedMax) return answer(body, Errc::Exhausted);
-  link_.farewell().reuse_index(body.channel);
   if (peer_link.channels().find(body.channel) != nullptr) {
     return link_.complain(fmt::format("opens channel {} twice", body.channel));
   }
@@ -223,7 +162,7 @@ bool Openings::welcome_channel(Listener& listener, const Open& asked) {
     return answer(asked, place.code());
   }
   if (peer_link.channels().index_bound() == 0)
-    link_.announce();  // a link without channels gets no line
+    announce(link_);  // a link without channels gets no line
   RecvChannel::Credits credits{.address = asked.credits_address, .rkeys = {}};
   std::copy(asked.credits_rkey.begin(), asked.credits_rkey.end(), credits.rkeys.begin());
   RecvChannel* channel = nullptr;
@@ -233,7 +172,7 @@ bool Openings::welcome_channel(Listener& listener, const Open& asked) {
                                                 reinterpret_cast<Record*>(place->memory));
     channel->set_credits(credits);
   }
-  link_.farewell().reserve(peer_link.channels().index_bound());
+  link_.indices.reserve(peer_link.channels().index_bound());
   listener.arrived.push_back(channel);
   link_.send(Opened{
       .channel = asked.channel,
@@ -244,11 +183,12 @@ bool Openings::welcome_channel(Listener& listener, const Open& asked) {
 
 bool Openings::on(const Opened& body) {
   PeerLink& peer_link = link_.peer_link();
+  std::vector<PendingConnect*>& waiting = link_.waiting;
   const auto found =
-      std::find_if(waiting_.begin(), waiting_.end(), [&body](const PendingConnect* stage) {
+      std::find_if(waiting.begin(), waiting.end(), [&body](const PendingConnect* stage) {
         return stage->channel != nullptr && stage->channel->index == body.channel;
       });
-  if (found == waiting_.end()) {
+  if (found == waiting.end()) {
     // The connect was given up meanwhile. If the peer has refused, it has no such channel and will
     // never send CLOSE.
     Channel* const given_up = peer_link.channels().find(body.channel);
@@ -268,7 +208,7 @@ bool Openings::on(const Opened& body) {
     const ProgressLoop::Guard guard(link_.context().loop);
     static_cast<SendChannel*>(stage.channel)->set_records(records);
   }
-  waiting_.erase(found);
+  waiting.erase(found);
   stage.state = StageState::Ready;
   return true;
 }

@@ -1,7 +1,7 @@
 #include "engine/link/path_repair.h"
 
 #include "engine/link/context.h"
-#include "engine/link/link.h"
+#include "engine/link/link_core.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/timeouts.h"
@@ -52,14 +52,6 @@ void PathRepair::leave_out(const std::vector<std::uint8_t>& down) {
              port_down ? "has a port that is down, and joins when it comes up"
                        : "could not be brought up",
              link_.peer_link().paths().usable_count(), link_.peer_link().paths().primary_count());
-  }
-}
-
-void PathRepair::probe_all() {
-  CHECK(link_.connector());
-  const ProgressLoop::Guard guard(link_.context().loop);
-  for (Path& path : link_.peer_link().paths().all()) {
-    if (path.health.state == PathState::Up) link_.peer_link().probe(path);
   }
 }
 

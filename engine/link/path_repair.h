@@ -26,18 +26,17 @@
 namespace mesh::engine {
 
 class BringUp;
-class Link;
+class LinkCore;
 class StandbyMemory;
 
 class PathRepair {
  public:
-  explicit PathRepair(Link& link) : link_(link), relayed_(link) {}
+  explicit PathRepair(LinkCore& link) : link_(link), relayed_(link) {}
 
   void begin();  // called when the link has its paths
   bool tend();   // returns true if it must run again soon
   // Takes the paths that could not be brought up with the link out of use until they can be opened.
   void leave_out(const std::vector<std::uint8_t>& down);
-  void probe_all();  // connector: called when the link comes up; probes go beside its traffic
   void try_now(std::uint32_t index);  // its port is up: ends its pause; the caller holds the token
   void rewrite_soon();                // acceptor: channels ask to write their credits again
   void cut_chains() noexcept { relayed_.cut_all(); }  // the link is over
@@ -145,7 +144,7 @@ class PathRepair {
   std::unique_ptr<StandbyMemory> memory_for(const Path& path) const;
   bool take_memory(const BringUp& done, std::string* why);
 
-  Link& link_;
+  LinkCore& link_;
   std::vector<Repair> repairs_;  // by path
   RelayedPaths relayed_;
   bool rewriting_ = false;  // acceptor: credits are to be written again after a fence

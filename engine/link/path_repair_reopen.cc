@@ -1,7 +1,7 @@
 #include "engine/link/path_repair.h"
 
 #include "engine/link/context.h"
-#include "engine/link/link.h"
+#include "engine/link/link_core.h"
 #include "engine/link/link_setup.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -68,7 +68,7 @@ bool PathRepair::clear_for(std::uint32_t index, std::uint32_t epoch, std::string
     link_.peer_link().paths().destroy(path);
     path.own_gid_index = *gid_index;
     take_port_speed(link_.peer_link(), path);
-    link_.handshake().set_inflight(path, link_.handshake().crossing().round_trip_ns);
+    set_inflight(path, link_.terms.crossing, link_.peer_link().policy());
     path.health.epoch = epoch;
     ++path.health.reopen_tries;
   }
@@ -105,7 +105,7 @@ void PathRepair::ask(std::uint32_t index) {
   link_.host().tend_at(repair.at_ns);
   Reopen asks{.path = static_cast<std::uint8_t>(index),
               .epoch = link_.peer_link().paths()[index].health.epoch,
-              .ends = link_.handshake().offer_path(index, repair.psn)};
+              .ends = offer_path(link_.peer_link(), index, link_.terms.window_words, repair.psn)};
   if (relayed_.chains(index) != nullptr) relayed_.lead_over(index, &asks);
   link_.send(asks);
 }
@@ -190,7 +190,7 @@ bool PathRepair::answer(std::uint32_t index) {
 void PathRepair::raise(std::uint32_t index, const WirePath& peer, std::vector<WireHop> via) {
   CHECK(link_.bring_up() == nullptr);  // one path of a link at a time
   Repair& repair = repairs_[index];
-  const std::vector<WireRail>& rails = link_.handshake().peer_rails();
+  const std::vector<WireRail>& rails = link_.terms.peer_rails;
   const Path& path = link_.peer_link().paths()[index];
   if (link_.connector())
     repair.connector_step = ConnectorStep::Rising;

@@ -1,7 +1,7 @@
 #include "engine/link/redial.h"
 
 #include "engine/link/context.h"
-#include "engine/link/link.h"
+#include "engine/link/link_core.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/timeouts.h"
@@ -11,35 +11,15 @@
 
 namespace mesh::engine {
 
-// ---- Where the peer's control port is.
-
-void Redial::set_port(std::vector<SocketAddress> addresses, std::uint16_t port) {
-  addresses_ = std::move(addresses);
-  port_ = port;
-}
-
-ConnectionId Redial::dial_all() const {
-  return link_.host().plane().dial({.addresses = addresses_, .port = port_});
-}
-
-void Redial::note_address() {
-  const SocketAddress address = link_.host().plane().peer_address(link_.connection());
-  const auto found =
-      std::find_if(addresses_.begin(), addresses_.end(),
-                   [&](const SocketAddress& each) { return each.same_host(address); });
-  if (found == addresses_.end()) return;
-  *found = address;
-  std::rotate(addresses_.begin(), found, found + 1);
-  proven_ = true;
-}
-
-std::string Redial::addresses_text() const {
+namespace {
+std::string addresses_text(const PeerPort& port) {
   std::string text;
-  for (const SocketAddress& address : addresses_) {
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", address.text_with_port(port_));
+  for (const SocketAddress& address : port.addresses) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", address.text_with_port(port.port));
   }
   return text;
 }
+}  // namespace
 
 // ---- The link's connection is lost.
 
@@ -98,30 +78,28 @@ void Redial::dial() {
   CHECK(under_way_ && connection_ == 0 && link_.connection() == 0);
   const std::uint64_t now_ns = link_.host().now_ns();
   const std::uint64_t left_ns = give_up_ns_ > now_ns ? give_up_ns_ - now_ns : 0;
-  std::span<const SocketAddress> addresses(addresses_);
+  std::span<const SocketAddress> addresses(link_.port.addresses);
   // Every second round tries the proven address alone, so that its refusal decides without delay.
   // The rounds between try all addresses, in case the way to the proven one is blocked.
-  if (proven_ && rounds_ % 2 == 0) addresses = addresses.first(1);
+  if (link_.port.proven && rounds_ % 2 == 0) addresses = addresses.first(1);
   ++rounds_;
   if (link_.connector()) ++attempt_;
   answered_ns_ = 0;
   set_connection(link_.host().plane().dial(
       {.addresses = addresses,
-       .port = port_,
+       .port = link_.port.port,
        .timeout_ns = std::clamp(left_ns, kRedialToAnswerMinNs, kRedialToAnswerNs)}));
 }
 
 void Redial::set_connection(ConnectionId id) noexcept {
-  link_.host().index().remove(connection_);
-  connection_ = id;
-  if (id != 0) link_.host().index().add(id, link_);
+  link_.index_connection(std::exchange(connection_, id), id);
 }
 
 // Returns true if the connection leads to another address than the one that has carried the link.
 // Another machine may answer there, or our own.
 bool Redial::met_another() const {
-  return connection_ != 0 && proven_ &&
-         !addresses_.front().same_host(link_.host().plane().peer_address(connection_));
+  return connection_ != 0 && link_.port.proven &&
+         !link_.port.addresses.front().same_host(link_.host().plane().peer_address(connection_));
 }
 
 void Redial::stop() noexcept {
@@ -167,7 +145,7 @@ bool Redial::on_frame(const FrameHeader& header, std::span<const std::byte> byte
 
 void Redial::on_lost(Errc reason, const std::string& text) {
   const std::uint64_t now_ns = link_.host().now_ns();
-  const bool refused = answered_ns_ == 0 && reason == Errc::PeerGone && proven_;
+  const bool refused = answered_ns_ == 0 && reason == Errc::PeerGone && link_.port.proven;
   set_connection(0);
   if (answered_ns_ != 0) give_up_ns_ += now_ns - answered_ns_;
   if (refused) {
@@ -176,7 +154,7 @@ void Redial::on_lost(Errc reason, const std::string& text) {
   } else if (now_ns >= give_up_ns_) {
     link_.end(Errc::PeerGone,
               fmt::format("no way back to its control port in {} ms; tried {}; last: {}",
-                          (now_ns - lost_ns_) / kNsPerMs, addresses_text(), text));
+                          (now_ns - lost_ns_) / kNsPerMs, addresses_text(link_.port), text));
   } else {
     next_ns_ = now_ns + backoff_ns_;
     backoff_ns_ = std::min(2 * backoff_ns_, kDialPauseMaxNs);
@@ -190,7 +168,7 @@ void Redial::go_on(ConnectionId connection) {
   const bool was_lost = under_way_;
   stop();
   link_.set_connection(connection);
-  note_address();
+  link_.note_address();
   const auto& frames = link_.conversation().unhandled();
   for (const Bytes& frame : frames) plane.send(connection, frame);
   ++link_.host().counts().resumes;

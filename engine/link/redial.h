@@ -12,24 +12,14 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
 namespace mesh::engine {
 
-class Link;
+class LinkCore;
 
 class Redial {
  public:
-  explicit Redial(Link& link) : link_(link) {}
-
-  // ---- Where the peer's control port is.
-  void set_port(std::vector<SocketAddress> addresses, std::uint16_t port);
-  void copy_port(const Redial& other) { addresses_ = other.addresses_, port_ = other.port_; }
-  const std::vector<SocketAddress>& addresses() const noexcept { return addresses_; }
-  std::uint16_t port() const noexcept { return port_; }
-  ConnectionId dial_all() const;  // for a link that has had no connection yet
-  // Moves the address that carries the connection to the front. From now on its refusal counts.
-  void note_address();
+  explicit Redial(LinkCore& link) : link_(link) {}
 
   // ---- The link's connection is lost. begin() returns false if the link ends with it.
   bool begin(Errc reason, const std::string& text);
@@ -55,12 +45,8 @@ class Redial {
   void dial();
   bool met_another() const;
   void go_on(ConnectionId connection);
-  std::string addresses_text() const;
 
-  Link& link_;
-  std::vector<SocketAddress> addresses_;  // addresses of the peer's control port
-  std::uint16_t port_ = 0;
-  bool proven_ = false;  // the first address has carried a connection
+  LinkCore& link_;
   // Connector: connections dialed so far. Acceptor: the number of the last connection taken.
   std::uint32_t attempt_ = 0;
 

@@ -1,7 +1,7 @@
 #include "engine/link/relayed_paths.h"
 
 #include "engine/link/context.h"
-#include "engine/link/link.h"
+#include "engine/link/link_core.h"
 #include "engine/link/link_setup.h"
 #include "src/base/log.h"
 #include "src/base/timeouts.h"
@@ -44,13 +44,13 @@ bool RelayedPaths::ask(std::uint32_t index, Need need, std::string* why) {
   *why = verbs::why_away(path.lane->provider(), path.lane->rail());
   if (!why->empty()) return false;
   RelayClient& relays = *link_.host().relays();
-  const std::vector<WireRail>& peer_rails = link_.handshake().peer_rails();
+  const std::vector<WireRail>& peer_rails = link_.terms.peer_rails;
   const std::vector<WireRail> own =
       describe_rails(*link_.host().options().provider, link_.host().rails());
   Tries& tries = tries_[index];
   if (tries.last) tries.failed.add(*tries.last, tries.at_fault, link_.host().now_ns());
   tries.last.reset();
-  const RelayClient::Search search{.peer = link_.handshake().peer_ticket(),
+  const RelayClient::Search search{.peer = link_.terms.peer_ticket,
                                    .avoided = tries.failed.tickets()};
   std::optional<RelayRoute> route = relays.find({.own = own,
                                                  .own_rail = path.rail,
@@ -136,7 +136,7 @@ bool RelayedPaths::is_lost(std::uint64_t stalled_since_ns) {
   const PeerLink& peer_link = link_.peer_link();
   if (!link_.connector() || !peer_link.reach().asleep() || routed_) return false;
   // A host that is known may still come to know others.
-  if (link_.host().relays()->knows_others(link_.handshake().peer_ticket())) return false;
+  if (link_.host().relays()->knows_others(link_.terms.peer_ticket)) return false;
   link_.host().tend_at(stalled_since_ns + kStallToNoRouteNs);
   return link_.host().now_ns() >= stalled_since_ns + kStallToNoRouteNs;
 }
@@ -146,7 +146,7 @@ bool RelayedPaths::is_lost(std::uint64_t stalled_since_ns) {
 bool RelayedPaths::take_route_of(const Reopen& asked, std::string* why) {
   Path& path = link_.peer_link().paths()[asked.path];
   const WirePath& ends = asked.ends;
-  const std::vector<WireRail>& peers = link_.handshake().peer_rails();
+  const std::vector<WireRail>& peers = link_.terms.peer_rails;
   if (!path.ends.relayed || ends.acceptor_rail != path.rail ||
       ends.acceptor_address >= path.lane->rail().gids.size() ||
       ends.connector_address >= peers[path.ends.peer_rail].addresses.size()) {

@@ -15,7 +15,7 @@
 
 namespace mesh::engine {
 
-class Link;
+class LinkCore;
 struct Path;
 
 // The cause that is logged for a path whose chains have work but report nothing for
@@ -24,7 +24,7 @@ inline constexpr const char* kStuckCause = "a host on the way carries nothing an
 
 class RelayedPaths {
  public:
-  explicit RelayedPaths(Link& link) : link_(link) {}
+  explicit RelayedPaths(LinkCore& link) : link_(link) {}
   void begin();  // called when the link has its paths
 
   // ---- Connector: the chains of a path that is being opened.
@@ -59,7 +59,7 @@ class RelayedPaths {
  private:
   void name_route(Path& path, const std::string& over, std::uint32_t hosts);
 
-  Link& link_;
+  LinkCore& link_;
   std::vector<std::unique_ptr<RelayedChains>> chains_;  // by path; destroying them cuts them
   struct Tries {
     std::optional<RelayRoute> last;  // the route of the last try, whose outcome is not yet noted

@@ -62,13 +62,13 @@ TwoEnds::TwoEnds() : fabric_(parsed(kHalves)), a(fabric_, "a", clock_), b(fabric
   connect.asked = {.wish = engine::RailsWish::All};
   b.contexts[0]->listeners.push_back(std::move(made));
   engine::Link& link = a.contexts[0]->add_connector(b.contexts[0]->id, connect.asked);
-  link.redial().set_port({*SocketAddress::from_text("127.0.0.2")}, 4711);
+  link.port = {.addresses = {*SocketAddress::from_text("127.0.0.2")}, .port = 4711};
   connect.link = &link;
-  link.openings().add(connect);
+  link.waiting.push_back(&connect);
 }
 
 void TwoEnds::dial() {
-  sender().set_connection(sender().redial().dial_all());
+  sender().dial_all();
   a.reception.on_dialed(sender().connection());
 }
 

@@ -53,7 +53,6 @@ class TwoEnds {
 
   engine::Link& sender() { return *a.contexts[0]->links.back(); }
   engine::Link& receiver() { return *b.contexts[0]->links.back(); }
-  engine::Openings& connects() { return sender().openings(); }
   Listener& listener() { return *b.contexts[0]->listeners.front(); }
 
   void dial();       // makes the connection and says HELLO

@@ -57,8 +57,8 @@ TEST(Handshake, ARoundTripThatIsTooLongForAnyWayIsNotForTheTimers) {
   ends.dial();
   ends.advance_ns(20'000'000'000);
   ends.carry();  // carries HELLO, and WELCOME back
-  ASSERT_TRUE(ends.sender().handshake().crossing().apart());
-  EXPECT_EQ(ends.sender().handshake().crossing().round_trip_ns, 500'000'000u);
+  ASSERT_TRUE(ends.sender().terms.crossing.apart());
+  EXPECT_EQ(ends.sender().terms.crossing.round_trip_ns, 500'000'000u);
   EXPECT_EQ(ends.sender().settings().timeout, 20) << "4.3 s";
 }
 
@@ -106,7 +106,7 @@ TEST(Handshake, ARefusalOfTheListenersThatWereNamedIsTheirVerdictOnly) {
   PendingConnect late;  // begins after HELLO was said, so HELLO does not name its listener
   late.link = &ends.sender();
   late.listener = {7};
-  ends.sender().openings().add(late);
+  ends.sender().waiting.push_back(&late);
   ends.sender().handshake().on(Refuse{.reason = Errc::PeerClosed, .text = "closed"});
   EXPECT_EQ(ends.connect.state, StageState::Failed);
   EXPECT_EQ(ends.connect.error, Errc::PeerClosed);

@@ -49,7 +49,7 @@ TEST(Openings, AnOpenThatIsNotAnsweredFailsItsConnectAndNotTheLink) {
   ASSERT_EQ(ends.connect.state, StageState::Opening);
   ends.a.wire.said.clear();
   ends.advance_ns(kHandshakeStepToAnswerNs);
-  ends.sender().openings().expire(ends.a.now_ns());
+  ends.sender().openings().expire();
   EXPECT_EQ(ends.connect.error, Errc::Timeout);
   EXPECT_EQ(ends.sender().state(), LinkState::Up);
 }
@@ -78,7 +78,7 @@ TEST(Openings, AnIndexIsUsedAgainWithAnotherLife) {
   PendingConnect second;
   second.link = &ends.sender();
   second.listener = ends.connect.listener;
-  ends.sender().openings().add(second);  // keeps the link after its first channel has closed
+  ends.sender().waiting.push_back(&second);  // keeps the link after its first channel has closed
   ends.receiver().farewell().begin_close(*ends.listener().arrived.front());
   ends.sender().farewell().begin_close(*first);
   ends.listener().arrived.clear();

@@ -1,0 +1,217 @@
+#pragma once
+// Holds the state that the parts of a link share: the peer and the terms with it, the state, the
+// control connection and the frames on it, the queue pairs' PeerLink, and the connects that wait. A
+// part (Handshake, Openings, PathRepair, Redial, Farewell) sees this, and the engine through
+// LinkHost, and no other part. Link does what concerns several parts, through the pure virtual
+// functions here. Thread: control mutex; it takes the loop's token where it touches what belongs to
+// the loop. Bounds: kChannelsMax indices, and one waiting connect for each that NCCL has begun.
+
+#include "engine/control/control_plane.h"
+#include "engine/control/conversation.h"
+#include "engine/control/frames.h"
+#include "engine/data/channel.h"
+#include "engine/data/link_memory.h"
+#include "engine/data/peer_link.h"
+#include "engine/link/bring_up.h"
+#include "engine/link/link_host.h"
+#include "engine/link/long_path.h"
+#include "src/base/check.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mesh {
+class Context;
+}
+
+namespace mesh::engine {
+
+class Link;
+
+enum class LinkState : std::uint8_t {
+  Dialing,       // connector: no connection yet
+  AwaitWelcome,  // connector: HELLO sent
+  Making,        // acceptor: HELLO heard, the queue pairs are being made
+  AwaitAttach,   // acceptor: WELCOME sent
+  Connecting,    // both: the queue pairs are being brought up
+  AwaitReady,    // connector: ATTACH sent
+  Up,
+  ByeSent,  // connector: no channels left
+  Down,     // queue pairs stopped; waits for NCCL to close its channels
+};
+
+// The marks that the packets of a link carry.
+struct Marking {
+  int traffic_class = 0;  // RoCE
+  int service_level = 0;
+};
+
+// The terms of a link, as HELLO and WELCOME have told and settled them.
+struct LinkTerms {
+  AskedRails asked;  // connector: the wishes of the first connect
+  // Acceptor: the marking that HELLO asks for. Connector: the wish when the link was made.
+  Marking marking;
+  SiteCrossing crossing;
+  std::vector<WireRail> peer_rails;  // empty until the peer is known
+  Id128 peer_ticket{};               // zero: there is none
+  // Acceptor: the addresses at which other hosts may find the peer. Empty for a connector, which
+  // has them from the handle.
+  std::vector<SocketAddress> peer_addresses;
+  PeerWritable window_words;  // connector
+};
+
+// The addresses and the number of the peer's control port.
+struct PeerPort {
+  std::vector<SocketAddress> addresses;
+  std::uint16_t port = 0;
+  bool proven = false;  // the first address has carried a connection; from then its refusal counts
+};
+
+enum class StageState : std::uint8_t { Waiting, Opening, Ready, Failed };
+
+// One connect() under way.
+struct PendingConnect {
+  std::uint64_t check = 0;
+  Context* context = nullptr;
+  Link* link = nullptr;
+  Id128 listener{};
+  AskedRails asked{};
+  bool named = false;  // HELLO named its listener
+  StageState state = StageState::Waiting;
+  Channel* channel = nullptr;
+  std::uint64_t deadline_ns = 0;  // while Opening
+  Errc error = Errc::Ok;
+};
+
+// The indices of a link's channels. reserve() makes the room that closing a channel needs, because
+// it must not allocate then.
+struct ChannelIndices {
+  std::vector<std::uint32_t> free;     // connector: indices that were used before
+  std::vector<std::uint32_t> lives;    // connector: how often each index was used
+  std::vector<std::uint32_t> closing;  // channels that NCCL has closed, but not the peer
+
+  void reserve(std::size_t channels) { free.reserve(channels), closing.reserve(channels); }
+};
+
+class LinkCore {
+ public:
+  LinkCore(const LinkCore&) = delete;
+  LinkCore& operator=(const LinkCore&) = delete;
+
+  // ---- Identity.
+  LinkHost& host() const noexcept { return host_; }
+  Context& context() const noexcept { return context_; }
+  const LinkIdentity& identity() const noexcept { return identity_; }
+  bool connector() const noexcept { return identity_.role == LinkRole::Connector; }
+  void name_peer(const std::string& host) { identity_.peer_host = host; }
+  bool is(const Link* link) const noexcept;
+  std::uint64_t path_timeout_ns() const noexcept;
+  Settings settings() const;  // the job's, with the communicator's wishes
+
+  // ---- State.
+  LinkState state() const noexcept { return state_; }
+  void set_state(LinkState state) noexcept {
+    touch();
+    CHECK(state_ != LinkState::Down);  // Down is final
+    state_ = state;
+  }
+  bool usable() const noexcept { return state_ != LinkState::ByeSent && state_ != LinkState::Down; }
+  bool has_peer_link() const noexcept { return peer_link_ != nullptr; }
+  PeerLink& peer_link() const noexcept {
+    CHECK(peer_link_ != nullptr);
+    return *peer_link_;
+  }
+  Errc failure() const noexcept { return peer_link_ ? peer_link_->failure() : Errc::Ok; }
+  // Returns true if nothing of ours depends on the peer any more.
+  bool over() const noexcept;
+  // Acceptor: returns true if our side has sent CLOSE for every channel.
+  bool carries_nothing() const noexcept;
+  bool has_carried() const noexcept {
+    return peer_link_ && peer_link_->channels().index_bound() != 0;
+  }
+  const BringUp* bring_up() const noexcept { return bring_up_.get(); }  // null: none is under way
+
+  // ---- Frames, and the connection that carries them.
+  ConnectionId connection() const noexcept { return connection_; }  // 0: none
+  void set_connection(ConnectionId id) noexcept {
+    CHECK(connection_ == 0 || id == 0);  // one connection at a time
+    index_connection(std::exchange(connection_, id), id);
+  }
+  void index_connection(ConnectionId was, ConnectionId now) noexcept;  // so that frames find it
+  void drop_connection() noexcept;
+  void dial_all();      // for a link that has had no connection yet
+  void note_address();  // moves the address that carries the connection to the front
+  std::string connection_name() const { return host_.plane().peer_name(connection_); }
+  Conversation& conversation() noexcept { return conversation_; }
+  // Sends a frame; without a connection it waits in the conversation. If there is no memory for it,
+  // the link ends in the next pass.
+  template <typename Body>
+  void send(const Body& body) noexcept {
+    touch();
+    try {
+      say(encode(conversation_.next_header(identity_.id), body));
+    } catch (const std::exception&) {
+      unsaid_ = true;
+      host_.tend_soon();
+    }
+  }
+
+  // ---- Lists of the context (link_lists.cc).
+  // Notes that this link may have something due before the next look at all links.
+  void touch() noexcept {
+    restless_ = true;
+    if (!listed_) list();
+  }
+  // Acceptor: the link may carry no channel from now on, and joins the list of idle ones.
+  void note_idle() noexcept;
+
+  // ---- Log lines. A peer without a channel here may come again and again, so the lines that it
+  // causes have a budget.
+  bool may_cause_lines() const;
+  bool complain(const std::string& text) const;  // returns false; the peer broke the protocol
+
+  // ---- What concerns several parts.
+  virtual void take_down(Errc why) noexcept = 0;            // allocates nothing
+  virtual void end(Errc why, const std::string& text) = 0;  // the peer or the way to it is lost
+  virtual void set_peer_link(std::unique_ptr<PeerLink> made) = 0;  // it has all its paths
+  // Queue pairs are made or go to RTS, those of the link or of one path that is opened again. A
+  // link that is taken down meanwhile ends when its bring-up does.
+  virtual void begin_bring_up(BringUp::Order order) = 0;
+  virtual void close_channel(Channel& channel) = 0;
+  // Fails a connect that has no channel yet.
+  void fail_connect(PendingConnect& stage, Errc why) noexcept;
+
+  LinkTerms terms;
+  PeerPort port;
+  std::vector<PendingConnect*> waiting;  // connects, until their channels are open or have failed
+  ChannelIndices indices;
+
+ protected:
+  LinkCore(LinkHost& host, Context& context, LinkIdentity identity);
+  ~LinkCore();
+  Link& whole() noexcept;
+  void list() noexcept;
+  void say(Bytes frame);
+
+  LinkHost& host_;
+  Context& context_;
+  bool restless_ = false;
+  bool listed_ = false, listed_idle_ = false;  // among the restless, the idle links
+  LinkState state_ = LinkState::Dialing;
+  LinkIdentity identity_;
+  ConnectionId connection_ = 0;
+  Conversation conversation_;
+  std::unique_ptr<PeerLink> peer_link_;
+  bool unsaid_ = false;
+  std::unique_ptr<BringUp> bring_up_;
+};
+
+// Logs that the link is up: its paths and what they carry.
+void announce(const LinkCore& link);
+
+}  // namespace mesh::engine
