@@ -224,7 +224,7 @@ TEST_F(Standby, AnAcceptorThatTimesOutNamesTheProbeThatItWaitsFor) {
   ASSERT_TRUE(bed_->hosts[0].provider->faults().arm(fault).ok());
   Request* const received = talk.receive({.bytes = kMessageBytes}).value();
   cut_cable(*bed_, 0);
-  const engine::Path& standby = talk.pair.receive->link.path(1);
+  const engine::Path& standby = talk.pair.receive->link.paths()[1];
   ASSERT_TRUE(bed_->until([&] {
     return standby.health.state == engine::PathState::Down && !standby.queue_pairs.empty();
   }));
