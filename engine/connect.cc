@@ -186,7 +186,7 @@ Result<Registration*> EngineImpl::register_memory(Channel& channel, const Memory
     if (status.ok()) ++channel.regions[registration.value()];
   } catch (const std::bad_alloc&) {
     status = Errc::System;
-    LOG_WARN("a region of {} bytes: no memory to note it in its channel", range.bytes);
+    LOG_WARN("regMr of {} bytes: out of memory for the channel's list of regions", range.bytes);
   }
   if (status.ok()) return registration;
   lock.unlock();
@@ -200,8 +200,10 @@ void EngineImpl::deregister_memory(Channel& channel, Registration& registration)
   Link& link = links_.of_channel(channel);
   const auto uses = channel.regions.find(&registration);
   if (uses == channel.regions.end()) {
-    LOG_WARN("peer {}: a memory handle given back that was not registered through channel {}",
-             link.identity().peer_host, channel.index);
+    LOG_WARN(
+        "peer {}: deregMr of a memory handle that was not registered through channel {}; it is "
+        "ignored",
+        link.identity().peer_host, channel.index);
     return;
   }
   // The channel may have registered this range more than once; only its last deregistration takes

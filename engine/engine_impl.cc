@@ -92,7 +92,8 @@ Status EngineImpl::start() {
   if (options_.threading == Threading::Manual) return {};
   if (const Status configured = configure_pollers(); !configured.ok()) return configured;
   const Status started = start_own_thread(thread_, "mesh-control", [this] { control_thread(); });
-  if (!started.ok()) LOG_WARN("control: no thread is to be had, and without one nothing connects");
+  if (!started.ok())
+    LOG_WARN("control: without its thread nothing connects; the start is given up");
   return started;
 }
 
@@ -118,8 +119,8 @@ void EngineImpl::fit_to_device(const verbs::Rail& rail) {
   TransferPolicy& policy = options_.policy;
   const std::uint64_t longest = rail.message_bytes_max - rail.message_bytes_max % kStripeAlign;
   if (longest > 0 && policy.wr_bytes > longest) {
-    LOG_INFO("{}: work requests of {} bytes at most, as its port says, not {}", rail.info.name,
-             longest, policy.wr_bytes);
+    LOG_INFO("{}: its port limits work requests to {} bytes, so NCCL_MESH_WR_BYTES {} is lowered",
+             rail.info.name, longest, policy.wr_bytes);
     policy.wr_bytes = longest;
     policy.express_bytes = std::min(policy.express_bytes, longest);
   }
@@ -160,10 +161,11 @@ void EngineImpl::end_relays(Lock& lock) {
   if (!relay_service_.carries()) return figures_.sum_up(relay_service_);
   const std::uint64_t bound_ns =
       static_cast<std::uint64_t>(settings_.path_timeout_s) * kNsPerSecond;
-  LOG_INFO("{} paths of other hosts lead over this one; it stays for them, up to {} s",
+  LOG_INFO("this process relays {} paths of other hosts; its end waits for them for up to {} s",
            relay_service_.figures().paths, settings_.path_timeout_s);
   if (!wait_for(lock, bound_ns, [this] { return !relay_service_.carries(); }))
-    LOG_INFO("{} paths of other hosts are cut", relay_service_.figures().paths);
+    LOG_INFO("{} relayed paths of other hosts are still open and are cut",
+             relay_service_.figures().paths);
   relay_service_.cut_all();
   figures_.sum_up(relay_service_);
 }

@@ -246,7 +246,7 @@ void Figures::keep(const Link& link, std::uint64_t now_ns) noexcept {
     if (shot.messages != 0 && !link.context().closing) LOG_DETAIL("{}", summary_text(shot));
     ended_.add_ended(std::move(shot));
   } catch (const std::exception& error) {
-    LOG_WARN("peer {}: what its link has counted is lost: {}", link.identity().peer_host,
+    LOG_WARN("peer {}: the counters of its link are lost: {}", link.identity().peer_host,
              error.what());
   }
 }
@@ -260,7 +260,7 @@ void Figures::sum_up(Context& context, std::uint64_t now_ns) const noexcept {
       if (shot.messages != 0) LOG_DETAIL("{}", summary_text(shot));
     }
   } catch (const std::exception& error) {
-    LOG_WARN("what the links of a communicator have carried cannot be said: {}", error.what());
+    LOG_WARN("the totals of a communicator's links cannot be logged: {}", error.what());
   }
 }
 
@@ -270,7 +270,7 @@ void Figures::sum_up(const RelayService& relays) const noexcept {
       if (way.bytes != 0) LOG_INFO("{}", relayed_text(way, bytes_of_rail(ended_, way.rail)));
     }
   } catch (const std::exception& error) {
-    LOG_WARN("what was carried for other hosts cannot be said: {}", error.what());
+    LOG_WARN("the totals of relayed traffic cannot be logged: {}", error.what());
   }
 }
 

@@ -22,8 +22,8 @@ Poller::Poller(const verbs::Rail& rail, const topo::HostTopology& host) : name_(
     LOG_INFO("poller of {} on CPU {}", name_, claim_.cpu);
   } else {
     cpus_ = host.allowed_on(rail.info.numa_node);
-    LOG_INFO("poller of {}: pollers have every CPU that it may use, so it shares {}", name_,
-             fmt::join(cpus_, ","));
+    LOG_INFO("poller of {}: every CPU that it may use has a poller already, so it shares CPU {}",
+             name_, fmt::join(cpus_, ","));
   }
 }
 
@@ -81,8 +81,8 @@ Pollers::Nic Pollers::make_nic(const verbs::Rail& rail) const {
   }
   const auto count = static_cast<int>(nic.pollers.size());
   if (count < threads_per_nic_) {
-    LOG_WARN("{}: {} of {} pollers have a thread; {}", rail.info.name, count, threads_per_nic_,
-             count == 0 ? "this communicator's callers turn its queues" : "they serve all");
+    LOG_WARN("{}: {} of {} poller threads run; {}", rail.info.name, count, threads_per_nic_,
+             count == 0 ? "NCCL's threads poll for this communicator" : "these poll for all");
   }
   return nic;
 }

@@ -56,7 +56,7 @@ void PortEvents::on_lid_change(std::uint32_t index) {
   const verbs::Rail& rail = host_.rails()[index];
   const std::optional<std::uint16_t> lid = verbs::current_lid(*host_.options().provider, rail);
   if (!lid) {
-    LOG_WARN("rail {} {}: the port does not tell its new LID", index, rail.info.name);
+    LOG_WARN("rail {} {}: its new LID cannot be queried", index, rail.info.name);
     return;
   }
   LOG_INFO("rail {} {}: the LID of its port is {}", index, rail.info.name, *lid);

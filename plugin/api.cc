@@ -69,7 +69,7 @@ Result<Context*> thread_context(int traffic_class) {
 }
 
 ncclResult_t refuse_argument(const char* name) {
-  LOG_WARN("{}: there is no communicator", name);
+  LOG_WARN("{}: the communicator is null", name);
   return ncclInvalidArgument;
 }
 
@@ -144,13 +144,13 @@ ncclResult_t refuse_comm(const char* call) noexcept {
 
 ncclResult_t refuse_group(int n) noexcept {
   if (in_forked_child()) return ncclSystemError;
-  LOG_WARN("irecv of a group of {}: 1 to {} receives are one", n, kGroupMax);
+  LOG_WARN("irecv of a group of {} receives: 1 to {} are allowed", n, kGroupMax);
   return ncclInvalidUsage;
 }
 
 ncclResult_t refuse_size(int bytes) noexcept {
   if (in_forked_child()) return ncclSystemError;
-  LOG_WARN("{} is no size in bytes", bytes);
+  LOG_WARN("a size of {} bytes is negative", bytes);
   return ncclInvalidArgument;
 }
 

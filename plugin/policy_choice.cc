@@ -10,10 +10,10 @@ namespace {
 
 std::string unreadable(Errc code) {
   switch (code) {
-    case Errc::NotFound: return "there is no such file";
+    case Errc::NotFound: return "it does not exist";
     case Errc::Exhausted:
       return fmt::format("it is larger than {} bytes", tuning::kProfileBytesMax);
-    case Errc::InvalidArgument: return "it is no regular file";
+    case Errc::InvalidArgument: return "it is not a regular file";
     default: return "it cannot be read";
   }
 }

@@ -182,7 +182,8 @@ void Registry::start_stats(const Settings& settings) noexcept {
     if (!target) return;  // no metrics are wanted
     if (hung_stats_ != nullptr && !hung_stats_->has_ended()) {
       LOG_WARN(
-          "NCCL_MESH_STATS: {} still hangs since an earlier communicator; there will be no metrics",
+          "NCCL_MESH_STATS: a write of {} by an earlier communicator still hangs; there will be no "
+          "metrics",
           target->file);
       return;
     }

@@ -14,7 +14,7 @@ std::unique_ptr<StatsWriter> StatsWriter::start(Options options) {
   auto writer = std::make_unique<StatsWriter>(std::move(options));
   if (start_own_thread(writer->thread_, "mesh-stats", [raw = writer.get()] { raw->run(); }).ok())
     return writer;
-  LOG_WARN("NCCL_MESH_STATS: {} gets no thread to write it; there will be no metrics",
+  LOG_WARN("NCCL_MESH_STATS: cannot start the thread that writes {}; there will be no metrics",
            writer->options_.file);
   return nullptr;
 }

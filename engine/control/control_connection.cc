@@ -77,7 +77,7 @@ bool FrameReader::header_acceptable() {
   std::uint16_t version = 0;
   const Result<FrameHeader> header = decode_header(header_bytes_.data(), header_got_, &version);
   if (version == 0) {
-    loss_ = {Errc::Protocol, "sent garbage"};
+    loss_ = {Errc::Protocol, "sent something other than a control message"};
     return false;
   }
   if (version != kProtocolVersion && !may_be_decline()) {

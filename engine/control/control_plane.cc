@@ -78,8 +78,7 @@ void Plane::update_watch(Connection& connection) {
   if (watcher_.change(connection.fd.get(), connection.id, wanted)) {
     connection.watched = wanted;
   } else if (connection.state != ConnectionState::Closing) {  // a closing connection has a deadline
-    lose_later(connection,
-               named(connection, {Errc::System, "the system does not watch its socket any more"}));
+    lose_later(connection, named(connection, {Errc::System, "epoll refuses to watch its socket"}));
   }
 }
 
@@ -89,7 +88,8 @@ void Plane::lose(ConnectionId id, const Loss& loss) {
   Connection* connection = find(id);
   DCHECK(connection != nullptr && connection->state != ConnectionState::Lost);
   if (strangers_.contains(id) && stranger_lines_.take(clock_.now_ns())) {
-    LOG_INFO("control: dropped a stranger, {}{}", loss.text, stranger_lines_.rest());
+    LOG_INFO("control: dropped an unauthenticated connection, {}{}", loss.text,
+             stranger_lines_.rest());
   }
   connection->state = ConnectionState::Lost;
   drop_socket(*connection);
@@ -131,7 +131,7 @@ void Plane::lose_for_memory(ConnectionId id) noexcept {
   if (Connection* const connection = find(id); connection != nullptr) {
     connection->loss.emplace();
     connection->loss->reason = Errc::System;
-    connection->loss->text = "no memory";  // short enough to need no allocation
+    connection->loss->text = "out of memory";  // short enough to need no allocation
     connection->step_deadline_ns = 0;
   }
   note_deadline(0);
@@ -144,13 +144,13 @@ void Plane::start_dial(Connection& connection) {
        step = dial_next(connection)) {
     if (step == DialStep::NoDescriptor) {
       if (await_descriptor(connection)) return;
-      note_dial_failure(connection, Errc::System, "no descriptor is left");
+      note_dial_failure(connection, Errc::System, "the process is out of file descriptors");
       ++connection.next_candidate;
       continue;
     }
     connection.descriptor_until_ns = 0;
     if (!watcher_.watch(connection.fd.get(), connection.id, EPOLLOUT).ok()) {
-      note_dial_failure(connection, Errc::System, "cannot be watched");
+      note_dial_failure(connection, Errc::System, "epoll refuses to watch its socket");
       continue;
     }
     connection.watched = EPOLLOUT;
@@ -202,10 +202,11 @@ bool Plane::send(ConnectionId id, Bytes frame) {
   if (connection->state != ConnectionState::Up && connection->state != ConnectionState::Dialing)
     return false;
   if (!connection->queue.push(std::move(frame))) {
-    lose_later(*connection,
-               named(*connection,
-                     {Errc::Exhausted, fmt::format("takes nothing, over {} bytes wait to be sent",
-                                                   kSendQueueBytesMax)}));
+    lose_later(
+        *connection,
+        named(*connection, {Errc::Exhausted,
+                            fmt::format("reads nothing: more than {} bytes wait to be sent to it",
+                                        kSendQueueBytesMax)}));
     return false;
   }
   if (connection->state == ConnectionState::Dialing) return true;

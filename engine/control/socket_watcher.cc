@@ -15,7 +15,7 @@ Status SocketWatcher::open() {
   epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   event_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!epoll_.valid() || !event_.valid()) {
-    LOG_WARN("control: no epoll or eventfd: {}", std::generic_category().message(errno));
+    LOG_WARN("control: cannot create epoll or eventfd: {}", std::generic_category().message(errno));
     return Errc::System;
   }
   fork_close_fd(epoll_.get());

@@ -58,7 +58,8 @@ Result<engine::TagQueue*> Channel::tag_queue(std::uint32_t tag) noexcept {
     if (queue == nullptr) return Errc::WouldBlock;
     return queue;
   } catch (const std::exception& error) {
-    LOG_WARN("channel {}: no memory for sends of tag {}: {}", index, tag, error.what());
+    LOG_WARN("channel {}: cannot allocate the queue for sends of tag {}: {}", index, tag,
+             error.what());
     return Errc::System;
   }
 }

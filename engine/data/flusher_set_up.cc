@@ -91,7 +91,7 @@ bool Flusher::make(Rail& rail) noexcept {
   if (rail.cq) rail.qp = rail.lane->make_loop_back(rail.cq.get(), kFlushDepth);
   const int error = rail.qp ? connect(rail) : errno;
   if (rail.qp && error == 0) return true;
-  LOG_WARN("{}: no queue pair for flushes of GPU memory: {}", rail.lane->name(),
+  LOG_WARN("{}: cannot create the queue pair for flushes of GPU memory: {}", rail.lane->name(),
            std::strerror(error));
   rail.qp.reset();
   rail.broken = true;  // the next flush tries again

@@ -27,7 +27,7 @@ static_assert(kInlineMin >= kCreditBytesMax);
 Status Lane::open() {
   pd_ = verbs::PdHandle(provider_, provider_.alloc_pd(rail_.context.get()));
   if (pd_) return {};
-  LOG_WARN("{}: no protection domain: {}", name(), std::strerror(errno));
+  LOG_WARN("{}: cannot create a protection domain: {}", name(), std::strerror(errno));
   return Errc::System;
 }
 
@@ -107,7 +107,8 @@ Status Lane::provide_room(const Wanted& wanted, ProgressLoop& loop) {
   verbs::Provider& made_by = maker(wanted.relayed);
   verbs::CqHandle cq(made_by, made_by.create_cq(rail_.context.get(), static_cast<int>(entries)));
   if (!cq) {
-    LOG_WARN("{}: no completion queue of {} entries: {}", name(), entries, std::strerror(errno));
+    LOG_WARN("{}: cannot create a completion queue of {} entries: {}", name(), entries,
+             std::strerror(errno));
     return Errc::System;
   }
   const ProgressLoop::Guard guard(loop);
@@ -166,8 +167,8 @@ verbs::QpHandle Lane::make(ibv_cq* queue, const Order& order, InlineBytes* grant
                 .rows = std::min(verbs::WrChain::kRowBytesMax, attr.cap.max_inline_data)};
     return qp;
   }
-  LOG_WARN("{}: no queue pair (send {}, receive {}, inline {}): {}", name(), policy.sq_depth,
-           policy.rq_depth, kInlineMin, std::strerror(errno));
+  LOG_WARN("{}: cannot create a queue pair (send {}, receive {}, inline {}): {}", name(),
+           policy.sq_depth, policy.rq_depth, kInlineMin, std::strerror(errno));
   return {};
 }
 

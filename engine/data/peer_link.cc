@@ -15,7 +15,7 @@ const char* advice(ibv_wc_status status) {
     case IBV_WC_RETRY_EXC_ERR:
       return "the peer's NIC does not answer: look at the cable, the peer's port and MTU";
     case IBV_WC_RNR_RETRY_EXC_ERR:
-      return "the peer had no receive posted, which is a mistake of nccl-mesh";
+      return "the peer had no receive posted, which is a bug in nccl-mesh";
     case IBV_WC_REM_ACCESS_ERR:
       return "the peer's memory is no longer registered, it may have aborted";
     case IBV_WC_LOC_QP_OP_ERR: return "our port may have lost its address";
@@ -106,8 +106,8 @@ void PeerLink::on_post_failed(QueuePair& queue_pair, int error) noexcept {
 
 // Fails the link, and not the process, where there is no memory to leave a path in good order.
 void PeerLink::fail_for_memory(const Path& path, const char* what) noexcept {
-  LOG_WARN("peer {}: path {} is lost, and so is the link: {}", identity_.peer_host, path.name,
-           what);
+  LOG_WARN("peer {}: path {} is lost; out of memory, so the link ends: {}", identity_.peer_host,
+           path.name, what);
   fail(Errc::System, {});
 }
 
@@ -121,7 +121,7 @@ void PeerLink::report_truncated(std::uint64_t sent, std::uint64_t room) const no
 
 // NCCL would take the size that it is told for what it may read.
 void PeerLink::on_overrun(std::uint64_t said, std::uint64_t room) noexcept {
-  LOG_WARN("peer {}: says that it wrote {} bytes into a receive of {}; connection dropped",
+  LOG_WARN("peer {}: claims to have written {} bytes into a receive of {} bytes; the link ends",
            identity_.peer_host, said, room);
   loop_.counters.errors.add(1);
   fail(Errc::Protocol, {});

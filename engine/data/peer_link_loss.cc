@@ -41,7 +41,7 @@ void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
   }
   loop_.wake_control();
   if (paths_.stands_back(path)) {
-    LOG_DETAIL("peer {}: path {} stands by again", identity_.peer_host, path.name);
+    LOG_DETAIL("peer {}: path {} is a standby path again", identity_.peer_host, path.name);
     return;
   }
   ++path.health.failures;
@@ -61,7 +61,7 @@ std::string PeerLink::what_carries_on() const {
   }
   return paths_.standby_count() == 0
              ? "no other path is up, waiting for one"
-             : fmt::format("of {} standby paths one is opened", paths_.standby_count());
+             : fmt::format("one of {} standby paths is opened", paths_.standby_count());
 }
 
 bool PeerLink::account_lost(Path& path, std::span<const std::uint64_t> taken) {

@@ -136,7 +136,7 @@ bool Context::may_go(std::uint64_t now_ns) const noexcept {
 
 void Context::cut_links() {
   if (!links.empty())
-    LOG_INFO("{} peer links did not say goodbye within 1 s and are cut", links.size());
+    LOG_INFO("{} peer links were not closed by their peers within 1 s and are cut", links.size());
   for (const auto& link : links) link->cut();
   for (const auto& link : links) host_.keep_figures(*link);
   links.clear();

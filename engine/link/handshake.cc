@@ -224,7 +224,7 @@ std::uint32_t Handshake::attached_count() const noexcept {
 
 bool Handshake::on(const Welcome& body) {
   if (!fits(body)) {
-    LOG_WARN("peer {}: its welcome does not fit what was asked for; connection dropped", body.host);
+    LOG_WARN("peer {}: its WELCOME does not match our HELLO; connection dropped", body.host);
     return false;
   }
   link_.name_peer(body.host);

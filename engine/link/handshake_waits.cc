@@ -133,7 +133,7 @@ bool Handshake::dials_anew(const Refuse& body) {
   if (now_ns >= anew_.until_ns) return false;
   anew_.pause_ns = std::clamp(2 * anew_.pause_ns, kDialPauseMinNs, kDialPauseMaxNs);
   anew_.at_ns = now_ns + anew_.pause_ns;
-  LOG_DETAIL("peer {}: {}; dialing anew in {} ms", link_.connection_name(), body.text,
+  LOG_DETAIL("peer {}: {}; dialing again in {} ms", link_.connection_name(), body.text,
              anew_.pause_ns / kNsPerMs);
   owner_.dial_anew(anew_);
   return true;

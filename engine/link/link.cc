@@ -103,7 +103,8 @@ bool Link::on_frame(const FrameHeader& header, std::span<const std::byte> bytes)
   }
   if (verdict == Verdict::Broken || !dispatch(header, bytes)) {
     send(Refuse{.reason = Errc::Protocol,
-                .text = fmt::format("host {}: what its peer says does not fit; it ends the link",
+                .text = fmt::format("host {}: its peer sent a control message that is malformed or "
+                                    "out of order; it ends the link",
                                     host_.options().provider->host_name())});
     take_down(Errc::Protocol);
   } else if (connection_ != 0 && conversation_.owes_acknowledgement()) {

@@ -43,8 +43,7 @@ bool take_ece(const Path& path, QueuePair& queue_pair, const WireEce& peer) {
   if (!path.wants_ece || peer.vendor == 0) return false;
   ibv_ece ece{.vendor_id = peer.vendor, .options = peer.options, .comp_mask = peer.mask};
   const int error = queue_pair.provider().set_ece(queue_pair.verbs(), &ece);
-  if (error != 0)
-    LOG_INFO("{}: no options of the devices' maker: {}", path.name, std::strerror(error));
+  if (error != 0) LOG_INFO("{}: no vendor options (ECE): {}", path.name, std::strerror(error));
   return error == 0;
 }
 

@@ -33,15 +33,17 @@ bool Links::make_room(std::span<const Id128> named) {
     for (Link* const link : context->idle.span()) look_at(*link);
   }
   if (related >= kHalfOpenPerListenerMax) {
-    send_away(*oldest_related,
-              fmt::format("carries no channel and gives way, as the oldest of {} for one listener",
-                          related));
+    send_away(*oldest_related, fmt::format("is closed to make room: it carries no channel and is "
+                                           "the oldest of {} for one listener",
+                                           related));
     return true;
   }
   if (idle < kHalfOpenMax) return true;
   const std::uint64_t began_ns = oldest->handshake().began_ns();
   if (host_.now_ns() - began_ns < kHalfOpenToGiveWayNs) return false;
-  send_away(*oldest, fmt::format("carries no channel and gives way, as the oldest of {}", idle));
+  send_away(
+      *oldest,
+      fmt::format("is closed to make room: it carries no channel and is the oldest of {}", idle));
   return true;
 }
 

@@ -82,7 +82,8 @@ void Openings::fail_for_memory(PendingConnect& stage) noexcept {
   try {
     decline(stage, Errc::System);
   } catch (const std::exception& error) {
-    LOG_WARN("peer {}: it cannot be told: {}", link_.identity().peer_host, error.what());
+    LOG_WARN("peer {}: not told that the connect failed: {}", link_.identity().peer_host,
+             error.what());
   }
 }
 
@@ -94,7 +95,7 @@ void Openings::decline(PendingConnect& stage, Errc why) {
       Decline{.acceptor_context = link_.identity().peer_context,
               .listener = listener,
               .reason = why,
-              .text = fmt::format("host {} opens no channel: {}",
+              .text = fmt::format("host {} cannot open a channel: {}",
                                   link_.host().options().provider->host_name(), errc_name(why))});
 }
 

@@ -155,7 +155,7 @@ std::string why_no_path(const Hello& hello, const OwnRails& own, const PathChoic
   }
   return fmt::format(
       "hosts {} and {} share no subnet: {}; {}", hello.host, name, subnets,
-      choice.elsewhere.empty() ? "no rail has a route to its like" : choice.elsewhere);
+      choice.elsewhere.empty() ? "no rail has a route to its counterpart" : choice.elsewhere);
 }
 
 std::vector<std::string> shared_subnet_lines(const std::vector<WireRail>& rails) {

@@ -150,8 +150,8 @@ bool PathRepair::flush(const Path& path) {
   if (answer == Errc::WouldBlock && late) answer = Errc::Timeout;
   if (answer == Errc::Ok || answer == Errc::WouldBlock) return answer == Errc::Ok;
   link_.peer_link().fail(
-      answer, fmt::format("peer {}: what came over {} cannot be pushed into the memory of the GPU, "
-                          "and might land on what is sent again",
+      answer, fmt::format("peer {}: the flush of GPU memory behind lost path {} has failed, so its "
+                          "data might overwrite what is sent again; the link ends",
                           link_.identity().peer_host, path.name));
   return false;
 }
@@ -162,10 +162,10 @@ bool PathRepair::await_destruction(const Path& path) {
   const std::uint64_t bound_ns = link_.path_timeout_ns();
   if (link_.host().now_ns() < repairs_[path.index].drain_until_ns + bound_ns) return false;
   link_.peer_link().fail(
-      Errc::Timeout,
-      fmt::format("peer {}: the device has not destroyed the queue pairs of {} within {} s "
-                  "(NCCL_MESH_PATH_TIMEOUT), and what they take might land on what is sent again",
-                  link_.identity().peer_host, path.name, bound_ns / 1'000'000'000));
+      Errc::Timeout, fmt::format("peer {}: the device has not destroyed the queue pairs of {} "
+                                 "within {} s (NCCL_MESH_PATH_TIMEOUT), so late data might "
+                                 "overwrite what is sent again; the link ends",
+                                 link_.identity().peer_host, path.name, bound_ns / 1'000'000'000));
   return false;
 }
 
@@ -213,7 +213,7 @@ bool PathRepair::on(const Fence& body) {
   if (link_.state() != LinkState::Up) return true;
   const std::size_t counts = link_.connector() ? 1 + link_.peer_link().policy().qps : 0;
   if (body.path >= link_.peer_link().paths().count() || body.taken.size() != counts) {
-    return link_.complain(fmt::format("a fence for path {} of {} with {} counts, {} are due",
+    return link_.complain(fmt::format("FENCE for path {} of {} has {} counts, expected {}",
                                       body.path, link_.peer_link().paths().count(),
                                       body.taken.size(), counts));
   }

@@ -52,7 +52,8 @@ void PathRepair::call_beside() {
 // Lets a path beside the primary ones rest until a later try. Nobody misses it, and hosts that
 // could carry it may not be known yet.
 void PathRepair::leave_beside(std::uint32_t index, const std::string& why) {
-  LOG_DETAIL("peer {}: no way round beside its cable: {}", link_.identity().peer_host, why);
+  LOG_DETAIL("peer {}: the path the other way round the ring is not opened: {}",
+             link_.identity().peer_host, why);
   const ProgressLoop::Guard guard(link_.context().loop);
   link_.peer_link().paths().let_rest(link_.peer_link().paths()[index]);
   const std::uint64_t pause_ns = std::min(2 * repairs_[index].backoff_ns, kReopenPauseMaxNs);

@@ -135,7 +135,7 @@ bool Reception::on_stranger(ConnectionId id, const FrameHeader& header,
       is_sane(hello.qps, hello.rq_depth, hello.slots))
     return on_hello(caller, header, hello);
   if (host_.stranger_lines().take(host_.now_ns())) {
-    LOG_WARN("{}: a malformed hello; connection dropped{}", host_.plane().peer_name(id),
+    LOG_WARN("{}: malformed HELLO; connection dropped{}", host_.plane().peer_name(id),
              host_.stranger_lines().rest());
   }
   return false;
@@ -197,7 +197,7 @@ bool Reception::on_hello(const Caller& caller, const FrameHeader& header, const 
 void Reception::turn_away(const Caller& caller) {
   ControlPlane& plane = host_.plane();
   if (host_.stranger_lines().take(host_.now_ns())) {
-    LOG_DETAIL("{}: asked to come again, {} links carry no channel yet{}",
+    LOG_DETAIL("{}: told to dial again later: {} links carry no channel yet{}",
                plane.peer_name(caller.connection), kHalfOpenMax, host_.stranger_lines().rest());
   }
   const std::string text = fmt::format("host {}: {} links of its peers carry no channel yet",
@@ -212,7 +212,7 @@ void Reception::deny(const Caller& caller, const Link* link) {
   const Errc failure = link != nullptr ? link->failure() : Errc::Ok;
   const Errc reason = failure == Errc::Ok ? Errc::PeerGone : failure;
   if (link != nullptr ? link->may_cause_lines() : host_.stranger_lines().take(host_.now_ns())) {
-    LOG_DETAIL("{}: wants to go on with a link that has ended here",
+    LOG_DETAIL("{}: RESUME for a link that has ended here is refused",
                plane.peer_name(caller.connection));
   }
   const std::string text = fmt::format("host {}: its end of the link has ended: {}",
@@ -231,7 +231,7 @@ bool Reception::on_resume(const Caller& caller, const FrameHeader& header, const
   if (!link->redial().is_newer(body)) return false;  // the peer has dialed again since
   if (link->redial().resume_on(caller.connection, header, body)) return true;
   deny(caller, nullptr);
-  link->end(Errc::Protocol, fmt::format("{} wants to go on behind messages that were never sent",
+  link->end(Errc::Protocol, fmt::format("RESUME from {} acknowledges messages that were never sent",
                                         host_.plane().peer_name(caller.connection)));
   return true;
 }
@@ -254,8 +254,8 @@ bool Reception::on_decline(const Caller& caller, const Decline& body) {
   if (listener == nullptr) return false;
   listener->refused = body.reason;
   if (host_.stranger_lines().take(host_.now_ns())) {
-    LOG_WARN("{}: does not connect: {}{}", host_.plane().peer_name(caller.connection), body.text,
-             host_.stranger_lines().rest());
+    LOG_WARN("{}: its connect has failed: {}{}", host_.plane().peer_name(caller.connection),
+             body.text, host_.stranger_lines().rest());
   }
   return false;
 }

@@ -138,8 +138,9 @@ bool Redial::on_frame(const FrameHeader& header, std::span<const std::byte> byte
     go_on(id);
     return true;
   }
-  on_lost(Errc::Protocol, fmt::format("{}: answers with a message ({}) that does not fit",
-                                      link_.host().plane().peer_name(id), frame_name(header.type)));
+  on_lost(Errc::Protocol,
+          fmt::format("{}: answers with a control message ({}) that is malformed or out of order",
+                      link_.host().plane().peer_name(id), frame_name(header.type)));
   return false;
 }
 

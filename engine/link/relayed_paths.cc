@@ -59,13 +59,14 @@ bool RelayedPaths::ask(std::uint32_t index, Need need, std::string* why) {
                                                  .hosts = {}},
                                                 search);
   if (!route) {
-    *why = fmt::format("no host that takes part joins {} to {} of the peer", path.lane->name(),
+    *why = fmt::format("no host of the job relays from {} to {} of the peer", path.lane->name(),
                        peer_rails[path.ends.peer_rail].name);
     return false;
   }
   if (need == Need::Gain && route->hops.size() > kBesideHostsMax) {
-    *why = fmt::format("it leads over {}, and over more than {} hosts nothing is gained",
-                       route_text(*route), kBesideHostsMax);
+    *why =
+        fmt::format("it leads over {}; over more than {} hosts it is slower than the cable alone",
+                    route_text(*route), kBesideHostsMax);
     return false;
   }
   routed_ = true;

@@ -9,7 +9,7 @@ namespace mesh {
 void check_failed(const char* file, int line, const char* condition) noexcept {
   log_line(
       LogLevel::Warn, file, line,
-      fmt::format("a mistake of nccl-mesh, please report: CHECK({}) failed", condition).c_str());
+      fmt::format("a bug in nccl-mesh, please report it: CHECK({}) failed", condition).c_str());
   std::abort();
 }
 

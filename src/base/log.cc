@@ -44,8 +44,7 @@ void log_line(LogLevel level, const char* file, int line, const char* text) noex
 void log_without_values(LogLevel level, const char* file, int line, const char* format) noexcept {
   constexpr std::size_t kLineMax = 512;
   std::array<char, kLineMax> text{};
-  std::snprintf(text.data(), text.size(), "%s (there is no memory for the values of this line)",
-                format);
+  std::snprintf(text.data(), text.size(), "%s (out of memory for the values of this line)", format);
   log_line(level, file, line, text.data());
 }
 

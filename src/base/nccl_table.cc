@@ -9,7 +9,7 @@ namespace mesh {
 namespace {
 
 constexpr const char* kSeeAbove = "see the table above";
-constexpr const char* kAlwaysOn = "paths that are lost are left, and come back, without a setting";
+constexpr const char* kAlwaysOn = "a lost path is replaced and opened again without a setting";
 
 using enum Standing;
 
@@ -19,14 +19,15 @@ constexpr std::array kNcclTable{
     NcclSetting{"NCCL_IB_ADDR_FAMILY", "AF_INET", Honoured, kSeeAbove},
     NcclSetting{"NCCL_IB_ADDR_RANGE", "unset", Honoured, kSeeAbove},
     NcclSetting{"NCCL_IB_AR_THRESHOLD", "8192", Honoured, kSeeAbove},
-    NcclSetting{"NCCL_IB_DATA_DIRECT", "1", NotBuilt, "it is about GPU memory"},
-    NcclSetting{"NCCL_IB_DEVICE_PCI_ORDER", "1", NotBuilt, "devices go by name"},
+    NcclSetting{"NCCL_IB_DATA_DIRECT", "1", NotBuilt,
+                "GPU memory is registered without mlx5's Data Direct"},
+    NcclSetting{"NCCL_IB_DEVICE_PCI_ORDER", "1", NotBuilt, "devices are sorted by name"},
     NcclSetting{"NCCL_IB_DISABLE", "0", Meaningless,
                 "it turns off NCCL's own transport; `NCCL_NET_PLUGIN` and `NCCL_NET` choose this "
                 "one"},
     NcclSetting{"NCCL_IB_ECE_ENABLE", "1", Honoured, kSeeAbove},
     NcclSetting{"NCCL_IB_FIFO_TC", "`NCCL_IB_TC`", NotBuilt,
-                "credits travel on queue pairs that carry data as well"},
+                "CTS entries travel on queue pairs that carry data, too"},
     NcclSetting{"NCCL_IB_GID_INDEX", "-1", Honoured, kSeeAbove},
     NcclSetting{"NCCL_IB_HCA", "unset", Honoured, kSeeAbove},
     NcclSetting{"NCCL_IB_MERGE_NICS", "1", Meaningless,
@@ -38,17 +39,17 @@ constexpr std::array kNcclTable{
     NcclSetting{"NCCL_IB_MQP_RETRY_CNT", "34", Meaningless, "as `NCCL_IB_MQP_RETRY_ALL`"},
     NcclSetting{"NCCL_IB_MQP_RETRY_SLEEP_MSEC", "100", Meaningless, "as `NCCL_IB_MQP_RETRY_ALL`"},
     NcclSetting{"NCCL_IB_OOO_RQ", "0", NotBuilt,
-                "the fence of a lost path counts announcements in the order in which they were "
-                "sent"},
+                "the fence of a lost path counts writes with immediate in the order in which they "
+                "were sent"},
     NcclSetting{"NCCL_IB_PCI_RELAXED_ORDERING", "2", Honoured, kSeeAbove},
     NcclSetting{"NCCL_IB_PKEY", "0", Honoured, kSeeAbove},
     NcclSetting{"NCCL_IB_PREPOST_RECEIVE_WORK_REQUESTS", "0", Meaningless,
                 "receives are always posted beforehand"},
     NcclSetting{"NCCL_IB_QPS_PER_CONNECTION", "1", Honoured, "see `NCCL_MESH_QPS` above"},
     NcclSetting{"NCCL_IB_QUERY_PORT_SPEED", "1", Meaningless,
-                "a port is always asked for its speed, where rdma-core can"},
+                "the speed of a port is always queried, if rdma-core can"},
     NcclSetting{"NCCL_IB_RECEIVER_SIDE_MATCHING_SCHEME", "0", Meaningless,
-                "an announcement names its slot"},
+                "each write with immediate names the slot of its receive"},
     NcclSetting{"NCCL_IB_RESILIENCY_PORT_FAILOVER", "0", Meaningless, kAlwaysOn},
     NcclSetting{"NCCL_IB_RESILIENCY_PORT_FAILOVER_MAX_ATTEMPTS", "1", Meaningless, kAlwaysOn},
     NcclSetting{"NCCL_IB_RESILIENCY_PORT_FAILOVER_PROBE_DELAY", "10", Meaningless, kAlwaysOn},
@@ -64,21 +65,21 @@ constexpr std::array kNcclTable{
                 kAlwaysOn},
     NcclSetting{"NCCL_IB_RESILIENCY_PORT_RECOVERY_ATTEMPTS_MAX", "5", Meaningless, kAlwaysOn},
     NcclSetting{"NCCL_IB_RESILIENCY_PORT_RECOVERY_START_DELAY", "200", Meaningless, kAlwaysOn},
-    NcclSetting{"NCCL_IB_RETRY_CNT", "7", Honoured, "see the table above, for our default too"},
+    NcclSetting{"NCCL_IB_RETRY_CNT", "7", Honoured, "see the table above; its default differs"},
     NcclSetting{"NCCL_IB_RETURN_ASYNC_EVENTS", "1", Meaningless,
-                "an event of a device costs paths, and never the job while another path is up"},
+                "a device event ends paths, and never the job while another path is up"},
     NcclSetting{"NCCL_IB_ROCE_VERSION_NUM", "2", Honoured, kSeeAbove},
     NcclSetting{"NCCL_IB_ROUTABLE_FLID_GID_INDEX", "1", Meaningless,
-                "InfiniBand ports speak from their first GID that routers know, or from GID 0"},
+                "an InfiniBand port uses its first GID that can be routed, or GID 0"},
     NcclSetting{"NCCL_IB_SL", "0", Honoured, kSeeAbove},
     NcclSetting{"NCCL_IB_SPLIT_DATA_ON_QPS", "0", Meaningless,
                 "a message is split by its size, see `NCCL_MESH_STRIPE_BYTES`"},
     NcclSetting{"NCCL_IB_SUBNET_AWARE_ROUTING", "0", Meaningless,
-                "ports always pair by subnet, and else by route"},
+                "ports are always paired by subnet, or else by route"},
     NcclSetting{"NCCL_IB_SUBNET_PREFIX_LEN", "24", Meaningless,
                 "the net device tells it; where that is not visible, `NCCL_MESH_PREFIX_LEN`"},
     NcclSetting{"NCCL_IB_TC", "0", Honoured, kSeeAbove},
-    NcclSetting{"NCCL_IB_TIMEOUT", "20", Honoured, "see the table above, for our default too"},
+    NcclSetting{"NCCL_IB_TIMEOUT", "20", Honoured, "see the table above; its default differs"},
     NcclSetting{"NCCL_IB_USE_INLINE", "0", Meaningless, "`NCCL_MESH_INLINE` says what goes inline"},
     NcclSetting{"NCCL_IB_WARN_RAIL_LOCAL", "0", Meaningless,
                 "it is a warning about NCCL's own pairing of devices"},

@@ -47,7 +47,7 @@ Status start_own_thread(std::thread& thread, const char* name, Body body) {
     });
     return {};
   } catch (const std::exception& error) {  // system_error or bad_alloc
-    LOG_INFO("no thread {} is to be had: {}", name, error.what());
+    LOG_INFO("cannot start thread {}: {}", name, error.what());
     return Errc::System;
   }
 }

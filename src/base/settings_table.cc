@@ -51,23 +51,22 @@ constexpr std::array kTable{
             "NCCL_IB_QPS_PER_CONNECTION"},
     Setting{"NCCL_MESH_SIGNAL_INTERVAL", "work requests",
             IntField{&Settings::signal_interval, 1, 64},
-            "Within a doorbell chain every n-th work request asks for a completion."},
+            "Every n-th work request of a doorbell asks for a completion."},
     Setting{"NCCL_MESH_THREADS", "threads per NIC", IntField{&Settings::threads, 0, 8, Extra::Auto},
-            "Pinned poller threads; 0: NCCL's own threads turn the loops; auto: 1 from 8 usable "
-            "cores on or with NCCL_MESH_CPUS, "
-            "else 0."},
+            "Pinned threads that poll; 0: NCCL's own threads poll; auto: 1 with 8 or more usable "
+            "cores or with NCCL_MESH_CPUS, else 0."},
     Setting{"NCCL_MESH_INLINE", "bytes", IntField{&Settings::inline_bytes, 0, 512, Extra::Auto},
             "Largest message written inline; auto: what the device grants, up to 220."},
     Setting{"NCCL_MESH_SLOTS", "requests", IntField{&Settings::slots, 32, 256, Extra::PowerOfTwo},
             "Requests in flight per channel."},
-    Setting{"NCCL_MESH_RQ_DEPTH", "announcements",
+    Setting{"NCCL_MESH_RQ_DEPTH", "receives",
             IntField{&Settings::rq_depth, 16, 4096, Extra::PowerOfTwo},
-            "Announcements outstanding per queue pair."},
+            "Receives posted per queue pair; each takes one write with immediate."},
     Setting{"NCCL_MESH_SQ_DEPTH", "work requests",
             IntField{&Settings::sq_depth, 64, 4096, Extra::PowerOfTwo},
             "Work requests outstanding per queue pair."},
     Setting{"NCCL_MESH_EXPRESS_BYTES", "bytes", BytesField{&Settings::express_bytes, 0, kMiB},
-            "Largest message that takes the small-message queue pair."},
+            "Largest message that goes over the queue pair for small messages (express)."},
     Setting{"NCCL_MESH_STRIPE_BYTES", "bytes",
             BytesField{&Settings::stripe_bytes, 128, kGiB, Extra::Multiple128},
             "Smallest stripe; a message up to this size stays on one queue pair."},
@@ -78,42 +77,38 @@ constexpr std::array kTable{
             BytesField{&Settings::inflight_bytes, 64 * kKiB, 64 * kGiB, Extra::Auto},
             "Bytes in flight per path, at least NCCL_MESH_WR_BYTES; auto: what the port carries in "
             "4 ms, 8M at most."},
-    Setting{
-        "NCCL_MESH_PROFILE", "", TextField{&Settings::profile, file_text, "a file, or none"},
-        "Measured settings, written by mesh_tune; what is set here goes before them. Unset: the "
-        "first that is there of "
-        "$XDG_CONFIG_HOME (or ~/.config) /nccl-mesh/profile.json and /etc/nccl-mesh/profile.json."},
+    Setting{"NCCL_MESH_PROFILE", "", TextField{&Settings::profile, file_text, "a file, or none"},
+            "Measured settings, written by mesh_tune; variables that are set override them. Unset: "
+            "the first file that exists of $XDG_CONFIG_HOME (or ~/.config) /nccl-mesh/profile.json "
+            "and /etc/nccl-mesh/profile.json."},
     Setting{"NCCL_MESH_CPUS", "",
             TextField{&Settings::cpus, cpus_text, "a list of CPUs such as 2,4-7, each below 8192"},
             "CPUs where poller threads may run; unset: any that this process may use."},
     Setting{"NCCL_MESH_FABRIC", "", TextField{&Settings::fabric, fabric_text, "rdma or soft:FILE"},
-            "What lies below: RDMA devices, or the software fabric described by FILE."},
+            "Provider: RDMA devices, or the software fabric that FILE describes."},
     Setting{"NCCL_MESH_HOST", "", TextField{&Settings::host, host_text, "a host name"},
-            "Our name in the fabric file; unset: NCCL_HOSTID if the file knows it, else the first "
-            "host nobody has claimed."},
+            "This process's host in the fabric file; unset: NCCL_HOSTID if the file has that host, "
+            "else the first host that no process has claimed."},
     Setting{"NCCL_HOSTID", "", TextField{&Settings::host_id, any_text, "a name"},
             "NCCL's name for this host."},
     Setting{"NCCL_MESH_SOFT_COPY", "",
             TextField{&Settings::soft_copy, copy_text, "auto, cma or cells"},
-            "How the software fabric copies between processes: by the kernel, or twice through "
-            "shared cells; auto: whichever is "
-            "cheaper here."},
+            "How the software fabric copies between processes: by the kernel (cma), or twice "
+            "through shared cells; auto: whichever is faster here."},
     Setting{
         "NCCL_MESH_PREFIX_LEN", "bits", IntField{&Settings::prefix_len, 1, 128, Extra::Auto},
         "Subnet prefix of rails whose net device is not visible; auto: 24 for IPv4, 64 for IPv6."},
-    Setting{
-        "NCCL_IB_HCA", "", TextField{&Settings::hca, any_text, "a list"},
-        "RDMA devices to use: comma list of NAME[:PORT[:RAIL[:PLANE]]], where NAME is a prefix; "
-        "leading ^ excludes, = compares whole names. Rail and plane are told to NCCL, and rails "
-        "that have the same ones on two hosts meet."},
-    Setting{
-        "NCCL_MESH_RAILS", "", TextField{&Settings::rails, rails_text, "auto, asked or all"},
-        "Which rails carry a connection: auto, the cable of the device that NCCL names, to that "
-        "on which its peer listens, and others where that one reaches nobody or is lost; asked, "
-        "that cable or none; all, every one that reaches the peer."},
+    Setting{"NCCL_IB_HCA", "", TextField{&Settings::hca, any_text, "a list"},
+            "RDMA devices to use: comma list of NAME[:PORT[:RAIL[:PLANE]]], where NAME is a "
+            "prefix; leading ^ excludes, = compares whole names. NCCL is told rail and plane, and "
+            "ports of equal rail and plane on two hosts are connected."},
+    Setting{"NCCL_MESH_RAILS", "", TextField{&Settings::rails, rails_text, "auto, asked or all"},
+            "Rails that carry a connection. auto: the cable between the device that NCCL names and "
+            "the one on which its peer listens, and other cables if that one does not exist or is "
+            "lost; asked: only that cable; all: every rail that reaches the peer."},
     Setting{"NCCL_MESH_SITE", "",
             TextField{&Settings::site, site_text, "1 to 64 ASCII characters, no space"},
-            "This host's data centre. Between hosts of different ones only the rails of "
+            "This host's data centre. Between two data centres only the rails of "
             "NCCL_MESH_SITE_RAILS are used, and bytes in flight and timers follow the measured "
             "round trip. Set it on every host or on none."},
     Setting{
@@ -121,20 +116,19 @@ constexpr std::array kTable{
         "Rails that leave the site: device names as in NCCL_IB_HCA, or rail numbers (those that "
         "NCCL_IB_HCA assigns, or places by PCI address from 0); unset: all."},
     Setting{"NCCL_MESH_RELAY", "", IntField{&Settings::relay, 0, 1},
-            "Whether this process carries messages between hosts that no rail joins, and has its "
-            "own messages carried by others; 0: neither."},
+            "1: this process relays messages between hosts that no rail joins, and lets other "
+            "hosts relay its own; 0: neither."},
     Setting{"NCCL_MESH_RELAY_BYTES", "bytes", IntField{&Settings::relay_bytes, 1 << 20, INT_MAX},
-            "Memory for what this process carries for others, of all their connections "
-            "together."},
+            "Most memory for all that this process relays for other hosts."},
     Setting{"NCCL_MESH_BOTH_WAYS", "", IntField{&Settings::both_ways, 0, 1},
-            "Whether parts of large messages to a neighbour also go the other way round, over "
-            "the other hosts of a ring; for jobs whose rings run one way. Set it on every host."},
+            "1: part of each large message to a neighbour goes the other way round the ring, over "
+            "the other hosts; for jobs whose rings run one way. Set it on every host."},
     Setting{"NCCL_MESH_GDR", "", TextField{&Settings::gdr, gdr_text, "auto or off"},
-            "Whether NICs read and write the memory of GPUs themselves, by DMA buffers or peer "
-            "memory: auto, where every rail of this host can; off, never."},
+            "NICs read and write GPU memory themselves, by DMA buffers or peer memory. auto: if "
+            "every rail of this host can; off: never."},
     Setting{"NCCL_IB_GID_INDEX", "", IntField{&Settings::gid_index, 0, 255, Extra::Auto, INT_MIN},
-            "GID table index on RoCE ports; unset: the entries that the next three choose. It has "
-            "no meaning on InfiniBand ports."},
+            "GID table index on RoCE ports; unset: the entries that NCCL_IB_ADDR_FAMILY, "
+            "NCCL_IB_ADDR_RANGE and NCCL_IB_ROCE_VERSION_NUM choose. InfiniBand ports ignore it."},
     Setting{"NCCL_IB_ADDR_FAMILY", "",
             TextField{&Settings::addr_family, family_text, "AF_INET or AF_INET6"},
             "Address family of our GIDs on RoCE ports; unset: both, IPv4 first."},
@@ -157,36 +151,36 @@ constexpr std::array kTable{
             "Service level of our queue pairs; unset: the communicator's traffic class, or 0."},
     Setting{"NCCL_IB_TIMEOUT", "", IntField{&Settings::timeout, 0, 31},
             "Acknowledge timer, 4.096 us * 2^n a try; 16 is 0.27 s (NCCL's own transport uses 20, "
-            "4.3 s). 0: for ever, so that a silent path is never left."},
+            "4.3 s). 0: for ever, so that a silent path is never noticed."},
     Setting{"NCCL_IB_RETRY_CNT", "tries", IntField{&Settings::retry_count, 0, 7},
-            "Tries before a path counts as dead; some devices take 7 as for ever."},
+            "Retries before a path counts as lost; on some devices 7 means for ever."},
     Setting{"NCCL_IB_ADAPTIVE_ROUTING", "",
             IntField{&Settings::adaptive_routing, 0, 1, Extra::Auto, -2},
-            "Whether packets of one queue pair may take several ways through the network; unset: 1 "
-            "on InfiniBand ports, 0 on others."},
+            "1: packets of one queue pair may take several ways through the network; unset: 1 on "
+            "InfiniBand ports, 0 on others."},
     Setting{"NCCL_IB_AR_THRESHOLD", "bytes",
             IntField{&Settings::ar_threshold, 0, INT_MAX, Extra::None, -2},
-            "With adaptive routing, the data of a larger message goes in plain writes, which may "
-            "overtake one another, and empty writes with immediate announce it."},
+            "With adaptive routing, a message larger than this goes as plain writes, which may "
+            "arrive in any order, followed by an empty write with immediate."},
     Setting{"NCCL_IB_PCI_RELAXED_ORDERING", "", IntField{&Settings::relaxed_ordering, 0, 2},
-            "Whether the device may write data to memory out of order; 1 and 2: where it can."},
+            "0: the device writes data to memory in order; 1 and 2: in any order, if it can."},
     Setting{"NCCL_IB_ECE_ENABLE", "", IntField{&Settings::ece, 0, 1},
-            "Whether both devices agree on options of their maker (enhanced connection "
-            "establishment), where they can."},
+            "1: both devices agree on vendor options (enhanced connection establishment), if they "
+            "can."},
     Setting{"NCCL_MESH_PATH_TIMEOUT", "seconds", IntField{&Settings::path_timeout_s, 1, 3600},
-            "How long to wait for a peer none of whose paths answers; then its requests fail."},
+            "How long requests wait while no path to their peer is up; then they fail."},
     Setting{"NCCL_MESH_STATS", "",
             TextField{&Settings::stats, stats_text,
                       "FILE[:SECONDS], seconds 1..3600, %h and %p for host and process in FILE"},
-            "Where metrics are written in Prometheus' text format, every 10 seconds or as told and "
-            "at the end; unset: nowhere."},
+            "File for metrics in Prometheus' text format, written every 10 seconds (or SECONDS) "
+            "and at the end; unset: none."},
     Setting{"NCCL_PROFILER_PLUGIN", "",
             TextField{&Settings::profiler, any_text, "none or a library"},
-            "NCCL's profiler; where one is named it gets an event for each queue pair that carries "
-            "a send, and for each receive."},
+            "NCCL's profiler; if one is named, it gets an event for each queue pair that carries a "
+            "send, and for each receive."},
     Setting{"NCCL_MESH_STALL_SECONDS", "seconds", IntField{&Settings::stall_seconds, 0, 86400},
-            "A request that is open for so long gets a line that says what it waits for; 0: none "
-            "does."},
+            "A request that stays open this long gets a log line that says what it waits for; 0: "
+            "no request does."},
     Setting{"NCCL_MESH_LOG", "",
             TextField{&Settings::log_level, level_text, "none, warn, info, detail or trace"},
             "What goes to standard error when NCCL gives no logger."},

@@ -16,7 +16,7 @@ constexpr std::uint32_t kReceiveBatch = 32;
 constexpr std::uint32_t kChainInlineTries[] = {128, sizeof(std::uint64_t), 0};
 
 Status refused(const char* what) noexcept {
-  LOG_WARN("relay: no {} for a chain: {}", what, std::strerror(errno));
+  LOG_WARN("relay: cannot create a {} for a chain: {}", what, std::strerror(errno));
   return Errc::System;
 }
 

@@ -136,7 +136,7 @@ int EndQueuePair::post(ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
 
 void EndQueuePair::ring() noexcept {
   if (const int error = batch_.ring(); error != 0) {
-    LOG_INFO("relay: queue pair {:#x} refuses what goes to the next host: {}", verbs.qp_num,
+    LOG_INFO("relay: posting to the next host on queue pair {:#x} was refused: {}", verbs.qp_num,
              std::strerror(error));
     fail(IBV_WC_RETRY_EXC_ERR);
   }
@@ -168,7 +168,8 @@ void EndQueuePair::take_counts() noexcept {
   const bool possible =
       static_cast<std::uint64_t>(more) <= given_ - done_ && writer_.take_freed(counts.free);
   if (!possible) {
-    LOG_WARN("relay: the next host of queue pair {:#x} counts what it never got", verbs.qp_num);
+    LOG_WARN("relay: the next host of queue pair {:#x} acknowledges more than was sent to it",
+             verbs.qp_num);
     return fail(IBV_WC_RETRY_EXC_ERR);
   }
   if (more != 0) {

@@ -13,8 +13,8 @@ namespace mesh::relay {
 Status Passage::create(const RailUse& from, const RailUse& to, const RingShape& shape) {
   ring_ = {.slots = shape.slots, .payload_bytes = shape.payload_bytes, .wr_bytes = shape.wr_bytes};
   if (!is_ring(ring_)) {
-    LOG_WARN("relay: a ring of {} slots and {} bytes for work requests of {} is none", shape.slots,
-             shape.payload_bytes, shape.wr_bytes);
+    LOG_WARN("relay: a ring of {} slots and {} bytes cannot hold work requests of {} bytes",
+             shape.slots, shape.payload_bytes, shape.wr_bytes);
     return Errc::InvalidArgument;
   }
   const std::size_t bytes = whole_pages(ring_bytes(ring_));
@@ -26,7 +26,8 @@ Status Passage::create(const RailUse& from, const RailUse& to, const RingShape& 
     out_ = verbs::MrHandle(*to.provider, to.provider->reg_mr(to.pd, memory_.get(), bytes, 0));
   }
   if (!in_ || !out_) {
-    LOG_WARN("relay: no ring of {} bytes for a chain: {}", bytes, std::strerror(errno));
+    LOG_WARN("relay: cannot allocate a ring of {} bytes for a chain: {}", bytes,
+             std::strerror(errno));
     return Errc::System;
   }
   ring_.address = reinterpret_cast<std::uintptr_t>(memory_.get());

@@ -64,7 +64,7 @@ UniqueFd dial(const std::string& host, const std::string& name) {
   if (!fd.valid()) {
     const int error = errno;
     if (error == ECONNREFUSED) {
-      LOG_DETAIL("soft fabric: no process is host {} yet, or any more", host);
+      LOG_DETAIL("soft fabric: no running process is host {}", host);
     } else {
       LOG_WARN("soft fabric: host {} cannot be reached: {}", host, std::strerror(error));
     }
@@ -104,7 +104,8 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::open(const RendezvousOptions& op
                   meeting->watch(meeting->listener_.get(), kListenerId, EPOLLIN, EPOLL_CTL_ADD) &&
                   meeting->watch(options.board->wake_fd(), kWakeId, EPOLLIN, EPOLL_CTL_ADD);
   if (!ok) {
-    LOG_WARN("soft fabric: no epoll for host {}: {}", options.host, std::strerror(errno));
+    LOG_WARN("soft fabric: cannot create an epoll instance for host {}: {}", options.host,
+             std::strerror(errno));
     return Errc::System;
   }
   return meeting;
@@ -217,7 +218,7 @@ void Rendezvous::poll_once(int timeout_ms) {
     try {
       look_at(event);
     } catch (const std::bad_alloc&) {
-      LOG_WARN("soft fabric: a connection is closed for want of memory");
+      LOG_WARN("soft fabric: out of memory; a connection is closed");
       if (connections_.contains(event.data.u64)) drop(event.data.u64);
     }
   }

@@ -69,7 +69,7 @@ Status SoftHost::start(int host_index) {
   owner_pid_ = ::getpid();
   const Status started = start_own_thread(thread_, "mesh-soft", [this] { run(); });
   if (!started.ok())
-    LOG_WARN("soft fabric {}: host {} gets no thread", options_.fabric.name, options_.host);
+    LOG_WARN("soft fabric {}: host {} has no thread", options_.fabric.name, options_.host);
   return started;
 }
 

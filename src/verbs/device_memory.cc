@@ -45,7 +45,8 @@ void find_device_memory(Provider& provider, const Settings& settings, std::span<
   const bool dma_buffers = all(&RailInfo::dma_buffers), peer_memory = all(&RailInfo::peer_memory);
   for (Rail& rail : rails) {
     if (rail.info.dma_buffers != dma_buffers || rail.info.peer_memory != peer_memory)
-      LOG_INFO("rail {}: what another rail lacks is not used on it", rail.info.name);
+      LOG_INFO("rail {}: GPU memory is used only as every rail can, so part of this is not used",
+               rail.info.name);
     rail.info.dma_buffers = dma_buffers;
     rail.info.peer_memory = peer_memory;
   }

@@ -108,14 +108,14 @@ class Discovery {
   void look_at(const DeviceEntry& device, std::uint16_t place) {
     ContextHandle context(provider_, provider_.open_device(device.name));
     if (!context)
-      return refuse(device.name, fmt::format("does not open ({})", std::strerror(errno)));
+      return refuse(device.name, fmt::format("cannot be opened ({})", std::strerror(errno)));
     ibv_device_attr attr{};
     if (const int error = provider_.query_device(context.get(), &attr); error != 0)
-      return refuse(device.name, fmt::format("answers no query ({})", std::strerror(error)));
+      return refuse(device.name, fmt::format("cannot be queried ({})", std::strerror(error)));
     for (int port = 1; port <= attr.phys_port_cnt; ++port) {
       if (!context) context = ContextHandle(provider_, provider_.open_device(device.name));
       if (!context)
-        return refuse(device.name, fmt::format("does not open again ({})", std::strerror(errno)));
+        return refuse(device.name, fmt::format("cannot be reopened ({})", std::strerror(errno)));
       look_at_port({device, static_cast<std::uint8_t>(port), attr, place}, context);
     }
   }
@@ -156,14 +156,14 @@ class Discovery {
     if (!rule_.matches(port.device.name, port.number)) return leave_out(port.name());
     ibv_port_attr attr{};
     if (const int error = provider_.query_port(context.get(), port.number, &attr); error != 0)
-      return refuse(port.name(), fmt::format("answers no query ({})", std::strerror(error)));
+      return refuse(port.name(), fmt::format("cannot be queried ({})", std::strerror(error)));
     const bool ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
     if (!ethernet && attr.link_layer != IBV_LINK_LAYER_INFINIBAND)
       return refuse(port.name(), "is neither Ethernet nor InfiniBand");
     const QueuePairProbe probe = probe_queue_pair(provider_, context.get());
     if (probe.error != 0)
       return refuse(port.name(),
-                    fmt::format("makes no reliable queue pair with {} bytes inline ({})",
+                    fmt::format("cannot create a reliable queue pair with {} bytes inline ({})",
                                 kInlineNeeded, std::strerror(probe.error)));
     const std::vector<GidEntry> table = provider_.gids(context.get(), port.number);
     const bool up = attr.state == IBV_PORT_ACTIVE;
@@ -200,12 +200,12 @@ class Discovery {
     gids = choose_gids(table, {.ethernet = wish.ethernet});
     if (gids.empty()) return gids;
     if (wish.index >= 0) {
-      LOG_WARN("rail {}: has no GID at NCCL_IB_GID_INDEX {} ({} in use); here it counts as unset",
+      LOG_WARN("rail {}: has no GID at NCCL_IB_GID_INDEX {} ({} in use); it counts as unset here",
                port.name(), wish.index, table.size());
     } else {
       LOG_WARN(
-          "rail {}: none of its {} GIDs is as NCCL_IB_ADDR_FAMILY, NCCL_IB_ADDR_RANGE and "
-          "NCCL_IB_ROCE_VERSION_NUM wish; here they count as unset",
+          "rail {}: none of its {} GIDs matches NCCL_IB_ADDR_FAMILY, NCCL_IB_ADDR_RANGE and "
+          "NCCL_IB_ROCE_VERSION_NUM; on this rail they count as unset",
           port.name(), table.size());
     }
     return gids;
@@ -264,8 +264,8 @@ class Discovery {
     if (settings_.prefix_len != kAuto) return std::min(settings_.prefix_len, bits);
     const int usual = v4 ? kIpv4PrefixUsual : kIpv6PrefixUsual;
     LOG_INFO(
-        "rail {}: no interface here carries {}, its subnet is taken as /{}; NCCL_MESH_PREFIX_LEN "
-        "says otherwise",
+        "rail {}: no interface of this host has address {}, so its subnet is taken as /{}; "
+        "NCCL_MESH_PREFIX_LEN sets another length",
         port.name(), address_of(gid.gid).text(), usual);
     return usual;
   }
@@ -365,8 +365,8 @@ Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings)
   if (!discovery.refusals().empty()) LOG_INFO("ports not used: {}", discovery.refusals());
   if (rails.size() > kRailsMax) {
     LOG_WARN(
-        "{} usable rails, {} can be used; left out: {} and those behind it; NCCL_IB_HCA chooses "
-        "others",
+        "{} usable rails, at most {} are used; {} and those after it are left out; NCCL_IB_HCA "
+        "chooses others",
         rails.size(), kRailsMax, rails[kRailsMax].info.name);
     rails.erase(rails.begin() + kRailsMax, rails.end());
   }

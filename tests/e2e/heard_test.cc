@@ -192,7 +192,7 @@ TEST(Heard, APeerOfAnotherVersionIsNamedOnBothSides) {
                                       ours + ": all ranks must use the same plugin"),
             "")
       << ranks[0].output;
-  EXPECT_NE(plugin_line(ranks[1], "does not connect: host a speaks version " + ours +
+  EXPECT_NE(plugin_line(ranks[1], "its connect has failed: host a speaks version " + ours +
                                       " and was asked for version 3: all ranks must use"),
             "")
       << ranks[1].output;

@@ -83,7 +83,7 @@ TEST(Policy, ABadProfileOrNoneStopsTheStartWithALine) {
   expect_run_says(kNoPlugin, with({{"NCCL_MESH_PROFILE", file}}),
                   ": settings: qps is 64; wanted: 1..32");
   expect_run_says(kNoPlugin, with({{"NCCL_MESH_PROFILE", "/nonexistent.json"}}),
-                  "/nonexistent.json: there is no such file");
+                  "/nonexistent.json: it does not exist");
 }
 
 std::string poller_line(const RankEnd& rank) {

@@ -133,7 +133,7 @@ bool Carried::make_domains() {
 
 void Carried::make_all() {
   if (!make_domains()) {
-    why_ = "its device has no protection domain left";
+    why_ = "its device cannot create a protection domain";
     return;
   }
   for (std::uint32_t i = 0; i < order_.sizes.qps && !abandoned_.load(std::memory_order_relaxed);
@@ -141,7 +141,7 @@ void Carried::make_all() {
     Result<std::unique_ptr<relay::Chain>> made =
         relay::Chain::create({.rails = uses_, .rings = ring_shapes(order_.sizes, i)});
     if (!made.ok()) {
-      why_ = "its device or its memory refuses the queue pairs or rings";
+      why_ = "it cannot create the queue pairs or allocate the rings";
       return;
     }
     chains_.push_back(std::move(*made));

@@ -148,7 +148,7 @@ bool RelayClient::on_frame(ConnectionId connection, const FrameHeader& header,
       "relay {}: a control message ({}) that is malformed or out of order; connection "
       "dropped",
       talk->host.name, frame_name(header.type));
-  on_lost(connection, fmt::format("{} says what does not fit", talk->host.name));
+  on_lost(connection, fmt::format("{} sent a malformed control message", talk->host.name));
   return false;
 }
 

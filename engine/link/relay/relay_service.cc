@@ -156,20 +156,20 @@ WireHost RelayService::self() const {
 namespace {
 std::string why_too_large(const ChainSizes& sizes) {
   if (sizes.sq_depth > relay::kRingSlotsMax) {
-    return fmt::format("rings of {} slots were asked for; it makes them of {} at most",
-                       sizes.sq_depth, relay::kRingSlotsMax);
+    return fmt::format("rings of {} slots were asked for; the limit is {}", sizes.sq_depth,
+                       relay::kRingSlotsMax);
   }
   const std::uint64_t longest = std::max(sizes.express_bytes, sizes.wr_bytes);
   if (longest <= kCarriedWrBytesMax) return {};
-  return fmt::format("work requests of {} bytes were asked for; it takes them of {} at most",
-                     longest, kCarriedWrBytesMax);
+  return fmt::format("work requests of {} bytes were asked for; the limit is {}", longest,
+                     kCarriedWrBytesMax);
 }
 }  // namespace
 
 std::string RelayService::why_not(const Chain& body) const {
   if (closing_) return "its communicators have ended";
   if (carried_.size() >= kCarriedMax)
-    return fmt::format("it carries {} paths already", kCarriedMax);
+    return fmt::format("it carries {} paths already, which is the limit", kCarriedMax);
   for (const std::uint8_t rail : {body.near_rail, body.far_rail}) {
     if (rail >= host_.rails().size())
       return fmt::format("rail {} was asked for; it has 0 to {}", rail, host_.rails().size() - 1);
@@ -205,7 +205,7 @@ bool RelayService::on_chain(ConnectionId connection, const Chain& body) {
     if (each->connection() == connection && each->number() == body.chain) return false;
   }
   std::string why = why_not(body);
-  if (why.empty() && !start_thread()) why = "it has no means left";
+  if (why.empty() && !start_thread()) why = "it cannot start its relay thread";
   std::unique_ptr<Carried> carried;
   if (why.empty()) {
     const std::array shares{share_of(body.near_rail), share_of(body.far_rail)};
@@ -214,7 +214,8 @@ bool RelayService::on_chain(ConnectionId connection, const Chain& body) {
     const auto most = static_cast<std::uint64_t>(host_.options().settings.relay_bytes);
     if (bytes > most) {
       why = fmt::format(
-          "rings of {} bytes were asked for; all would take {}, of {} (NCCL_MESH_RELAY_BYTES)",
+          "rings of {} bytes were asked for; with them all rings would take {} bytes, the limit is "
+          "{} (NCCL_MESH_RELAY_BYTES)",
           carried->ring_bytes(), bytes, most);
     }
   }
@@ -343,8 +344,8 @@ void RelayService::tend_one(Carried& carried) {
   carried.set_step(Carried::Step::Carrying);
   for (const auto& chain : carried.chains()) {
     if (!middle_.add(*chain).ok())
-      return end(carried,
-                 fmt::format("host {}: it turns {} chains already", name, relay::kChainsMax));
+      return end(carried, fmt::format("host {}: it carries {} chains already, which is the limit",
+                                      name, relay::kChainsMax));
   }
   say(carried.connection(), Joined{.chain = carried.number()});
 }

@@ -49,9 +49,9 @@ TEST(RailLine, FurtherAddressesAreRead) {
 
 TEST(RailLine, OtherLinesAreNotMistakenForRails) {
   const std::string line = kLine;
-  const std::vector<std::string> others{"ports not used: mlx5_0:1 is down",
-                                        line.substr(0, line.size() - 20), line + " and",
-                                        "rail mlx5_0:1: no interface here carries 10.0.0.1", ""};
+  const std::vector<std::string> others{
+      "ports not used: mlx5_0:1 is down", line.substr(0, line.size() - 20), line + " and",
+      "rail mlx5_0:1: no interface of this host has address 10.0.0.1", ""};
   for (const std::string& other : others) EXPECT_FALSE(parse_rail_line(other).has_value()) << other;
 }
 

@@ -55,8 +55,8 @@ TEST(PolicyChoice, ANamedProfileMustBeThereAndRight) {
     std::string profile, said;
   };
   for (const Case& each :
-       {Case{"/nonexistent/p.json", "/nonexistent/p.json: there is no such file"},
-        Case{"/proc", "/proc: it is no regular file"},
+       {Case{"/nonexistent/p.json", "/nonexistent/p.json: it does not exist"},
+        Case{"/proc", "/proc: it is not a regular file"},
         Case{file, fmt::format("{}: line 1, column {}: settings: qps is 64; wanted: 1..32", file,
                                text.find(key) + key.size() + 1)}}) {
     const LogCapture log;

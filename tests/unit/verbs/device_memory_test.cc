@@ -103,7 +103,7 @@ TEST_F(FindDeviceMemory, WhatOneRailLacksIsUsedOnNone) {
   }
   EXPECT_EQ(log_.count(LogLevel::Info, "rail n1:1: peer memory; no DMA buffers: Operation not"), 1)
       << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Info, "rail n0:1: what another rail lacks is not used on it"), 1);
+  EXPECT_EQ(log_.count(LogLevel::Info, "rail n0:1: GPU memory is used only as every rail can"), 1);
 }
 
 TEST_F(FindDeviceMemory, OffAsksNobody) {

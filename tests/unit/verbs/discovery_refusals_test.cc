@@ -38,7 +38,7 @@ TEST(DiscoveryRefusals, OneLineSaysWhyEachPortFellOut) {
   ASSERT_EQ(log.all().size(), 1u) << log.joined();
   EXPECT_EQ(log.all()[0].level, LogLevel::Info);
   for (const char* part : {"host-a", "fake", "a:1 is down", "a:2 has no RoCE v2 GID among 1",
-                           "b does not open (Permission denied)", "c left out by NCCL_IB_HCA"})
+                           "b cannot be opened (Permission denied)", "c left out by NCCL_IB_HCA"})
     EXPECT_NE(log.joined().find(part), std::string::npos) << part << " not in " << log.joined();
   EXPECT_EQ(provider.open_now, 0);
 }
@@ -97,10 +97,11 @@ TEST(DiscoveryRefusals, ADeviceWithoutReliableQueuePairsIsNoRail) {
   provider.inline_bytes_max = 32;
   const LogCapture log;
   EXPECT_EQ(discover(provider, {}).code(), Errc::NotFound);
-  EXPECT_EQ(log.count(LogLevel::Info,
-                      "mlx5_0:1 makes no reliable queue pair with 64 bytes inline (Invalid "
-                      "argument)"),
-            1)
+  EXPECT_EQ(
+      log.count(
+          LogLevel::Info,
+          "mlx5_0:1 cannot create a reliable queue pair with 64 bytes inline (Invalid argument)"),
+      1)
       << log.joined();
   EXPECT_EQ(provider.open_now, 0);
 }

@@ -84,7 +84,8 @@ TEST_F(ControlDescriptorsTest, ADialThatGetsNoneInItsTimeSaysSo) {
   EXPECT_TRUE(our_events_.lost.empty());
   our_clock_ns_ += 100'000'000;
   ASSERT_TRUE(turn_until([&] { return our_events_.lost.size() == 1; }));
-  EXPECT_NE(our_events_.lost[0].text.find("no descriptor is left"), std::string::npos)
+  EXPECT_NE(our_events_.lost[0].text.find("the process is out of file descriptors"),
+            std::string::npos)
       << our_events_.lost[0].text;
 }
 

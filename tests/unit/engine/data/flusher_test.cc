@@ -221,7 +221,7 @@ TEST_F(Flush, AFenceWhoseRailCannotBeFlushedFailsTheLinkWithALine) {
   testkit::lose_path(*pair_.receive, 0);
   const PeerLink& link = pair_.receive->link;
   EXPECT_TRUE(bed_.until([&] { return link.failure() != Errc::Ok; }));
-  EXPECT_EQ(log_.count(LogLevel::Warn, "cannot be pushed into the memory of the GPU"), 1)
+  EXPECT_EQ(log_.count(LogLevel::Warn, "the flush of GPU memory behind lost path"), 1)
       << log_.joined();
 }
 

@@ -212,8 +212,9 @@ TEST_F(RecvChannelTest, StripesOfMoreThanTheReceiveFailTheLink) {
   announce(stripe, 60);
   announce(stripe, 41);
   EXPECT_EQ(test(request, nullptr).code(), Errc::Protocol);
-  EXPECT_EQ(
-      log.count(LogLevel::Warn, "peer far: says that it wrote 101 bytes into a receive of 100"), 1)
+  EXPECT_EQ(log.count(LogLevel::Warn,
+                      "peer far: claims to have written 101 bytes into a receive of 100 bytes"),
+            1)
       << log.joined();
 }
 
@@ -257,8 +258,9 @@ TEST_F(RecvChannelTest, AnnouncementOfMoreThanTheReceiveFailsTheLink) {
   announce({.channel = kIndex, .slot = 0, .generation = generation()}, 101);
   EXPECT_EQ(test(request, nullptr).code(), Errc::Protocol);
   EXPECT_EQ(link_->failure(), Errc::Protocol);
-  EXPECT_EQ(
-      log.count(LogLevel::Warn, "peer far: says that it wrote 101 bytes into a receive of 100"), 1)
+  EXPECT_EQ(log.count(LogLevel::Warn,
+                      "peer far: claims to have written 101 bytes into a receive of 100 bytes"),
+            1)
       << log.joined();
 }
 

@@ -133,8 +133,9 @@ TEST(Handshake, AWelcomeThatIsRefusedFailsBothSidesAlike) {
   ends.carry_all();
   EXPECT_EQ(ends.connect.error, Errc::Protocol);
   EXPECT_EQ(ends.listener().refused, Errc::Protocol);
-  EXPECT_EQ(log.count(LogLevel::Warn, "its welcome does not fit what was asked for"), 1);
-  EXPECT_EQ(log.count(LogLevel::Warn, "host a: what its peer says does not fit"), 1)
+  EXPECT_EQ(log.count(LogLevel::Warn, "its WELCOME does not match our HELLO"), 1);
+  EXPECT_EQ(log.count(LogLevel::Warn, "host a: its peer sent a control message that is malformed"),
+            1)
       << log.joined();
 }
 

@@ -206,9 +206,9 @@ TEST_F(HostileMember, WhoMakesManyLinksForOneListenerTakesFromNobodyElse) {
   const auto refused = peers.front()->hear<engine::Refuse>(MessageType::Refuse);
   ASSERT_TRUE(refused) << "the oldest of them";
   EXPECT_EQ(refused->reason, Errc::Exhausted);
-  EXPECT_EQ(
-      refused->text,
-      "host b: this link carries no channel and gives way, as the oldest of 16 for one listener");
+  EXPECT_EQ(refused->text,
+            "host b: this link is closed to make room: it carries no channel and is the oldest of "
+            "16 for one listener");
   EXPECT_TRUE(peers.front()->ended());
   for (RawPeer* const peer : {&other, peers[1].get()}) {
     peer->say(peer->open(0));
@@ -235,11 +235,13 @@ TEST_F(HostileMember, AnHonestConnectorComesAgainUntilThereIsRoom) {
   EXPECT_GE(bed_.now_ns() - began_ns, kLeftNs);
   EXPECT_LE(bed_.now_ns() - began_ns, kSecond);
   EXPECT_EQ(log_.count(LogLevel::Detail,
-                       "256 links of its peers carry no channel yet; dialing anew in 10 ms"),
+                       "256 links of its peers carry no channel yet; dialing again in 10 ms"),
             1)
       << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Detail, "dialing anew in 20 ms"), 1) << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Warn, "carries no channel and gives way, as the oldest of 256"), 1)
+  EXPECT_EQ(log_.count(LogLevel::Detail, "dialing again in 20 ms"), 1) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Warn,
+                       "is closed to make room: it carries no channel and is the oldest of 256"),
+            1)
       << log_.joined();
   EXPECT_TRUE(peers.front()->ended());
   talk.exchange(4096);

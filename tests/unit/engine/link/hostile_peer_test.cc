@@ -178,7 +178,9 @@ TEST_F(HostilePeer, ManyThatSayHelloAndNothingElseAreBounded) {
   ASSERT_TRUE(bed_.hosts[1].engine->listen(*bed_.hosts[1].contexts[0], 0, handle_).ok());
   RawPeer honest(bed_, handle_);
   ASSERT_TRUE(honest.shake_hands());
-  EXPECT_EQ(log.count(LogLevel::Warn, "carries no channel and gives way, as the oldest of 256"), 1)
+  EXPECT_EQ(log.count(LogLevel::Warn,
+                      "is closed to make room: it carries no channel and is the oldest of 256"),
+            1)
       << log.joined();
   EXPECT_TRUE(peers.front()->ended());
   EXPECT_EQ(bed_.stats(1).queue_pairs, queue_pairs);

@@ -58,16 +58,16 @@ TEST_F(HostileRelay, OrdersThatCannotBeFilledAreAnsweredByName) {
   asked = order(3);
   asked.sizes.sq_depth = 65536;
   EXPECT_EQ(why_not(*from, asked),
-            "host b: rings of 65536 slots were asked for; it makes them of 16384 at most");
+            "host b: rings of 65536 slots were asked for; the limit is 16384");
   asked = order(4);
   asked.sizes.wr_bytes = 1 << 30;
   EXPECT_EQ(why_not(*from, asked),
-            "host b: work requests of 1073741824 bytes were asked for; it takes them of 16777216 "
-            "at most");
+            "host b: work requests of 1073741824 bytes were asked for; the limit is 16777216");
   asked = order(5);
   asked.sizes.qps = 17;
   asked.sizes.wr_bytes = 16 << 20;
-  EXPECT_NE(why_not(*from, asked).find("of 536870912 (NCCL_MESH_RELAY_BYTES)"), std::string::npos);
+  EXPECT_NE(why_not(*from, asked).find("the limit is 536870912 (NCCL_MESH_RELAY_BYTES)"),
+            std::string::npos);
   EXPECT_EQ(bed_.stats(1).queue_pairs, queue_pairs_);
   EXPECT_EQ(relay().ring_bytes, 0u);
 }
@@ -83,7 +83,8 @@ TEST_F(HostileRelay, ChainsAreBoundedWhoeverAsks) {
   }
   const std::uint64_t each_bytes = relay().ring_bytes / engine::kCarriedMax;
   EXPECT_EQ(each_bytes, HostileRelay::kRingBytes);
-  EXPECT_EQ(why_not(*callers.front(), order(1000)), "host b: it carries 128 paths already");
+  EXPECT_EQ(why_not(*callers.front(), order(1000)),
+            "host b: it carries 128 paths already, which is the limit");
   callers.clear();
 }
 

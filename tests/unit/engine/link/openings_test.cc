@@ -62,11 +62,11 @@ TEST(Openings, AConnectThatFailsOnALinkThatIsUpFailsItsAccept) {
     ends.sender().send(Decline{.acceptor_context = ends.sender().identity().peer_context,
                                .listener = ends.listener().nonce,
                                .reason = Errc::System,
-                               .text = "host a opens no channel"});
+                               .text = "host a cannot open a channel"});
   }
   ends.carry_all();
   EXPECT_EQ(ends.listener().refused, Errc::System);
-  EXPECT_EQ(log.count(LogLevel::Warn, "peer a: host a opens no channel"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "peer a: host a cannot open a channel"), 1) << log.joined();
   EXPECT_EQ(ends.receiver().state(), LinkState::Up);
 }
 

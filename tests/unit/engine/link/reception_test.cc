@@ -53,7 +53,7 @@ TEST(Reception, ADeclineFailsTheAcceptOfItsListenerAndIsSaidOnce) {
   EXPECT_EQ(say({.acceptor_context = context, .listener = {1}, .text = "no"}), Errc::Ok);
   EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
   EXPECT_EQ(say({.acceptor_context = context, .listener = nonce, .text = "no"}), Errc::Protocol);
-  EXPECT_EQ(log.count(LogLevel::Warn, "far: does not connect: no"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "far: its connect has failed: no"), 1) << log.joined();
 }
 
 TEST(Reception, AStrangersFrameOfALinkIsNotHeard) {
