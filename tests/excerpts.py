@@ -1,4 +1,4 @@
-"""What a summary shows of a test or a build that failed: its own lines and no others."""
+"""Finds the lines that a summary shows for a test or a build that failed: its own and no others."""
 
 import re
 import xml.etree.ElementTree
@@ -79,7 +79,7 @@ def of_junit(file):
 
 
 def of_build(text):
-    """What ninja printed of each command that failed."""
+    """Returns what ninja printed about each command that failed."""
     kept, inside = [], False
     for line in text.splitlines():
         if BUILD_STEP.match(line):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Where the time of the last tests/run went: times.py [BUILD] (default: build/release).
+"""Prints where the time of the last tests/run went: times.py [BUILD] (default: build/release).
 
 Prints Markdown tables, from BUILD/.ninja_log and from the results that tests/run leaves beside
 BUILD: seconds of compiling and linking by folder, the dearest build steps, the dearest tests. Steps

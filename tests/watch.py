@@ -33,7 +33,7 @@ def duration(seconds):
 
 
 class Progress:
-    """What is known of a running command. Thread: any; the lock guards all."""
+    """The facts about a running command. Thread: any; the lock guards all."""
 
     def __init__(self, title, stream=sys.stdout, clock=time.monotonic):
         self._title, self._stream, self._clock = title, stream, clock

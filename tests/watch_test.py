@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What tests/run shows: progress, the names of failed tests, and excerpts that suffice."""
+"""Tests the output of tests/run: progress, the names of failed tests, and excerpts that suffice."""
 
 import io
 import os

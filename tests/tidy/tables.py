@@ -87,8 +87,8 @@ LINE_COLUMNS_MAX = 100
 SMALL_HEADER_LINES = 30  # a header below them is small
 PRODUCT_ROOMS = ("include/", "src/", "engine/", "plugin/", "tuning/")
 
-# What the figures of the whole tree may be: today, and at last. A limit that is worse than its bar
-# goes with the figure, and never back.
+# The limits of the figures: today, and the bar of the end. A limit that is worse than its bar falls
+# with the figure, and never rises.
 Limit = collections.namedtuple("Limit", "limit bar")
 FIGURES = {
     "function lines p90": Limit(18, 18),

@@ -25,7 +25,7 @@ import tree  # noqa: E402
 SOURCE_RULES = (
     rules.include_arrows, rules.fenced_headers, rules.fenced_words, rules.hot_files,
     rules.header_shape, rules.names_out_of_use,
-    comment_rules.riddles, time_rules.outside_header,
+    time_rules.outside_header,
 )
 
 
@@ -39,6 +39,7 @@ def look(root):
     for file in files:
         found += rules.line_shape(file)
         found += rules.machine_words(file)
+        found += comment_rules.riddles(file)
         if file.is_cmake:
             cmake_files.append(file)
             found += cmake_rules.cmake_globs(file)

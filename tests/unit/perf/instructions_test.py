@@ -124,8 +124,8 @@ class MeasuredAgain(unittest.TestCase):
     """A count that a busy machine has disturbed."""
 
     def measure(self, *counts):
-        """What stands of one case of 1000 that is measured as 2000 first and as these then, and
-        how many of them were asked for."""
+        """Returns what stands of one case of 1000 that is measured as 2000 first and as these
+        then, and how many of them were asked for."""
         path = os.path.join(ROOT, "perf", "compare")
         loader = importlib.machinery.SourceFileLoader("compare", path)
         compare = importlib.util.module_from_spec(importlib.util.spec_from_loader("compare",

@@ -1,4 +1,4 @@
-"""What a sweep would run, where, and what it makes of the answers; nothing is started."""
+"""Tests which runs a sweep plans, and where, and how it reads the answers; nothing is started."""
 
 import contextlib
 import io
