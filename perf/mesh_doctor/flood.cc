@@ -17,7 +17,6 @@ void Flood::start(const FloodPieces& pieces, const FloodTimes& times) {
   marks_ = 0;
   ended_ = false;
   counted_ = 0;
-  taken_at_start_ = taken_;
   active_.store(true, std::memory_order_seq_cst);
   poke();
 }

@@ -41,7 +41,6 @@ class Flood final : public driver::Task {
   int error() const noexcept override;
 
   double received_gbps() const noexcept;  // payload, in 10^9 bits a second
-  std::uint64_t received_messages() const noexcept { return taken_ - taken_at_start_; }
 
  private:
   bool send_more(Clock::time_point now);
@@ -57,7 +56,7 @@ class Flood final : public driver::Task {
   std::uint64_t sent_ = 0;        // after `warm`
   std::uint32_t marks_ = kDepth;  // end marks sent
   bool ended_ = true;             // an end mark has come
-  std::uint64_t taken_ = 0, taken_at_start_ = 0, counted_ = 0;
+  std::uint64_t taken_ = 0, counted_ = 0;
   std::atomic<bool> active_{false};  // released in start() and turn(), acquired in active()
 };
 

@@ -68,8 +68,6 @@ std::string rail_text(const HostRails& host, std::size_t rail) {
   return host.host + "/" + host.rails[rail].name;
 }
 
-std::string subnet_of(const engine::WireRail& rail) { return topo::subnet_text(member_of(rail)); }
-
 std::string address_of(const engine::WireRail& rail) {
   const topo::SubnetMember member = member_of(rail);
   return fmt::format("{}/{}", member.address.text(), member.prefix_len);

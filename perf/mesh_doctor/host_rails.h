@@ -34,7 +34,6 @@ Result<HostRails> rails_from(const std::string& text);
 void tell_apart(std::vector<HostRails>& hosts);
 
 std::string rail_text(const HostRails& host, std::size_t rail);  // "a/mesh0:1"
-std::string subnet_of(const engine::WireRail& rail);             // of its preferred address
 std::string address_of(const engine::WireRail& rail);            // "10.0.12.1/24"
 std::uint32_t mtu_bytes(std::uint8_t code);                      // of an ibv_mtu
 

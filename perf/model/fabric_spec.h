@@ -36,7 +36,6 @@ struct FabricSpec {
   std::uint64_t fetch_ns = 350, post_ns = 75, doorbell_ns = 40, completion_ns = 20;
 };
 
-inline constexpr double kHalfGbps = 109;
 inline constexpr std::uint32_t kViaMax = 3;
 
 // Returns the text of a fabric file, for soft::parse().

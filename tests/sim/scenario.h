@@ -166,7 +166,6 @@ void draw_rails(Scenario& scenario);
 void draw_device_memory(Scenario& scenario);
 void draw_cabling(Scenario& scenario);
 void draw_relays(Scenario& scenario);
-void draw_relay_faults(Scenario& scenario);
 void draw_groups(Scenario& scenario);
 void draw_fabric(Scenario& scenario, Random& random);
 void draw_channels(Scenario& scenario, Random& random);
