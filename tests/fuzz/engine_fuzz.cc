@@ -5,11 +5,6 @@
 
 namespace mesh {
 
-extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  fuzz::quiet_log();
-  return 0;
-}
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::Input input(data, size);
   fuzz::HostileWorld world;

@@ -1,14 +1,8 @@
 // Parses fabric files. A file that parses is consistent: every index leads somewhere.
-#include "src/base/log.h"
 #include "src/soft/fabric_file.h"
 #include "tests/fuzz/quiet_log.h"
 
 namespace mesh {
-
-extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  set_log_sink([](LogLevel, const char*, int, const char*) {});
-  return 0;
-}
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const Result<soft::FabricFile> file =

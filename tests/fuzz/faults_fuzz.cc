@@ -1,5 +1,4 @@
 // Arms lists of faults as a fabric file has them, and asks for them at any time.
-#include "src/base/log.h"
 #include "src/soft/fabric_file.h"
 #include "src/soft/fault_plan.h"
 #include "tests/fuzz/quiet_log.h"
@@ -8,11 +7,6 @@
 #include <string>
 
 namespace mesh {
-
-extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  set_log_sink([](LogLevel, const char*, int, const char*) {});
-  return 0;
-}
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const std::string kBefore = R"({"name":"cable",

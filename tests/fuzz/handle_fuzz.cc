@@ -8,11 +8,6 @@
 
 namespace mesh {
 
-extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  fuzz::quiet_log();
-  return 0;
-}
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   HandleBytes bytes{};
   std::memcpy(bytes.data(), data, std::min(size, bytes.size()));

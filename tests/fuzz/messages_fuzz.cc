@@ -9,11 +9,6 @@
 
 namespace mesh {
 
-extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  fuzz::quiet_log();
-  return 0;
-}
-
 namespace {
 
 template <typename Body>

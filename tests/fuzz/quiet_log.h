@@ -1,13 +1,12 @@
 #pragma once
-// Checks what every fuzzer expects of the log: one line at a time, of characters that a terminal
-// only prints. Nothing is shown. Thread: one.
+// How a fuzzer reports a finding. The source file beside this one is part of every fuzzer: it shows
+// nothing of the log, and checks that its lines have only characters that a terminal prints.
+// Thread: one.
 
 #include <cstdio>
 #include <cstdlib>
 
 namespace mesh::fuzz {
-
-void quiet_log();  // called once, before anything else
 
 // Reports a finding: says what is wrong and aborts.
 [[noreturn]] inline void finding(const char* what) {

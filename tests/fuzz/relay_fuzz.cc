@@ -10,11 +10,6 @@
 
 namespace mesh {
 
-extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  fuzz::quiet_log();
-  return 0;
-}
-
 namespace {
 
 // Checks that whatever passes as a slot lies within the slot or within the payload ring.

@@ -10,13 +10,9 @@
 
 namespace mesh {
 
-extern "C" int LLVMFuzzerInitialize(int*, char***) {
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   // Settings show the user's own values as they are, so their characters are not checked.
   set_log_sink([](LogLevel, const char*, int, const char*) {});
-  return 0;
-}
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string_view text(reinterpret_cast<const char*>(data), size);
   Environment environment;
   while (!text.empty()) {
