@@ -57,37 +57,27 @@ class SpinLock {
   }
   bool held_here() const noexcept { return holder_.is_this_thread(); }  // for DCHECK only
 
- private:
+ protected:
   std::atomic<bool> held_{false};
+
+ private:
   LockHolder holder_;
 };
 
-class TurnLock {
+class TurnLock : public SpinLock {
  public:
   bool try_lock() noexcept {
     if (waiting_.load(std::memory_order_relaxed) != 0) return false;
-    if (held_.load(std::memory_order_relaxed) || held_.exchange(true, std::memory_order_acquire))
-      return false;
-    holder_.taken();
-    return true;
+    return !held_.load(std::memory_order_relaxed) && SpinLock::try_lock();
   }
   void lock() noexcept {
-    DCHECK(!held_here());
     waiting_.fetch_add(1, std::memory_order_relaxed);
-    while (held_.exchange(true, std::memory_order_acquire)) ::sched_yield();
+    SpinLock::lock();
     waiting_.fetch_sub(1, std::memory_order_relaxed);
-    holder_.taken();
   }
-  void unlock() noexcept {
-    holder_.released();
-    held_.store(false, std::memory_order_release);
-  }
-  bool held_here() const noexcept { return holder_.is_this_thread(); }  // for DCHECK only
 
  private:
-  std::atomic<bool> held_{false};
   std::atomic<int> waiting_{0};
-  LockHolder holder_;
 };
 
 }  // namespace mesh::soft
