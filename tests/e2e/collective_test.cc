@@ -1,6 +1,5 @@
 // Collectives over all hosts of a fabric, computed and verified element by element.
 #include "perf/collectives/collective.h"
-#include "perf/driver/plugin_log.h"
 #include "tests/e2e/line.h"
 
 #include <gtest/gtest.h>
@@ -29,25 +28,15 @@ struct Work {
 void verify(Peer& peer, const Work& work) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
-  const perf::Team team{communicator.get(), &peer.bootstrap(), work.channels, patience()};
-  std::string error;
-  const auto collective = perf::Collective::create(team,
-                                                   {.kind = work.kind,
-                                                    .type = work.type,
-                                                    .bytes_max = work.sizes.back(),
-                                                    .outstanding = work.outstanding},
-                                                   error);
-  require(collective != nullptr, error);
-  std::uint64_t round = 0;
+  Rounds rounds(peer, *communicator,
+                {.kind = work.kind,
+                 .type = work.type,
+                 .bytes_max = work.sizes.back(),
+                 .outstanding = work.outstanding},
+                work.channels);
   for (const std::size_t size : work.sizes) {
-    const std::size_t bytes = largest(size, std::min(size, kEmulatedMax));
-    for (int repeat = 0; repeat < 2; ++repeat) {
-      std::size_t wrong = 0;
-      require_success(collective->check(collective->count_for(bytes), ++round, wrong),
-                      "a run of " + std::to_string(bytes) + " bytes");
-      require(wrong == 0,
-              std::to_string(wrong) + " wrong elements of " + std::to_string(bytes) + " bytes");
-    }
+    for (int repeat = 0; repeat < 2; ++repeat)
+      rounds.run(largest(size, std::min(size, kEmulatedMax)));
   }
   peer.barrier();
 }
@@ -75,9 +64,8 @@ const Scenario kDiagonal("all_reduce_beside_the_diagonal", [](Peer& peer) {
   verify(peer, {.sizes = kSizes});
   diagonal.expect_first_messages_to_fail();
   const char* const across[] = {"c", "d", "a", "b"};
-  require(driver::PluginLog::instance().contains(
-              std::string("peer ") + across[peer.rank()] +
-              ": a message to a host that no path leads to fails: hosts "),
+  require(logged(std::string("peer ") + across[peer.rank()] +
+                 ": a message to a host that no path leads to fails: hosts "),
           "the message over the diagonal is not named");
   peer.barrier();
   diagonal.close();

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <sstream>
 #include <string>
 
@@ -22,12 +21,12 @@ constexpr std::size_t kVersionAt = 4;  // in a handle
 const Scenario kOneMessage("one_message", send_one_message);
 const Scenario kNoPlugin("no_plugin", expect_no_plugin);
 
-// Transfers small messages until all ranks have read the words.
-void transfer_until_said(Peer& peer, Line& line, const char* words) {
+// Transfers messages of that size until all ranks have read the words.
+void transfer_until_said(Peer& peer, Line& line, std::size_t bytes, const char* words) {
   const auto deadline = SteadyClock::now() + patience();
   for (bool said = false; !said;) {
-    transfer(line, {.bytes = 1024});
-    const auto votes = peer.all_gather(driver::PluginLog::instance().contains(words) ? "1" : "0");
+    transfer(line, {.bytes = bytes});
+    const auto votes = peer.all_gather(logged(words) ? "1" : "0");
     said = std::count(votes.begin(), votes.end(), "1") == peer.world();
     require(said || SteadyClock::now() < deadline, std::string("nobody read: ") + words);
   }
@@ -45,7 +44,7 @@ const Scenario kBlackHole("black_hole", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
   Line line(peer, *communicator, {.bytes = 1 << 20});
-  transfer_until_said(peer, line, "full packets");
+  transfer_until_said(peer, line, 1024, "full packets");
   transfer(line, {.bytes = 1 << 20});
   peer.barrier();
   line.close();
@@ -58,19 +57,10 @@ const Scenario kCableOut("cable_out", [](Peer& peer) {
   Line line(peer, *communicator, {.bytes = 4096});
   transfer(line, {.bytes = 4096});
   Breaker breaker;
-  const auto until_said = [&](const char* words) {
-    const auto deadline = SteadyClock::now() + patience();
-    for (bool said = false; !said;) {
-      transfer(line, {.bytes = 4096});
-      const auto votes = peer.all_gather(driver::PluginLog::instance().contains(words) ? "1" : "0");
-      said = std::count(votes.begin(), votes.end(), "1") == peer.world();
-      require(said || SteadyClock::now() < deadline, std::string("nobody read: ") + words);
-    }
-  };
   if (peer.rank() == 0) breaker.pull(breaker.nics().front().name);
-  until_said("is lost");
+  transfer_until_said(peer, line, 4096, "is lost");
   if (peer.rank() == 0) breaker.plug(breaker.nics().front().name);
-  until_said("is back");
+  transfer_until_said(peer, line, 4096, "is back");
   peer.barrier();
   line.close();
 });
@@ -80,22 +70,10 @@ const Scenario kCableOut("cable_out", [](Peer& peer) {
 const Scenario kRefused("refused", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
-  driver::Listening listening;
-  require_success(communicator->listen(listening), "listen");
-  const std::string own(reinterpret_cast<const char*>(listening.handle.data()),
-                        listening.handle.size());
-  driver::NetHandle remote;
-  std::memcpy(remote.data(), peer.all_gather(own)[1].data(), remote.size());
-  if (!peer.argument().empty())
-    remote[kVersionAt] = static_cast<std::byte>(std::stoi(peer.argument()));
-  const driver::CommOutcome outcome =
-      peer.rank() == 0 ? communicator->start_connect(remote, patience()).get()
-                       : communicator->start_accept(listening.comm, patience()).get();
-  require(!driver::PluginLog::instance().contains("the handshake is given up"),
-          "an end has waited until its time was over");
-  require(outcome.result != driver::kNetSuccess && outcome.result != driver::kDriverTimeout,
-          "there was no refusal");
-  peer.barrier();
+  expect_refusal(peer, *communicator, [&peer](driver::NetHandle& remote) {
+    if (!peer.argument().empty())
+      remote[kVersionAt] = static_cast<std::byte>(std::stoi(peer.argument()));
+  });
 });
 
 RunOptions software(std::vector<std::pair<std::string, std::string>> environment = {}) {

@@ -1,8 +1,10 @@
 #include "tests/e2e/line.h"
 
+#include "perf/driver/plugin_log.h"
 #include "tests/e2e/raw.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <future>
 
@@ -11,6 +13,18 @@ namespace {
 
 constexpr unsigned char kUntouched = 0xc3;
 constexpr std::size_t kGuard = 256;  // bytes that are checked behind each message
+
+// Every rank listens. Returns the handle of that rank's listener.
+driver::NetHandle listen_and_swap(Peer& peer, driver::Communicator& communicator,
+                                  driver::Listening& listening, int rank) {
+  require_success(communicator.listen(listening), "listen");
+  const std::string own(reinterpret_cast<const char*>(listening.handle.data()),
+                        listening.handle.size());
+  const std::vector<std::string> handles = peer.all_gather(own);
+  driver::NetHandle remote;
+  std::memcpy(remote.data(), handles[static_cast<std::size_t>(rank)].data(), remote.size());
+  return remote;
+}
 
 driver::PatternKey key_of(std::uint64_t number) {
   return {.seed = 3, .sender = 0, .message = number};
@@ -41,6 +55,8 @@ void receive_and_check(Line& line, const Transfer& message) {
 }
 
 }  // namespace
+
+bool logged(const std::string& words) { return driver::PluginLog::instance().contains(words); }
 
 std::unique_ptr<driver::Communicator> open_communicator(driver::NetApi& api, std::uint64_t id) {
   auto communicator =
@@ -145,13 +161,8 @@ void expect_no_plugin(Peer& peer) {
 Dormant::Dormant(Peer& peer, driver::Communicator& communicator, Ways ways)
     : communicator_(communicator) {
   driver::Listening listening;
-  require_success(communicator.listen(listening), "listen");
-  const std::string own(reinterpret_cast<const char*>(listening.handle.data()),
-                        listening.handle.size());
-  const std::vector<std::string> handles = peer.all_gather(own);
-  const auto across = static_cast<std::size_t>((peer.rank() + peer.world() / 2) % peer.world());
-  driver::NetHandle remote;
-  std::memcpy(remote.data(), handles[across].data(), remote.size());
+  const driver::NetHandle remote = listen_and_swap(peer, communicator, listening,
+                                                   (peer.rank() + peer.world() / 2) % peer.world());
   std::future<driver::CommOutcome> connecting, accepting;
   if (ways == Ways::Both || peer.rank() == 0)
     connecting = communicator.start_connect(remote, patience());
@@ -183,6 +194,39 @@ void Dormant::expect_first_messages_to_fail() {
 void Dormant::close() {
   if (send_ != nullptr) require_success(communicator_.close_send(send_), "closeSend");
   if (receive_ != nullptr) require_success(communicator_.close_recv(receive_), "closeRecv");
+}
+
+Rounds::Rounds(Peer& peer, driver::Communicator& communicator,
+               const perf::CollectiveOptions& options, int channels) {
+  std::string error;
+  collective_ = perf::Collective::create({&communicator, &peer.bootstrap(), channels, patience()},
+                                         options, error);
+  require(collective_ != nullptr, error);
+}
+
+void Rounds::run(std::size_t bytes) {
+  std::size_t wrong = 0;
+  require_success(collective_->check(collective_->count_for(bytes), ++round_, wrong),
+                  "a run of " + std::to_string(bytes) + " bytes");
+  require(wrong == 0,
+          std::to_string(wrong) + " wrong elements of " + std::to_string(bytes) + " bytes");
+}
+
+void expect_refusal(Peer& peer, driver::Communicator& communicator,
+                    const std::function<void(driver::NetHandle&)>& change) {
+  driver::Listening listening;
+  driver::NetHandle remote = listen_and_swap(peer, communicator, listening, 1);
+  if (change) change(remote);
+  const auto begin = std::chrono::steady_clock::now();
+  const driver::CommOutcome outcome =
+      peer.rank() == 0 ? communicator.start_connect(remote, patience()).get()
+                       : communicator.start_accept(listening.comm, patience()).get();
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+  report_figure("failed_after_ms", took.count());
+  require(!logged("the handshake is given up"), "an end has waited until its time was over");
+  require(outcome.result != driver::kNetSuccess && outcome.result != driver::kDriverTimeout,
+          "there was no refusal");
+  peer.barrier();
 }
 
 }  // namespace mesh::e2e

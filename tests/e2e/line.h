@@ -2,15 +2,21 @@
 // The smallest useful set-up of a scenario: one communicator, and connections from every even rank
 // to the next odd one, each with a pipe and registered memory. Thread: main.
 
+#include "perf/collectives/collective.h"
 #include "perf/driver/pattern.h"
 #include "perf/driver/pipe.h"
 #include "perf/driver/registered.h"
 #include "tests/e2e/scenario.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 
 namespace mesh::e2e {
+
+// Returns true if a line of the plugin's log has these words.
+bool logged(const std::string& words);
 
 // Opens a communicator.
 std::unique_ptr<driver::Communicator> open_communicator(driver::NetApi& api, std::uint64_t id = 1);
@@ -86,7 +92,23 @@ struct Stream {
 };
 void stream(Line& line, const Stream& messages);
 
+// Verified runs of a collective of all ranks.
+class Rounds {
+ public:
+  Rounds(Peer& peer, driver::Communicator& communicator, const perf::CollectiveOptions& options,
+         int channels = 1);
+  void run(std::size_t bytes);  // fails the scenario on an error or a wrong element
+
+ private:
+  std::unique_ptr<perf::Collective> collective_;
+  std::uint64_t round_ = 0;
+};
+
 // ---- Whole scenarios that several tests run.
+// Connects rank 0 to rank 1, which does not have the listener. Both must end with an error, without
+// waiting until the handshake's time is over. `change` may change the handle before.
+void expect_refusal(Peer& peer, driver::Communicator& communicator,
+                    const std::function<void(driver::NetHandle&)>& change = {});
 void send_one_message(Peer& peer);
 void expect_no_plugin(Peer& peer);  // init must refuse
 

@@ -73,17 +73,7 @@ TEST(NamedCable, TheCableThatNcclNamesCarriesTheBytes) {
 const Scenario kNamedIsCut("named_is_cut", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
-  const perf::Team team{communicator.get(), &peer.bootstrap(), 1, patience()};
-  std::string error;
-  const auto collective =
-      perf::Collective::create(team, {.kind = perf::Kind::AllReduce, .bytes_max = kBytes}, error);
-  require(collective != nullptr, error);
-  std::uint64_t round = 0;
-  const auto verified = [&] {
-    std::size_t wrong = 0;
-    require_success(collective->check(collective->count_for(kBytes), ++round, wrong), "round");
-    require(wrong == 0, "wrong elements");
-  };
+  Rounds rounds(peer, *communicator, {.bytes_max = kBytes});
   const auto posted = [](int cable) {
     return tell("a",
                 {.verb = soft::FaultVerb::Look, .fault = {.nic = fmt::format("mesh{}", cable)}})
@@ -99,13 +89,13 @@ const Scenario kNamedIsCut("named_is_cut", [](Peer& peer) {
     for (const char* host : {"a", "b"})
       tell(host, {.verb = verb, .fault = {.kind = soft::FaultKind::PortDown, .nic = "mesh0"}});
   };
-  verified();
+  rounds.run(kBytes);
   for (int time = 0; time < 3; ++time) {
     const std::uint64_t before = peer.rank() == 0 ? others() : 0;
     peer.barrier();
     if (peer.rank() == 0) port(soft::FaultVerb::Arm);
     const auto cut = std::chrono::steady_clock::now();
-    verified();
+    rounds.run(kBytes);
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - cut;
     if (peer.rank() == 0) {
       report_figure("ms_until_standby_carried_a_round", took.count());
@@ -115,7 +105,7 @@ const Scenario kNamedIsCut("named_is_cut", [](Peer& peer) {
     const auto end = std::chrono::steady_clock::now() + patience();
     for (bool back = false; !back;) {
       const std::uint64_t start = peer.rank() == 0 ? posted(0) : 0;
-      verified();
+      rounds.run(kBytes);
       const bool seen = peer.rank() == 0 && posted(0) >= start + kBytes / 2;
       back = peer.all_gather(seen ? "1" : "0").front() == "1";
       require(back || std::chrono::steady_clock::now() < end, "the cable named does not come back");

@@ -1,7 +1,6 @@
 // Networks beyond one wire, on the software fabric: routers between the hosts, a route that is
 // missing on one side, and InfiniBand-like ports with partitions and LIDs that change.
 #include "perf/collectives/collective.h"
-#include "perf/driver/plugin_log.h"
 #include "perf/driver/world.h"
 #include "src/soft/fault_door.h"
 #include "tests/e2e/line.h"
@@ -9,9 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -19,7 +16,6 @@ namespace mesh::e2e {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
-using driver::PluginLog;
 
 // A verified all-reduce of two ranks, over four channels.
 class AllReduce {
@@ -27,20 +23,12 @@ class AllReduce {
   explicit AllReduce(Peer& peer)
       : api_(peer.load()),
         communicator_(open_communicator(*api_)),
-        team_{communicator_.get(), &peer.bootstrap(), 4, patience()} {
-    std::string error;
-    collective_ = perf::Collective::create(
-        team_,
-        {.kind = perf::Kind::AllReduce, .type = perf::DataType::Float, .bytes_max = kBytesMax},
-        error);
-    require(collective_ != nullptr, error);
-  }
+        rounds_(
+            peer, *communicator_,
+            {.kind = perf::Kind::AllReduce, .type = perf::DataType::Float, .bytes_max = kBytesMax},
+            4) {}
 
-  void run(std::size_t bytes) {
-    std::size_t wrong = 0;
-    require_success(collective_->check(collective_->count_for(bytes), ++round_, wrong), "a run");
-    require(wrong == 0, std::to_string(wrong) + " wrong elements of " + std::to_string(bytes));
-  }
+  void run(std::size_t bytes) { rounds_.run(bytes); }
   void run_all_sizes() {
     for (const std::size_t bytes :
          {std::size_t{4}, std::size_t{4096}, std::size_t{100004}, kBytesMax})
@@ -51,16 +39,8 @@ class AllReduce {
  private:
   const std::unique_ptr<driver::NetApi> api_;
   const std::unique_ptr<driver::Communicator> communicator_;
-  const perf::Team team_;
-  std::unique_ptr<perf::Collective> collective_;
-  std::uint64_t round_ = 0;
+  Rounds rounds_;
 };
-
-bool logged(const std::string& part) {
-  const std::vector<std::string> lines = PluginLog::instance().lines();
-  return std::any_of(lines.begin(), lines.end(),
-                     [&](const std::string& line) { return line.find(part) != std::string::npos; });
-}
 
 const Scenario kAllReduce("networks_all_reduce", [](Peer& peer) {
   AllReduce all_reduce(peer);
@@ -146,22 +126,7 @@ const Scenario kRouteElsewhere("networks_route_elsewhere", [](Peer& peer) {
 const Scenario kNoRoute("networks_no_route", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
-  driver::Listening listening;
-  require_success(communicator->listen(listening), "listen");
-  const std::string own(reinterpret_cast<const char*>(listening.handle.data()),
-                        listening.handle.size());
-  driver::NetHandle remote;
-  std::memcpy(remote.data(), peer.all_gather(own)[1].data(), remote.size());
-  const auto begin = SteadyClock::now();
-  const driver::CommOutcome outcome =
-      peer.rank() == 0 ? communicator->start_connect(remote, patience()).get()
-                       : communicator->start_accept(listening.comm, patience()).get();
-  const auto took = SteadyClock::now() - begin;
-  report_figure("failed_after_ms", std::chrono::duration<double, std::milli>(took).count());
-  require(!logged("the handshake is given up"), "an end has waited until its time was over");
-  require(outcome.result != driver::kNetSuccess && outcome.result != driver::kDriverTimeout,
-          "there was no refusal");
-  peer.barrier();
+  expect_refusal(peer, *communicator);
 });
 
 std::string two_hosts(const std::string& more_of_a, const std::string& nic_of_b) {

@@ -1,6 +1,5 @@
 // Rails that keep their places, on the software fabric: eight ports of each host on one switch.
 #include "perf/collectives/collective.h"
-#include "perf/driver/plugin_log.h"
 #include "perf/driver/world.h"
 #include "src/soft/fault_door.h"
 #include "tests/e2e/fabric_door.h"
@@ -9,7 +8,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -39,10 +37,6 @@ std::string eight_rails() {
                      hosts, ports);
 }
 
-bool logged(const std::string& sentence) {
-  return driver::PluginLog::instance().contains(sentence);
-}
-
 std::string path_of(int local, int peer) {
   return fmt::format("mesh{}:1 10.0.1.{} -> mesh{}:1 10.0.1.{}", local, 10 + local, peer,
                      20 + peer);
@@ -66,18 +60,8 @@ const Scenario kDownAtStart("rails_down_at_start", [](Peer& peer) {
   int devices = 0;
   require_success(api->devices(&devices), "devices");
   require(devices == (peer.rank() == 0 ? kRails : kRails - 1), "a port that is down is no device");
-  const perf::Team team{communicator.get(), &peer.bootstrap(), 1, patience()};
-  std::string error;
-  const auto collective =
-      perf::Collective::create(team, {.kind = perf::Kind::AllReduce, .bytes_max = kBytes}, error);
-  require(collective != nullptr, error);
-  std::uint64_t round = 0;
-  const auto verified = [&] {
-    std::size_t wrong = 0;
-    require_success(collective->check(collective->count_for(kBytes), ++round, wrong), "round");
-    require(wrong == 0, "wrong elements");
-  };
-  verified();
+  Rounds rounds(peer, *communicator, {.bytes_max = kBytes});
+  rounds.run(kBytes);
   if (peer.rank() == 0) {
     expect_each_rail_meets_its_like();
     require(logged("has a port that is down, and joins when it comes up; 7 of 8 paths carry on"),
@@ -88,7 +72,7 @@ const Scenario kDownAtStart("rails_down_at_start", [](Peer& peer) {
   }
   const auto end = std::chrono::steady_clock::now() + patience();
   for (bool used = false; !used;) {
-    verified();
+    rounds.run(kBytes);
     const bool seen = peer.rank() == 0 && posted_on_mesh3() != 0;
     used = peer.all_gather(seen ? "1" : "0").front() == "1";
     require(used || std::chrono::steady_clock::now() < end, "the port takes no place");

@@ -53,23 +53,13 @@ const Scenario kCut("cut", [](Peer& peer) {
   const auto api = peer.load();
   const std::set<int> before = connections();
   const auto communicator = open_communicator(*api);
-  const perf::Team team{communicator.get(), &peer.bootstrap(), 2, patience()};
-  std::string error;
-  const auto collective = perf::Collective::create(team, {.bytes_max = kBytes}, error);
-  require(collective != nullptr, error);
-  const std::size_t count = collective->count_for(kBytes);
-  std::uint64_t round = 0;
-  const auto verify = [&] {
-    std::size_t wrong = 0;
-    require_success(collective->check(count, ++round, wrong), "a run");
-    require(wrong == 0, std::to_string(wrong) + " wrong elements");
-  };
+  Rounds rounds(peer, *communicator, {.bytes_max = kBytes}, 2);
   const auto everybody_has = [&](std::size_t wanted) {
     const std::vector<std::string> all =
         peer.all_gather(connections().size() >= wanted ? "has" : "");
     return std::all_of(all.begin(), all.end(), [](const std::string& one) { return one == "has"; });
   };
-  verify();
+  rounds.run(kBytes);
   peer.barrier();
   const std::size_t whole = connections().size();
   int ended = 0;
@@ -78,13 +68,13 @@ const Scenario kCut("cut", [](Peer& peer) {
     // with the new one.
     std::thread cutter;
     if (i % peer.world() == peer.rank()) cutter = std::thread([&] { ended += cut(before); });
-    for (int run = 0; run < 10; ++run) verify();
+    for (int run = 0; run < 10; ++run) rounds.run(kBytes);
     if (cutter.joinable()) cutter.join();
     // The next cut must find connections again, however long they take to come back.
     const auto end = std::chrono::steady_clock::now() + patience();
     while (!everybody_has(whole)) {
       require(std::chrono::steady_clock::now() < end, "the connections do not come back");
-      verify();
+      rounds.run(kBytes);
     }
   }
   peer.barrier();

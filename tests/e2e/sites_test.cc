@@ -78,17 +78,9 @@ void expect_long_link(const std::string& line, const std::string& sites) {
 }
 
 void verify_all_reduce(Peer& peer, driver::Communicator& communicator) {
-  const perf::Team team{&communicator, &peer.bootstrap(), 2, patience()};
-  std::string error;
-  const auto collective = perf::Collective::create(
-      team, {.kind = perf::Kind::AllReduce, .bytes_max = kBytesMax}, error);
-  require(collective != nullptr, error);
-  std::uint64_t round = 0;
-  for (const std::size_t bytes : {std::size_t{4}, std::size_t{100004}, kBytesMax}) {
-    std::size_t wrong = 0;
-    require_success(collective->check(collective->count_for(bytes), ++round, wrong), "a run");
-    require(wrong == 0, std::to_string(wrong) + " wrong elements of " + std::to_string(bytes));
-  }
+  Rounds rounds(peer, communicator, {.kind = perf::Kind::AllReduce, .bytes_max = kBytesMax}, 2);
+  for (const std::size_t bytes : {std::size_t{4}, std::size_t{100004}, kBytesMax})
+    rounds.run(bytes);
   peer.barrier();  // before anybody closes
 }
 
@@ -168,19 +160,7 @@ const Scenario kOneSiteOnly("sites_one_names_none", [](Peer& peer) {
   if (peer.rank() == 0) set("NCCL_MESH_SITE", "east");
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
-  driver::Listening listening;
-  require_success(communicator->listen(listening), "listen");
-  const std::string own(reinterpret_cast<const char*>(listening.handle.data()),
-                        listening.handle.size());
-  driver::NetHandle remote;
-  const std::vector<std::string> handles = peer.all_gather(own);
-  std::copy_n(handles[1].begin(), remote.size(), reinterpret_cast<char*>(remote.data()));
-  const driver::CommOutcome outcome =
-      peer.rank() == 0 ? communicator->start_connect(remote, patience()).get()
-                       : communicator->start_accept(listening.comm, patience()).get();
-  require(outcome.result != driver::kNetSuccess && outcome.result != driver::kDriverTimeout,
-          "there was no refusal");
-  peer.barrier();
+  expect_refusal(peer, *communicator);
 });
 
 TEST(Sites, AHostWithoutASiteIsRefusedOnBothSidesByName) {

@@ -94,24 +94,14 @@ void ControlNetwork::settle(ControlEnd& end) {
 }
 
 std::uint32_t ControlNetwork::reset(std::size_t host, std::size_t other) {
-  std::uint32_t hit = 0, young = 0;
-  SimPlane* const plane = plane_of(host);
-  if (plane == nullptr) return 0;
-  for (const auto& [id, end] : plane->ends_) {
-    if (end->peer_host != other || end->broken || !end->up) continue;
-    ControlEnd* const peer = end->peer;
-    cut(*end);
-    tell_later(*end, ControlEnd::News::Reset, random_.below(2 * timing_.delay_max_ns));
-    if (peer != nullptr)
-      tell_later(*peer, ControlEnd::News::Reset, random_.below(2 * timing_.delay_max_ns));
-    ++hit;
-    young += end->settled ? 0 : 1;
-  }
-  trace_.note("control reset", {host, other, hit});
-  return young;
+  return strike(host, other, Strike::Reset);
 }
 
 std::uint32_t ControlNetwork::half_open(std::size_t host, std::size_t other) {
+  return strike(host, other, Strike::HalfOpen);
+}
+
+std::uint32_t ControlNetwork::strike(std::size_t host, std::size_t other, Strike how) {
   std::uint32_t hit = 0, young = 0;
   SimPlane* const plane = plane_of(host);
   if (plane == nullptr) return 0;
@@ -119,15 +109,19 @@ std::uint32_t ControlNetwork::half_open(std::size_t host, std::size_t other) {
     if (end->peer_host != other || end->broken || !end->up) continue;
     ControlEnd* const peer = end->peer;
     cut(*end);
-    tell_later(*end, ControlEnd::News::TimedOut, kSilenceNs);
-    end->broken = false;  // this end still takes the connection for alive
-    end->silent = true;
+    if (how == Strike::Reset) {
+      tell_later(*end, ControlEnd::News::Reset, random_.below(2 * timing_.delay_max_ns));
+    } else {
+      tell_later(*end, ControlEnd::News::TimedOut, kSilenceNs);
+      end->broken = false;  // this end still takes the connection for alive
+      end->silent = true;
+    }
     if (peer != nullptr)
       tell_later(*peer, ControlEnd::News::Reset, random_.below(2 * timing_.delay_max_ns));
     ++hit;
     young += end->settled ? 0 : 1;
   }
-  trace_.note("control half open", {host, other, hit});
+  trace_.note(how == Strike::Reset ? "control reset" : "control half open", {host, other, hit});
   return young;
 }
 

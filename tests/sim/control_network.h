@@ -85,6 +85,8 @@ class ControlNetwork final : public engine::ControlNetwork {
 
  private:
   friend class SimPlane;
+  enum class Strike : std::uint8_t { Reset, HalfOpen };
+  std::uint32_t strike(std::size_t host, std::size_t other, Strike how);
   void forget(SimPlane& plane);
   SimPlane* plane_of(std::size_t host) const;
   std::uint64_t arrival_ns(const ControlEnd& to);
