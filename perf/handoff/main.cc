@@ -2,8 +2,8 @@
 // loop, and with the rule of NCCL_MESH_THREADS=auto. All run in one process and in turns, so that a
 // disturbance hits all of them.
 #include "perf/handoff/ping_pong.h"
-#include "perf/mesh_tune/compare.h"
-#include "perf/results/result_file.h"
+#include "perf/mesh_tune/sweep.h"
+#include "perf/results/result.h"
 #include "src/base/log.h"
 #include "src/topo/host_topology.h"
 

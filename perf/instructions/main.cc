@@ -1,7 +1,7 @@
 // mesh_instructions moves messages between two communicators of this process in one thread, over
 // the fabric that the environment names, so that callgrind can count. Use it by
 // perf/instructions/run.
-#include "perf/driver/own_files.h"
+#include "perf/driver/own_process.h"
 #include "perf/driver/plugin_log.h"
 #include "perf/instructions/patterns.h"
 #include "perf/instructions/report.h"

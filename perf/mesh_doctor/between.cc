@@ -1,12 +1,10 @@
 #include "perf/mesh_doctor/between.h"
 
 #include "perf/driver/net_api.h"
-#include "perf/mesh_doctor/expected_map.h"
-#include "perf/mesh_doctor/handshake_network.h"
-#include "perf/mesh_doctor/judge_order.h"
-#include "perf/mesh_doctor/map_drawing.h"
+#include "perf/mesh_doctor/map.h"
 #include "perf/mesh_doctor/measure_cables.h"
 #include "perf/mesh_doctor/own_rails.h"
+#include "perf/mesh_doctor/rank_order.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -32,7 +30,7 @@ void append(std::vector<Finding>& all, std::vector<Finding> more) {
 
 class Look {
  public:
-  Look(driver::Bootstrap& bootstrap, const BetweenOptions& options)
+  Look(driver::Bootstrap& bootstrap, const Options& options)
       : bootstrap_(bootstrap), options_(options) {}
 
   BetweenHosts run(const HostFacts& facts);
@@ -50,7 +48,7 @@ class Look {
   BetweenHosts lost();
 
   driver::Bootstrap& bootstrap_;
-  BetweenOptions options_;
+  Options options_;
   bool one_machine_ = false;
   Cabling cabling_;
   std::vector<Measured> measured_;
@@ -197,7 +195,7 @@ BetweenHosts Look::run(const HostFacts& facts) {
 }  // namespace
 
 BetweenHosts look_between(driver::Bootstrap& bootstrap, const HostFacts& own,
-                          const BetweenOptions& options) {
+                          const Options& options) {
   return Look(bootstrap, options).run(own);
 }
 

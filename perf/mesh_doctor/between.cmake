@@ -2,23 +2,18 @@
 target_sources(mesh_doctor_parts PRIVATE
   between.cc
   cabling.cc
-  echoes.cc
   expected_map.cc
   expected_rate.cc
   flood.cc
-  gathering.cc
   handshake_network.cc
-  host_rails.cc
   judge_cables.cc
   judge_map.cc
-  judge_order.cc
   map_drawing.cc
   map_svg.cc
   measure_cables.cc
   own_rails.cc
   probe.cc
   rank_order.cc
-  schedule.cc
   ${PROJECT_SOURCE_DIR}/plugin/provider.cc
 )
 target_link_libraries(mesh_doctor_parts PUBLIC mesh_engine mesh_collectives mesh_soft mesh_verbs)

@@ -1,24 +1,19 @@
 #pragma once
-// The look at what lies between the hosts of a run: the cabling map, and the rates of the cables.
-// All hosts go through its steps at the same time. Thread: one owner, every rank. Bound: kStepsMax
-// steps of some seconds each.
+// The look at what lies between the hosts of a run: the network on which links are agreed upon
+// (NCCL_SOCKET_IFNAME), the cabling map, and the rates of the cables. All hosts go through its
+// steps at the same time. Thread: one owner, every rank. Bound: kHandshakeMsMax for the network,
+// kStepsMax steps of some seconds each for the cables.
 
 #include "perf/driver/bootstrap.h"
+#include "perf/mesh_doctor/doctor.h"
 #include "perf/mesh_doctor/finding.h"
 #include "perf/mesh_doctor/host_facts.h"
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
 namespace mesh::doctor {
-
-struct BetweenOptions {
-  std::string plugin;
-  std::string expect_file, map_file, svg_file;  // used by rank 0; empty: none
-  double threshold = 0.8;                       // the share of the expected rate that is enough
-  bool quick = false;
-  int patience_s = 8;
-};
 
 // Complete at rank 0, empty at the other ranks.
 struct BetweenHosts {
@@ -31,6 +26,17 @@ struct BetweenHosts {
 
 // own: this host's facts, whose PCIe widths bound the expected rates.
 BetweenHosts look_between(driver::Bootstrap& bootstrap, const HostFacts& own,
-                          const BetweenOptions& options);
+                          const Options& options);
+
+inline constexpr int kHandshakeMsMax = 2000;
+inline constexpr std::size_t kHandshakeAddressesMax = 8;
+
+struct HandshakeLook {
+  std::vector<Finding> findings;
+  std::vector<std::string> addresses;  // by host: "10.1.0.1 (eth0)"
+  bool lost = false;                   // true: a host was lost
+};
+HandshakeLook look_at_handshake(driver::Bootstrap& bootstrap,
+                                const std::vector<std::string>& hosts);
 
 }  // namespace mesh::doctor

@@ -1,5 +1,3 @@
-#include "perf/mesh_doctor/check_host.h"
-
 #include "perf/mesh_doctor/checks.h"
 
 #include <fmt/format.h>
@@ -56,8 +54,8 @@ const SettingFacts* setting(const HostFacts& facts, const std::string& name) {
   return found == all.end() ? nullptr : &*found;
 }
 
-std::vector<Finding> check_host(const HostFacts& facts) {
-  std::vector<Finding> found;
+Findings check_host(const HostFacts& facts) {
+  Findings found;
   check_ports(facts, found);
   check_gids(facts, found);
   check_counters(facts, found);

@@ -1,6 +1,6 @@
 #pragma once
-// The groups of checks of one host. Each adds the findings that the facts prove. Thread: any
-// (pure). Bound: the facts.
+// The checks of one host. Each group adds the findings that the facts prove. Thread: any (pure).
+// Bound: the facts.
 
 #include "perf/mesh_doctor/finding.h"
 #include "perf/mesh_doctor/host_facts.h"
@@ -10,6 +10,9 @@
 namespace mesh::doctor {
 
 using Findings = std::vector<Finding>;
+
+// Runs every group.
+Findings check_host(const HostFacts& facts);
 
 void check_plugin(const HostFacts& facts, Findings& found);
 void check_ports(const HostFacts& facts, Findings& found);

@@ -1,16 +1,17 @@
 #include "perf/mesh_doctor/doctor.h"
 
-#include "perf/driver/bootstrap.h"
 #include "perf/driver/plugin_log.h"
 #include "perf/mesh_doctor/between.h"
-#include "perf/mesh_doctor/check_host.h"
-#include "perf/mesh_doctor/echoes.h"
-#include "perf/mesh_doctor/gathering.h"
+#include "perf/mesh_doctor/checks.h"
+#include "perf/mesh_doctor/finding.h"
 #include "perf/mesh_doctor/read_host.h"
 #include "src/base/version.h"
 
 #include <unistd.h>
 
+#include <fmt/format.h>
+
+#include <chrono>
 #include <cstdio>
 
 namespace mesh::doctor {
@@ -28,6 +29,39 @@ int lost(const driver::Bootstrap& bootstrap, Errc why) {
   if (why == Errc::Protocol) return kNoLook;  // share() has said it
   return fail(bootstrap.rank() == 0 ? "a host was lost" : "rank 0 has gone; its output says why",
               errc_name(why));
+}
+
+Finding missing_rank(const Options& options, int rank) {
+  return finding(
+      "host-missing", fmt::format("rank {}", rank),
+      {"",
+       fmt::format("it did not come to {} within {} s", options.world.rendezvous, options.wait_s),
+       "look at how mesh_doctor was started there, and whether that host reaches the "
+       "rendezvous; --wait waits longer"});
+}
+
+// Returns a bootstrap of this host alone if there is no rendezvous, or if others do not come;
+// `missing` then gets a finding for each. Fails if the rendezvous itself cannot be; `why` says so.
+Result<driver::Bootstrap> gather_hosts(const Options& options, std::vector<Finding>& missing,
+                                       std::string& why) {
+  const driver::World& world = options.world;
+  if (!options.many()) return driver::Bootstrap::join({});
+  std::vector<int> ranks;
+  auto bootstrap = driver::Bootstrap::join({.rank = world.rank,
+                                            .world = world.size,
+                                            .address = world.rendezvous,
+                                            .listening_fd = options.rendezvous_fd,
+                                            .timeout = std::chrono::seconds(options.wait_s),
+                                            .missing = &ranks,
+                                            .why = &why});
+  if (bootstrap.ok()) {
+    bootstrap->set_timeout(std::chrono::seconds(options.timeout_s));
+    return bootstrap;
+  }
+  if (world.rank != 0 && bootstrap.code() == Errc::Timeout) ranks = {0};
+  if (ranks.empty()) return bootstrap;
+  for (const int rank : ranks) missing.push_back(missing_rank(options, rank));
+  return driver::Bootstrap::join({});
 }
 
 // Returns all facts by rank. Returns Protocol, after a line, if a host has another version.
@@ -59,16 +93,6 @@ void print(const Options& options, const Report& report, const std::string& more
   std::fputs((options.as_json ? json(report, more) : text(report)).c_str(), stdout);
 }
 
-BetweenOptions between_options(const Options& options) {
-  return {.plugin = options.plugin,
-          .expect_file = options.expect_file,
-          .map_file = options.map_file,
-          .svg_file = options.svg_file,
-          .threshold = options.threshold,
-          .quick = options.quick,
-          .patience_s = options.patience_s};
-}
-
 }  // namespace
 
 int run_doctor(const Options& options) {
@@ -84,7 +108,7 @@ int run_doctor(const Options& options) {
   if (!hosts.ok()) return lost(*bootstrap, hosts.code());
   BetweenHosts between;
   if (hosts->size() > 1) {
-    between = look_between(*bootstrap, own, between_options(options));
+    between = look_between(*bootstrap, own, options);
   } else if (!own.ports.empty()) {
     watch_counters(options);
   }

@@ -1,4 +1,4 @@
-#include "perf/mesh_doctor/expected_map.h"
+#include "perf/mesh_doctor/map.h"
 
 #include "src/topo/subnet.h"
 

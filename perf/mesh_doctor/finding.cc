@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 namespace mesh::doctor {
-
 namespace {
 
 using enum Severity;
@@ -78,6 +78,21 @@ constexpr std::array kKinds{
                 "neighbours in the ring have no cable, and in another order they have"},
 };
 
+struct Echo {
+  std::string_view between, cause;
+};
+constexpr std::array kEchoes{
+    Echo{"half-missing", "half-gone"},
+    Echo{"half-missing", "half-unused"},
+    Echo{"mtu-differs", "mtu-small"},
+    Echo{"mtu-differs", "mtu-not-taken"},
+    Echo{"handshake-network", "interface-names-none"},
+};
+
+bool concerns(const Finding& between, const std::string& host) {
+  return between.host.starts_with(host + " and ") || between.host.ends_with(" and " + host);
+}
+
 }  // namespace
 
 const char* severity_name(Severity severity) noexcept {
@@ -105,6 +120,19 @@ std::string findings_markdown() {
             kind.meaning + " |\n";
   }
   return text;
+}
+
+std::vector<Finding> without_echoes(std::vector<Finding> between, const std::vector<Finding>& own) {
+  const auto is_echo = [&own](const Finding& each) {
+    return std::any_of(own.begin(), own.end(), [&each](const Finding& cause) {
+      const auto pairs = [&](const Echo& echo) {
+        return echo.between == each.name && echo.cause == cause.name;
+      };
+      return concerns(each, cause.host) && std::any_of(kEchoes.begin(), kEchoes.end(), pairs);
+    });
+  };
+  std::erase_if(between, is_echo);
+  return between;
 }
 
 }  // namespace mesh::doctor

@@ -44,4 +44,7 @@ Finding finding(std::string_view name, const std::string& host, Remark remark);
 
 std::string findings_markdown();  // the table in perf/README.md
 
+// Returns the findings between hosts, without those whose cause is among a host's own findings.
+std::vector<Finding> without_echoes(std::vector<Finding> between, const std::vector<Finding>& own);
+
 }  // namespace mesh::doctor

@@ -1,4 +1,4 @@
-#include "perf/mesh_doctor/handshake_network.h"
+#include "perf/mesh_doctor/between.h"
 
 #include "src/base/config.h"
 #include "src/base/socket.h"

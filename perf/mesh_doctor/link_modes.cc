@@ -1,5 +1,5 @@
 // Reads the speed that an Ethernet port could have from the link modes that its driver supports.
-#include "perf/mesh_doctor/read_ports.h"
+#include "perf/mesh_doctor/read_host.h"
 
 #include "src/base/unique_fd.h"
 

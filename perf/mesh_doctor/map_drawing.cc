@@ -1,4 +1,4 @@
-#include "perf/mesh_doctor/map_drawing.h"
+#include "perf/mesh_doctor/map.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
 // The map as a picture: hosts on a circle, a line for each cable, port names at its ends.
-#include "perf/mesh_doctor/map_drawing.h"
+#include "perf/mesh_doctor/map.h"
 
 #include <fmt/format.h>
 

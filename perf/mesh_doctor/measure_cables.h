@@ -1,17 +1,30 @@
 #pragma once
-// Measures the cables of a map, in rounds that all hosts go through at the same time. Thread: one
-// owner, every rank. Bound: the schedule, and ProbeTimes for each step.
+// Measures the cables of a map, in rounds that all hosts go through at the same time. Every host
+// has at most one cable in a round. Thread: one owner, every rank; schedule() is pure. Bound:
+// kStepsMax steps, and ProbeTimes for each.
 
 #include "perf/driver/bootstrap.h"
 #include "perf/driver/net_api.h"
 #include "perf/mesh_doctor/measured.h"
-#include "perf/mesh_doctor/schedule.h"
 
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <vector>
 
 namespace mesh::doctor {
+
+inline constexpr std::size_t kStepsMax = 2000;
+
+using Round = std::vector<Step>;
+
+// Each cable has a step for every half alone, and then one for all halves together. Hosts that
+// share a machine measure one cable at a time.
+struct Schedule {
+  std::vector<Round> rounds;
+  std::size_t left_out = 0;  // steps beyond the bound
+};
+Schedule schedule(const Cabling& cabling, bool one_machine);
 
 struct MeasureOptions {
   double threshold = 0.8;

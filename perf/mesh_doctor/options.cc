@@ -1,6 +1,6 @@
-#include "perf/mesh_doctor/options.h"
+#include "perf/mesh_doctor/doctor.h"
 
-#include "perf/mesh_doctor/read_software.h"
+#include "perf/mesh_doctor/read_host.h"
 #include "perf/mesh_doctor/report.h"
 #include "src/base/config.h"
 #include "src/base/version.h"

@@ -1,7 +1,7 @@
 #include "perf/mesh_doctor/probe.h"
 
 #include "perf/collectives/volley.h"
-#include "perf/driver/own_environment.h"
+#include "perf/driver/own_process.h"
 #include "perf/driver/pattern.h"
 #include "perf/driver/plugin_log.h"
 #include "perf/driver/registered.h"

@@ -1,4 +1,4 @@
-#include "perf/mesh_doctor/read_machine.h"
+#include "perf/mesh_doctor/read_host.h"
 
 #include <sys/utsname.h>
 

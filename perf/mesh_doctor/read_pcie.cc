@@ -1,5 +1,5 @@
 // The PCI functions of network cards, and what their slots could do.
-#include "perf/mesh_doctor/read_ports.h"
+#include "perf/mesh_doctor/read_host.h"
 
 #include <algorithm>
 #include <cstdlib>

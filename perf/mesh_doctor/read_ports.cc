@@ -1,4 +1,4 @@
-#include "perf/mesh_doctor/read_ports.h"
+#include "perf/mesh_doctor/read_host.h"
 
 #include "src/verbs/rdma_sysfs.h"
 

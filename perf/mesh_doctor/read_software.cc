@@ -1,10 +1,8 @@
-#include "perf/mesh_doctor/read_software.h"
+#include "perf/mesh_doctor/read_host.h"
 
-#include "perf/driver/own_files.h"
+#include "perf/driver/own_process.h"
 #include "perf/driver/world.h"
-#include "perf/mesh_doctor/library_text.h"
-#include "perf/mesh_doctor/loader.h"
-#include "perf/mesh_doctor/python_path.h"
+#include "perf/mesh_doctor/libraries.h"
 
 #include <strings.h>
 

@@ -1,9 +1,12 @@
 #include "perf/mesh_perf/ceiling.h"
 
+#include "perf/driver/buffer.h"
 #include "src/soft/fabric_file.h"
 #include "src/soft/goodput.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstring>
 
 namespace mesh::perf {
 namespace {
@@ -19,6 +22,11 @@ std::vector<int> places(const soft::FabricFile& file, const std::vector<std::str
     found.push_back(static_cast<int>(i));
   return found;
 }
+
+constexpr std::size_t kSlots = 8;
+constexpr std::size_t kRoundBytes = std::size_t{512} << 20;
+constexpr std::size_t kFootprintMax = std::size_t{512} << 20;
+constexpr int kRounds = 3;
 
 }  // namespace
 
@@ -37,6 +45,29 @@ std::optional<double> link_ceiling(const std::string& fabric_file,
     least = least.has_value() ? std::min(*least, *rate) : *rate;
   }
   return least;
+}
+
+double measure_memcpy(std::size_t block_bytes) {
+  using SteadyClock = std::chrono::steady_clock;
+  const std::size_t block = std::max<std::size_t>(block_bytes, 1);
+  const std::size_t slots = std::clamp<std::size_t>(kFootprintMax / block, 1, kSlots);
+  driver::Buffer from(block * slots), to(block * slots);
+  if (from.data() == nullptr || to.data() == nullptr) return 0;
+  const std::size_t copies = std::max<std::size_t>(slots, kRoundBytes / block);
+  double best = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto start = SteadyClock::now();
+    for (std::size_t i = 0; i < copies; ++i) {
+      std::memcpy(to.data() + i % slots * block, from.data() + i % slots * block, block);
+      __asm__ volatile(""
+                       :
+                       : "r"(to.data())
+                       : "memory");  // the compiler must keep the copy, which is not read
+    }
+    const double seconds = std::chrono::duration<double>(SteadyClock::now() - start).count();
+    best = std::max(best, static_cast<double>(copies * block) / seconds / 1e9);
+  }
+  return best;
 }
 
 }  // namespace mesh::perf

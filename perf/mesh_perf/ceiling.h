@@ -1,8 +1,10 @@
 #pragma once
-// The most payload that the links of a fabric file let through. Thread: any.
+// The yardsticks of a run: the most payload that the links of a fabric file let through, and, for a
+// fabric that lives in memory, how fast one thread of this host copies. Thread: any.
 
 #include "perf/collectives/collective.h"
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,5 +17,9 @@ namespace mesh::perf {
 // link or the whole file has no rate, or no single link bounds the operation.
 std::optional<double> link_ceiling(const std::string& fabric_file,
                                    const std::vector<std::string>& hosts, Kind kind);
+
+// Returns the best of several rounds over eight slots of the size, as the connections use them, in
+// 10^9 bytes a second; 0 without memory.
+double measure_memcpy(std::size_t block_bytes);
 
 }  // namespace mesh::perf

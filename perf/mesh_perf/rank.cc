@@ -2,12 +2,11 @@
 
 #include "perf/collectives/carriers.h"
 #include "perf/driver/plugin_log.h"
-#include "perf/mesh_perf/end_mark.h"
+#include "perf/mesh_perf/ceiling.h"
 #include "perf/mesh_perf/ground.h"
-#include "perf/mesh_perf/memcpy_rate.h"
 #include "perf/mesh_perf/report.h"
-#include "perf/mesh_perf/run_limit.h"
-#include "perf/results/quantiles.h"
+#include "perf/mesh_perf/run_end.h"
+#include "perf/results/result.h"
 
 #include <time.h>
 #include <unistd.h>

@@ -1,12 +1,36 @@
 #pragma once
-// The report that rank 0 prints and writes: nccl-tests' table, or perftest's of latencies, and the
-// figures as a result file. Figures of the software fabric are always marked. Thread: one owner.
+// The figures of a run as rank 0 has them, and the report that it prints and writes: nccl-tests'
+// table, or perftest's of latencies, and a result file. Figures of the software fabric are always
+// marked. Thread: one owner.
 
-#include "perf/mesh_perf/row.h"
+#include "perf/mesh_perf/ground.h"
+#include "perf/results/result.h"
 
+#include <cstddef>
+#include <optional>
 #include <vector>
 
 namespace mesh::perf {
+
+struct Row {
+  std::size_t bytes = 0, count = 0;
+  int iterations = 0;
+  double time_us = 0;                     // of one iteration, mean over the ranks
+  double time_us_max = 0;                 // of the slowest rank
+  double algbw_gbps = 0, busbw_gbps = 0;  // 10^9 bytes a second
+  // CPU time of all ranks for 10^9 bytes that they sent. 0: nothing was sent.
+  double cpu_seconds_per_gb = 0;
+  std::size_t wrong = 0;
+  int checks = 0;                              // 0: nothing was verified
+  double memcpy_gbps = 0;                      // 0: not measured
+  std::optional<results::Latency> latency_us;  // of Kind::Latency
+};
+
+std::size_t total_wrong(const std::vector<Row>& rows) noexcept;
+
+// Returns everything about the run, for --json.
+results::File result_file(const Options& options, const Ground& ground,
+                          const std::vector<Row>& rows);
 
 void print_header(const Options& options, const Ground& ground);
 void print_row(const Options& options, const Row& row);

@@ -1,9 +1,8 @@
 // mesh_rails loads the plugin as NCCL does, and prints the rails that NCCL would be offered on this
 // host.
-#include "perf/driver/own_environment.h"
-#include "perf/driver/own_files.h"
+#include "perf/driver/own_process.h"
 #include "perf/driver/plugin_log.h"
-#include "perf/mesh_rails/read_rails.h"
+#include "perf/mesh_rails/report.h"
 #include "src/base/version.h"
 #include "src/topo/host_parts.h"
 #include "src/topo/placement.h"

@@ -1,5 +1,7 @@
 #pragma once
-// The report of mesh_rails: a table for people, JSON for programs. Thread: one owner.
+// The report of mesh_rails: reads the rails from a plugin, and writes a table for people or JSON
+// for programs. Thread: one owner; the plugin's lines are those of PluginLog. Bound: the plugin's
+// devices.
 
 #include "perf/driver/net_api.h"
 #include "perf/mesh_rails/rail_lines.h"
@@ -29,5 +31,10 @@ struct Report {
 
 std::string table(const Report& report);
 std::string json(const Report& report);
+
+// Asks a loaded plugin for its rails, as NCCL does at start-up, and adds what its lines tell.
+// Returns a result of NCCL. A plugin that refuses to start is no failure: it has no rails, and the
+// report or the log has the reason.
+int read_rails(driver::NetApi& api, Report& report);
 
 }  // namespace mesh::rails

@@ -1,10 +1,9 @@
 #pragma once
-// One process of a communicator of many hosts: a channel to each of its peers and one from each, as
-// NCCL connects an all-to-all. The peers are communicators of one other process, on another host of
-// the software fabric. Each size is a pair of processes of its own, so that none finds what another
-// has left. Thread: one. Bounds: kPeersMax peers; kStepLimit for each step.
-
-#include "perf/mesh_scale/usage.h"
+// One process of a communicator of many hosts, and what it holds of the system: a channel to each
+// of its peers and one from each, as NCCL connects an all-to-all. The peers are communicators of
+// one other process, on another host of the software fabric. Each size is a pair of processes of
+// its own, so that none finds what another has left. Thread: one. Bounds: kPeersMax peers;
+// kStepLimit for each step.
 
 #include <chrono>
 #include <cstddef>
@@ -12,6 +11,14 @@
 #include <string>
 
 namespace mesh::scale {
+
+// The system's resources that a process holds and has used.
+struct Usage {
+  std::uint64_t heap_bytes = 0;      // allocated and not freed: equal in every run
+  std::uint64_t resident_bytes = 0;  // with what the software fabric's NICs hold
+  std::uint64_t descriptors = 0, threads = 0;
+  std::uint64_t wall_ns = 0, cpu_ns = 0;  // wall: a steady clock; cpu: all threads
+};
 
 // Both directions of a peer with two queue pairs each: a NIC of the software fabric has 4096.
 inline constexpr std::size_t kPeersMax = 1023;

@@ -4,6 +4,7 @@
 #include "perf/mesh_tune/sweep.h"
 #include "tuning/profile.h"
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,5 +24,9 @@ class Bench {
   // Returns true if measuring again can give other times.
   virtual bool wavers() const = 0;
 };
+
+// Opens the bench on the model: the first two hosts of a fabric file, in computed time. Returns
+// null if the file is wrong; `why` says how.
+std::unique_ptr<Bench> open_model_bench(const std::string& file, std::string& why);
 
 }  // namespace mesh::tune

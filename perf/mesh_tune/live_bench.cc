@@ -1,7 +1,7 @@
 #include "perf/mesh_tune/live_bench.h"
 
 #include "perf/collectives/collective.h"
-#include "perf/driver/own_environment.h"
+#include "perf/driver/own_process.h"
 #include "perf/mesh_perf/ground.h"
 #include "perf/mesh_tune/traits.h"
 #include "plugin/provider.h"

@@ -2,11 +2,11 @@
 // two ranks.
 #include "perf/driver/bootstrap.h"
 #include "perf/driver/launcher.h"
-#include "perf/driver/own_environment.h"
+#include "perf/driver/own_process.h"
 #include "perf/driver/plugin_log.h"
 #include "perf/driver/soft_fabric.h"
+#include "perf/mesh_tune/bench.h"
 #include "perf/mesh_tune/live_bench.h"
-#include "perf/mesh_tune/model_bench.h"
 #include "perf/mesh_tune/options.h"
 #include "perf/mesh_tune/report.h"
 #include "src/base/config.h"

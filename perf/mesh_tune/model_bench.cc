@@ -1,9 +1,10 @@
-#include "perf/mesh_tune/model_bench.h"
+#include "perf/mesh_tune/bench.h"
 
 #include "perf/mesh_tune/traits.h"
 #include "perf/model/fabric_spec.h"
 #include "perf/model/in_order.h"
 #include "perf/model/measure.h"
+#include "src/soft/fabric_file.h"
 #include "tuning/derive.h"
 
 #include <atomic>

@@ -1,6 +1,6 @@
 #include "perf/mesh_tune/options.h"
 
-#include "perf/driver/own_files.h"
+#include "perf/driver/own_process.h"
 #include "src/base/config.h"
 #include "src/base/version.h"
 

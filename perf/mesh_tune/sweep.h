@@ -1,10 +1,9 @@
 #pragma once
 // The plan: which settings are tried on which messages, and which of them win. One setting is tried
 // after the other, and the next stage starts from the winner. The present setting is measured twice
-// in every round, and the difference is the noise. Thread: any (pure). Bound: the stages of the
-// plan.
+// in every round, and the difference is the noise. Two settings are compared round by round.
+// Thread: any (pure). Bound: the stages of the plan; linear in the runs.
 
-#include "perf/mesh_tune/compare.h"
 #include "tuning/knob.h"
 
 #include <cstdint>
@@ -14,6 +13,21 @@
 #include <vector>
 
 namespace mesh::tune {
+
+double median(std::vector<double> values);                  // 0 for none
+double quantile(std::vector<double> values, double share);  // the nearest value; 0 for none
+
+// Times of the same rounds, so that what slowed a whole round down slows both.
+struct Comparison {
+  double ratio = 1;          // median of candidate / reference, round by round
+  double low = 1, high = 1;  // its quartiles
+};
+Comparison compare(std::span<const double> candidate, std::span<const double> reference);
+
+enum class Verdict { Better, Same, Worse };
+// `noise` is the difference between two measurements of one setting; a gain must exceed that, and
+// the spread of its own ratios.
+Verdict judge(const Comparison& comparison, double noise) noexcept;
 
 enum class Figure : std::uint8_t { OneWay, Stream };  // one message at a time; eight in flight
 const char* figure_name(Figure figure) noexcept;      // "one way", "8 in flight"

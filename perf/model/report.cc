@@ -1,6 +1,6 @@
 #include "perf/model/report.h"
 
-#include "perf/results/result_file.h"
+#include "perf/results/result.h"
 #include "src/soft/goodput.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "perf/results/result_file.h"
+#include "perf/results/result.h"
 
 #include <sys/utsname.h>
 

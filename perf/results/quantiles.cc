@@ -1,4 +1,4 @@
-#include "perf/results/quantiles.h"
+#include "perf/results/result.h"
 
 #include <algorithm>
 #include <cmath>

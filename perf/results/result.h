@@ -1,7 +1,8 @@
 #pragma once
 // The results of a performance tool: series of points, with all that is needed to read them right.
-// Every rate is in 10^9 bytes of payload a second, every latency in microseconds one way. Thread:
-// any (values).
+// Every rate is in 10^9 bytes of payload a second, every latency in microseconds one way. Result
+// files are versioned JSON; README.md in this folder has the format. The programs in C++ write
+// them, and perf/suite/results.py reads them. Thread: any (values).
 
 #include <cstdint>
 #include <map>
@@ -75,5 +76,20 @@ struct File {
   std::vector<std::string> notes;  // "taken on a busy machine"
   std::vector<Series> series;
 };
+
+std::string to_json(const File& file);
+
+// Returns false if the file cannot be written; `why` says why not, with the path.
+bool write_file(const std::string& path, const File& file, std::string& why);
+
+// Returns this machine's facts, as far as it tells them.
+Place this_place();
+
+// Returns the nearest rank: the smallest sample that at least `share` of all do not exceed. Samples
+// rising, at least one; share 0..1.
+double quantile(const std::vector<double>& rising, double share);
+
+// Returns nothing without samples. With fewer than 1000, p99.9 is the largest.
+std::optional<Latency> latency_of(std::vector<double> samples_us);
 
 }  // namespace mesh::results

@@ -1,4 +1,4 @@
-#include "perf/mesh_tune/compare.h"
+#include "perf/mesh_tune/sweep.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,11 @@
 // The computations of mesh_doctor between hosts: the map, the checks against it, the order of the
 // ranks, and the verdict on measured rates.
 #include "perf/mesh_doctor/cabling.h"
-#include "perf/mesh_doctor/echoes.h"
-#include "perf/mesh_doctor/expected_map.h"
-#include "perf/mesh_doctor/judge_order.h"
-#include "perf/mesh_doctor/map_drawing.h"
+#include "perf/mesh_doctor/finding.h"
+#include "perf/mesh_doctor/map.h"
+#include "perf/mesh_doctor/measure_cables.h"
 #include "perf/mesh_doctor/measured.h"
 #include "perf/mesh_doctor/rank_order.h"
-#include "perf/mesh_doctor/schedule.h"
 
 #include <gtest/gtest.h>
 

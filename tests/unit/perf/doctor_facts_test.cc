@@ -1,9 +1,7 @@
 // Facts that mesh_doctor reads and prints, beside the faults of doctor_local_test.cc.
-#include "perf/mesh_doctor/check_host.h"
-#include "perf/mesh_doctor/loader.h"
-#include "perf/mesh_doctor/python_path.h"
-#include "perf/mesh_doctor/read_ports.h"
-#include "perf/mesh_doctor/read_software.h"
+#include "perf/mesh_doctor/checks.h"
+#include "perf/mesh_doctor/libraries.h"
+#include "perf/mesh_doctor/read_host.h"
 #include "perf/mesh_doctor/report.h"
 #include "tests/unit/perf/planted_host.h"
 

@@ -1,4 +1,4 @@
-#include "perf/mesh_perf/end_mark.h"
+#include "perf/mesh_perf/run_end.h"
 #include "tests/unit/perf/patience.h"
 
 #include <gtest/gtest.h>

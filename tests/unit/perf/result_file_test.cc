@@ -1,6 +1,4 @@
-#include "perf/results/result_file.h"
-
-#include "perf/results/quantiles.h"
+#include "perf/results/result.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

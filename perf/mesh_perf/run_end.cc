@@ -1,4 +1,4 @@
-#include "perf/mesh_perf/run_limit.h"
+#include "perf/mesh_perf/run_end.h"
 
 #include "perf/driver/plugin_log.h"
 
@@ -82,6 +82,13 @@ void RunLimit::tell(const std::string& failure) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (Clock::now() + kSkew >= deadline_) return tell_end();
   std::fprintf(stderr, "%s%s\n", who_.c_str(), failure.c_str());
+}
+
+Result<bool> EndMark::seen() {
+  if (file_.empty()) return true;
+  const auto all = bootstrap_.all_gather(::access(file_.c_str(), F_OK) == 0 ? "1" : "0");
+  if (!all.ok()) return all.status();
+  return std::find(all->begin(), all->end(), "1") != all->end();
 }
 
 }  // namespace mesh::perf

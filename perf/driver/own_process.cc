@@ -1,11 +1,19 @@
-#include "perf/driver/own_files.h"
+#include "perf/driver/own_process.h"
 
 #include "perf/driver/launcher.h"
 
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
 namespace mesh::driver {
+
+void set_variable(const std::string& name, const std::string& value) {
+  ::setenv(name.c_str(), value.c_str(), 1);
+}
+void unset_variable(const std::string& name) { ::unsetenv(name.c_str()); }
+
+void write_no_metrics() { set_variable("NCCL_MESH_STATS", ""); }
 
 namespace {
 
