@@ -33,6 +33,7 @@ template <int kVersion>
 class NetAdapter final : public NetApi {
   using Net = typename nccl::Version<kVersion>::Net;
   using Properties = typename nccl::Version<kVersion>::Properties;
+  using Bytes = std::conditional_t<kVersion >= 9, std::size_t, int>;  // of a message
 
  public:
   NetAdapter(Library library, const Net& net)
@@ -134,31 +135,19 @@ class NetAdapter final : public NetApi {
       return code(net_.isend(comm, piece.data, piece.bytes, piece.tag, piece.mhandle, piece.phandle,
                              request));
     } else {
-      using Bytes = std::conditional_t<kVersion >= 9, std::size_t, int>;
       return code(net_.isend(comm, piece.data, static_cast<Bytes>(piece.bytes), piece.tag,
                              piece.mhandle, request));
     }
   }
 
   int irecv(void* comm, const NetPiece& piece, void** request) override {
-    if (kVersion < 9 && piece.bytes > kOldMessageMax) return kNetInternalError;
     // The 0x1 marker ("completion not needed") was never shown to plugins older than v9.
     if (kVersion < 9 && *request == reinterpret_cast<void*>(NCCL_NET_OPTIONAL_RECV_COMPLETION))
       *request = nullptr;
-    using Bytes = std::conditional_t<kVersion >= 9, std::size_t, int>;
-    Bytes bytes = static_cast<Bytes>(piece.bytes);
-    void* data = piece.data;
-    int tag = piece.tag;
-    void* mhandle = piece.mhandle;
-    [[maybe_unused]] void* phandle = piece.phandle;
-    if constexpr (kVersion >= 10)
-      return code(net_.irecv(comm, 1, &data, &bytes, &tag, &mhandle, &phandle, request));
-    else
-      return code(net_.irecv(comm, 1, &data, &bytes, &tag, &mhandle, request));
+    return irecv_group(comm, {&piece, 1}, request);
   }
 
   int irecv_group(void* comm, std::span<const NetPiece> pieces, void** request) override {
-    using Bytes = std::conditional_t<kVersion >= 9, std::size_t, int>;
     std::array<Bytes, kNetGroupMax> bytes;
     std::array<void*, kNetGroupMax> data, mhandles, phandles;
     std::array<int, kNetGroupMax> tags;

@@ -1,5 +1,7 @@
 #include "perf/driver/stream.h"
 
+#include "src/base/socket.h"
+
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -14,6 +16,7 @@
 namespace mesh::driver {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
 // The limit of one try: a host out of reach answers nothing, and the next try may find it up.
@@ -81,15 +84,9 @@ UniqueFd try_connect(const addrinfo& at, Deadline deadline) {
   UniqueFd socket(::socket(at.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.valid()) return {};
   if (::connect(socket.get(), at.ai_addr, at.ai_addrlen) != 0) {
-    if (errno != EINPROGRESS) return {};
-    int error = 0;
-    socklen_t length = sizeof(error);
-    if (!wait_for(socket.get(), POLLOUT,
-                  std::min(deadline, std::chrono::steady_clock::now() + kOneTry))
-             .ok())
-      return {};
-    if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0)
-      return {};
+    const Deadline end = std::min(deadline, Clock::now() + kOneTry);
+    if (errno != EINPROGRESS || !wait_for(socket.get(), POLLOUT, end).ok()) return {};
+    if (!tcp_connect_result(socket.get()).ok()) return {};
   }
   if (connected_to_itself(socket.get())) return {};
   set_options(socket.get());
@@ -148,9 +145,8 @@ Status wait_for(int fd, short events, Deadline deadline) {
 
 Status wait_for_any(std::span<pollfd> entries, Deadline deadline) {
   for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-                          deadline - std::chrono::steady_clock::now())
-                          .count();
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0) return Errc::Timeout;
     const int ready =
         ::poll(entries.data(), entries.size(), static_cast<int>(std::min<long>(left, 60'000)));
@@ -173,8 +169,7 @@ Result<std::string> receive_message(int socket, std::uint32_t bytes_max, Deadlin
   if (length > bytes_max) return Errc::Protocol;
   std::string text(length, '\0');
   got = receive_bytes(socket, text.data(), text.size(), deadline);
-  if (!got.ok()) return got;
-  return text;
+  return got.ok() ? Result<std::string>(std::move(text)) : got;
 }
 
 Result<UniqueFd> listen_at(const std::string& address) {
@@ -192,20 +187,18 @@ Result<UniqueFd> listen_at(const std::string& address) {
 
 // Returns null if there is no such name.
 static AddressList resolve_until(Deadline deadline, const HostAndPort& where) {
-  int error = 0;
-  AddressList list = resolve(where, 0, &error);
-  while (list == nullptr && may_appear(error) && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_until(
-        std::min(deadline, std::chrono::steady_clock::now() + kNamePause));
-    list = resolve(where, 0, &error);
+  for (;;) {
+    int error = 0;
+    AddressList list = resolve(where, 0, &error);
+    if (list != nullptr || !may_appear(error) || Clock::now() >= deadline) return list;
+    std::this_thread::sleep_until(std::min(deadline, Clock::now() + kNamePause));
   }
-  return list;
 }
 
 Result<UniqueFd> connect_to(const std::string& address, Deadline deadline) {
   const AddressList list = resolve_until(deadline, split(address));
   if (list == nullptr) return Errc::NotFound;
-  while (std::chrono::steady_clock::now() < deadline) {
+  while (Clock::now() < deadline) {
     for (const addrinfo* at = list.get(); at != nullptr; at = at->ai_next) {
       UniqueFd socket = try_connect(*at, deadline);
       if (socket.valid()) return socket;

@@ -18,6 +18,15 @@ struct World {
                            // the rest means nothing
 };
 
+// The place of a process among the ranks, as its command line gives it (rank_options.h).
+struct RankOptions {
+  World world;             // with a rendezvous: one of several ranks
+  int rendezvous_fd = -1;  // from our launcher, for rank 0
+  bool launched = false;   // by our launcher
+
+  bool is_rank() const noexcept { return !world.rendezvous.empty(); }
+};
+
 // Returns the place of this process. `flags` are those of the command line. Fails with one line in
 // `why` that names what is wrong or contradictory.
 Result<World> find_world(const World& flags, const Environment& environment, std::string& why);

@@ -27,17 +27,17 @@ int fail(const char* what, const char* why) {
 
 int lost(const driver::Bootstrap& bootstrap, Errc why) {
   if (why == Errc::Protocol) return kNoLook;  // share() has said it
-  return fail(bootstrap.rank() == 0 ? "a host was lost" : "rank 0 has gone; its output says why",
+  return fail(bootstrap.rank() == 0 ? "a host was lost" : "rank 0 has ended; its output says why",
               errc_name(why));
 }
 
 Finding missing_rank(const Options& options, int rank) {
-  return finding(
-      "host-missing", fmt::format("rank {}", rank),
-      {"",
-       fmt::format("it did not come to {} within {} s", options.world.rendezvous, options.wait_s),
-       "look at how mesh_doctor was started there, and whether that host reaches the "
-       "rendezvous; --wait waits longer"});
+  return finding("host-missing", fmt::format("rank {}", rank),
+                 {"",
+                  fmt::format("The host did not connect to the rendezvous {} within {} s.",
+                              options.world.rendezvous, options.wait_s),
+                  "Check how mesh_doctor was started there, and whether that host reaches the "
+                  "rendezvous. --wait SECONDS waits longer."});
 }
 
 // Returns a bootstrap of this host alone if there is no rendezvous, or if others do not come;
@@ -45,7 +45,7 @@ Finding missing_rank(const Options& options, int rank) {
 Result<driver::Bootstrap> gather_hosts(const Options& options, std::vector<Finding>& missing,
                                        std::string& why) {
   const driver::World& world = options.world;
-  if (!options.many()) return driver::Bootstrap::join({});
+  if (!options.is_rank()) return driver::Bootstrap::join({});
   std::vector<int> ranks;
   auto bootstrap = driver::Bootstrap::join({.rank = world.rank,
                                             .world = world.size,
@@ -73,8 +73,8 @@ Result<std::vector<HostFacts>> share(driver::Bootstrap& bootstrap, const HostFac
     auto facts = facts_from(text);
     if (!facts.ok()) {
       std::fprintf(stderr,
-                   "mesh_doctor: the mesh_doctor of rank %zu is of another version than this one "
-                   "(%s); take the same on every host\n",
+                   "mesh_doctor: rank %zu runs another version than this host (%s); use one "
+                   "version on every host\n",
                    hosts.size(), version());
       return facts.status();
     }

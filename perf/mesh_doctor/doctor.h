@@ -11,7 +11,7 @@
 
 namespace mesh::doctor {
 
-struct Options {
+struct Options : driver::RankOptions {
   bool as_json = false;
   bool quick = false;
   bool verbose = false;
@@ -27,11 +27,6 @@ struct Options {
   int timeout_s = 600;
   int wait_s = 60;  // how long to wait for the other hosts
 
-  driver::World world;     // with a rendezvous: one of several hosts
-  int rendezvous_fd = -1;  // from our launcher, for rank 0
-  bool launched = false;   // by our launcher
-
-  bool many() const noexcept { return !world.rendezvous.empty(); }
   bool launches() const noexcept { return !fabric.empty() && !launched; }
 };
 

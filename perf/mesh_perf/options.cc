@@ -1,11 +1,11 @@
 #include "perf/mesh_perf/options.h"
 
 #include "perf/driver/own_process.h"
+#include "perf/driver/rank_options.h"
 #include "src/base/version.h"
 
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
 #include <cstdio>
 #include <map>
 
@@ -25,16 +25,13 @@ const std::map<std::string, driver::MemoryKind> kMemories{{"host", driver::Memor
 
 constexpr std::size_t kBytesLimit = std::size_t{1} << 34;
 constexpr const char* kFooter =
-    "Without --fabric the run goes over perf/fabrics/triangle.json: software fabric on this host, "
-    "not RDMA.\n"
-    "With a rendezvous this process is one rank of a run between hosts, over RDMA unless "
-    "NCCL_MESH_FABRIC says otherwise; then\n"
-    "RANK and WORLD_SIZE, mpirun or srun say which one: MESH_RENDEZVOUS=HOST0:29500 RANK=0 "
-    "WORLD_SIZE=2 mesh_perf all_reduce\n"
-    "latency is a ping-pong between 2 ranks, one message at a time, from 8 bytes on; one way is "
-    "half a round trip, each timed.\n"
-    "Settings of the plugin (NCCL_MESH_*) are taken from the environment.\n"
-    "Exit status: 0 all right; 1 error; 2 wrong data.";
+    "Without --fabric the run uses perf/fabrics/triangle.json: software fabric on this host, not "
+    "RDMA.\nWith a rendezvous this process is one rank of a run between hosts, over RDMA unless "
+    "NCCL_MESH_FABRIC says otherwise.\nRANK and WORLD_SIZE, mpirun or srun tell which rank: "
+    "MESH_RENDEZVOUS=HOST0:29500 RANK=0 WORLD_SIZE=2 mesh_perf all_reduce\nlatency is a ping-pong "
+    "between 2 ranks, one message at a time, from 8 bytes up. Each round trip is timed, and one "
+    "way is half of it.\nThe plugin reads its settings (NCCL_MESH_*) from the environment.\nExit "
+    "status: 0 success; 1 error; 2 wrong data.";
 
 void add_sizes(CLI::App& app, Options& options) {
   app.add_option("-b,--minbytes", options.bytes_min, "Smallest size; K, M, G are powers of 1024")
@@ -46,9 +43,9 @@ void add_sizes(CLI::App& app, Options& options) {
       ->check(CLI::Range(std::size_t{0}, kBytesLimit))
       ->option_text("SIZE");
   app.add_option("-f,--stepfactor", options.step_factor,
-                 "Multiply by this from size to size (1: add --stepbytes)")
+                 "Factor between one size and the next (1: add --stepbytes)")
       ->check(CLI::Range(1, 1024));
-  app.add_option("-i,--stepbytes", options.step_bytes, "Add this from size to size")
+  app.add_option("-i,--stepbytes", options.step_bytes, "Bytes to add between one size and the next")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(std::size_t{1}, kBytesLimit))
       ->option_text("SIZE");
@@ -57,17 +54,17 @@ void add_sizes(CLI::App& app, Options& options) {
 void add_run(CLI::App& app, Options& options) {
   app.add_option("-n,--iters", options.iterations, "Timed iterations per size")
       ->check(CLI::Range(1, 1000000));
-  app.add_option("-w,--warmup_iters", options.warmup, "Iterations before, not timed")
+  app.add_option("-w,--warmup_iters", options.warmup, "Iterations before the timed ones")
       ->check(CLI::Range(0, 1000000));
   app.add_option("--min-time", options.min_time_ms,
-                 "Milliseconds: raise --iters size by size until one takes about that long")
+                 "Milliseconds: raise --iters for each size until the size takes about that long")
       ->check(CLI::Range(0, 600000));
   app.add_option("-c,--check", options.checks,
-                 "Verified runs per size, every byte against its place")
+                 "Verified runs per size, in which every byte is compared")
       ->check(CLI::Range(0, 1000000));
-  app.add_option(
-         "--until", options.until_file,
-         "Verified runs go on, beyond --check, until this file is there on the host of any rank")
+  app.add_option("--until", options.until_file,
+                 "Continue with verified runs beyond --check until this file exists on the host of "
+                 "any rank")
       ->check(CLI::Validator(
           [](const std::string& name) {
             return std::string(name.empty() ? "needs a file name" : "");
@@ -79,24 +76,24 @@ void add_run(CLI::App& app, Options& options) {
   static std::string operation = "sum";
   app.add_option("-o,--op", operation, "Reduction")->check(CLI::IsMember({"sum"}));
   app.add_option("--memory", options.memory,
-                 "host; or device: memory that stands in for a GPU's, which no CPU touches and "
-                 "whose receives are flushed; perf/fabrics/gpus.json has NICs that take it")
+                 "host, or device: memory in the place of a GPU's, which no CPU touches and whose "
+                 "receives are flushed; perf/fabrics/gpus.json has NICs that can register it")
       ->transform(CLI::CheckedTransformer(kMemories))
       ->option_text("NAME");
   app.add_option("--channels", options.channels,
-                 "Connections per pair of ranks, the data spread over them")
+                 "Connections per pair of ranks, over which the data is spread")
       ->check(CLI::Range(1, 64));
   app.add_option("--outstanding", options.outstanding,
                  "Messages in flight per connection (sendrecv and alltoall)")
       ->check(CLI::Range(1, 32));
   app.add_flag("--one-way", options.one_way, "sendrecv of 2 ranks: only rank 0 sends");
   app.add_flag("--memcpy", options.measure_memcpy,
-               "Measure this host's one-thread memcpy of the same sizes in the same run");
+               "Measure this host's one-thread memcpy of each size in this run too");
   app.add_option("--timeout", options.timeout_s,
                  "Seconds for the whole run, from the start of its first rank")
       ->check(CLI::Range(1, 1000000));
   app.add_option("--json", options.json_file,
-                 "Write the results to this file as well (format: perf/results/README.md)");
+                 "Write the results to this file too (format: perf/results/README.md)");
   app.add_flag("-v,--verbose", options.verbose, "Print the plugin's INFO lines (to stderr)");
 }
 
@@ -107,23 +104,13 @@ void add_place(CLI::App& app, Options& options) {
                  "Hosts of the file to run on, by rank (default: every host)")
       ->delimiter(',');
   app.add_option("--via", options.via,
-                 "Hosts of the file, from the first of --hosts to the second, that only carry what "
-                 "these two send each other (latency, sendrecv)")
+                 "Hosts of the file between the first and the second of --hosts that only carry "
+                 "the messages of these two (latency, sendrecv)")
       ->delimiter(',');
   app.add_option("--plugin", options.plugin, "The plugin's library");
-  app.add_option("--net-version", options.net_version, "ncclNet version to drive it with")
+  app.add_option("--net-version", options.net_version, "Version of ncclNet to call the plugin with")
       ->check(CLI::Range(driver::kNetVersionMin, driver::kNetVersionMax));
-  app.add_option("--rank", options.world.rank,
-                 "This process's rank (Env: RANK, or what mpirun or srun say)")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--world-size", options.world.size,
-                 "Number of ranks (Env: WORLD_SIZE, or what mpirun or srun say)")
-      ->check(CLI::PositiveNumber);
-  app.add_option(
-      "--rendezvous", options.world.rendezvous,
-      "host:port or [v6]:port where rank 0 listens: one process per host (Env: MESH_RENDEZVOUS)");
-  app.add_option("--rendezvous-fd", options.rendezvous_fd, "")->group("");
-  app.add_flag("--launched", options.launched, "")->group("");
+  driver::add_rank_options(app, options);
 }
 
 constexpr std::string_view kSoft = "soft:";
@@ -142,16 +129,15 @@ std::string choose_fabric(const Environment& environment, Options& options) {
   }
   if (options.fabric.empty()) options.fabric = driver::own_fabric_file("triangle.json");
   if (options.is_rank() || options.soft()) return {};
-  return "ranks on RDMA devices are started one per host: MESH_RENDEZVOUS=HOST0:29500 RANK=0 "
-         "WORLD_SIZE=2 mesh_perf ..., or by "
-         "mpirun or srun";
+  return "start the ranks on RDMA devices one per host, with MESH_RENDEZVOUS=HOST0:29500 RANK=0 "
+         "WORLD_SIZE=2 mesh_perf ..., or with mpirun or srun";
 }
 
 std::string check_via(const Options& options) {
   if (options.via.empty()) return {};
   const bool pair = options.kind == Kind::Latency || options.kind == Kind::SendRecv;
   if (pair && options.soft() && options.hosts.size() == 2) return {};
-  return "--via is for latency and sendrecv on the software fabric, between two --hosts";
+  return "--via needs latency or sendrecv on the software fabric, between two --hosts";
 }
 
 // Returns the mistake; empty if there is none.
@@ -176,15 +162,6 @@ void set_defaults(const CLI::App& app, Options& options) {
   }
   if (options.plugin.empty()) options.plugin = driver::own_plugin_file();
   if (options.bytes_max < options.bytes_min) options.bytes_max = options.bytes_min;
-}
-
-// The arguments without those that our launcher appended.
-std::vector<std::string> own_arguments(int argc, char** argv, const Options& options) {
-  std::vector<std::string> arguments(argv + 1, argv + argc);
-  const auto last = std::find(arguments.rbegin(), arguments.rend(), "--rank");
-  if (options.launched && last != arguments.rend())
-    arguments.erase(last.base() - 1, arguments.end());
-  return arguments;
 }
 
 }  // namespace
@@ -220,7 +197,7 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
     return false;
   }
   set_defaults(app, options);
-  options.arguments = own_arguments(argc, argv, options);
+  options.arguments = driver::own_arguments(argc, argv, options);
   std::string mistake = find_place(options);
   if (mistake.empty()) mistake = check_via(options);
   if (!mistake.empty()) {

@@ -13,7 +13,7 @@
 
 namespace mesh::perf {
 
-struct Options {
+struct Options : driver::RankOptions {
   Kind kind = Kind::AllReduce;
   std::size_t bytes_min = std::size_t{32} << 20;
   std::size_t bytes_max = std::size_t{32} << 20;
@@ -41,11 +41,6 @@ struct Options {
   std::string json_file;
   std::vector<std::string> arguments;  // as the user gave them
 
-  driver::World world;     // of a rank; our launcher gives it by flags
-  int rendezvous_fd = -1;  // from our launcher, for rank 0
-  bool launched = false;   // by our launcher
-
-  bool is_rank() const noexcept { return !world.rendezvous.empty(); }
   bool soft() const noexcept { return fabric != "rdma"; }
 };
 

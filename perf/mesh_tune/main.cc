@@ -1,7 +1,7 @@
 // mesh_tune runs on the model, as the launcher of two ranks over the software fabric, or as one of
 // two ranks.
 #include "perf/driver/bootstrap.h"
-#include "perf/driver/launcher.h"
+#include "perf/driver/local_ranks.h"
 #include "perf/driver/own_process.h"
 #include "perf/driver/plugin_log.h"
 #include "perf/driver/soft_fabric.h"
@@ -14,6 +14,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 namespace mesh::tune {
@@ -83,34 +84,18 @@ int run_rank(const Options& options) {
 }
 
 int launch(const Options& options, int argc, char** argv) {
-  auto fabric = driver::SoftFabric::open(options.fabric_file, {});
-  auto rendezvous = driver::open_loopback_rendezvous();
-  if (!fabric.ok() || !rendezvous.ok()) return 1;
-  if (fabric->hosts().size() < 2) return fail(options.fabric_file + " has one host, not 2");
-  driver::Launcher launcher;
-  for (std::size_t rank = 0; rank < 2; ++rank) {
-    driver::ProcessSpec spec;
-    spec.arguments = {driver::own_program()};
-    spec.arguments.insert(spec.arguments.end(), argv + 1, argv + argc);
-    spec.arguments.insert(spec.arguments.end(),
-                          {"--rank", std::to_string(rank), "--world-size", "2", "--rendezvous",
-                           rendezvous->address, "--launched"});
-    if (rank == 0) {
-      spec.inherited_fd = rendezvous->socket.get();
-      spec.arguments.insert(spec.arguments.end(),
-                            {"--rendezvous-fd", std::to_string(spec.inherited_fd)});
-    }
-    spec.environment = fabric->environment(rank);
-    if (!launcher.start(spec).ok()) return fail("a rank cannot be started");
-  }
-  rendezvous->socket.reset();
-  const std::chrono::seconds patience = std::chrono::seconds(options.limit_s) + 2 * kPatience;
-  const driver::WaitEnd end = launcher.wait({.timeout = patience, .stop_at_failure = true});
-  if (end == driver::WaitEnd::TimedOut)
-    return fail("not done within " + std::to_string(patience.count()) + " s");
-  return end == driver::WaitEnd::AllEnded && launcher.end(0).success() && launcher.end(1).success()
-             ? 0
-             : 1;
+  const auto fabric = driver::SoftFabric::open(options.fabric_file, {});
+  if (!fabric.ok()) return 1;
+  const std::vector<std::string>& hosts = fabric->hosts();
+  if (hosts.size() < 2) return fail(options.fabric_file + " has one host, not 2");
+  const auto run =
+      driver::run_local_ranks({.tool = "mesh_tune",
+                               .fabric = options.fabric_file,
+                               .hosts = {hosts[0], hosts[1]},
+                               .arguments = {argv + 1, argv + argc},
+                               .timeout = std::chrono::seconds(options.limit_s) + 2 * kPatience});
+  const auto succeeded = [](const auto& end) { return end && end->success(); };
+  return run && std::all_of(run->ends.begin(), run->ends.end(), succeeded) ? 0 : 1;
 }
 
 }  // namespace

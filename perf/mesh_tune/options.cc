@@ -1,6 +1,7 @@
 #include "perf/mesh_tune/options.h"
 
 #include "perf/driver/own_process.h"
+#include "perf/driver/rank_options.h"
 #include "src/base/config.h"
 #include "src/base/version.h"
 
@@ -16,21 +17,19 @@ namespace mesh::tune {
 namespace {
 
 constexpr const char* kFooter =
-    "Without a rendezvous both ranks are started here, over the software fabric. Between two "
-    "hosts, one process on each:\n"
-    "  MESH_RENDEZVOUS=HOST0:29500 WORLD_SIZE=2 RANK=0 mesh_tune    (and RANK=1 on the other; or "
-    "mpirun, or srun)\n"
-    "A setting that the environment names (NCCL_MESH_QPS=...) is kept as it is and not swept.\n"
-    "A setting is chosen only if it is faster somewhere by more than the same setting measured "
-    "twice differs, and slower nowhere.\n"
-    "The plugin reads the profile with NCCL_MESH_PROFILE=FILE, or from ~/.config/nccl-mesh/ or "
-    "/etc/nccl-mesh/profile.json.\n"
-    "Exit status: 0 a profile was written (which may say that the defaults hold); 1 error.";
+    "Without a rendezvous mesh_tune starts both ranks here, over the software fabric. Between two "
+    "hosts, start one process on each:\n  MESH_RENDEZVOUS=HOST0:29500 WORLD_SIZE=2 RANK=0 "
+    "mesh_tune    (and RANK=1 on the other; or mpirun, or srun)\nA setting that the environment "
+    "names (NCCL_MESH_QPS=...) keeps its value and is not swept.\nA value is chosen only if it is "
+    "slower nowhere and, at some size, faster by more than the noise: the difference between two "
+    "measurements of one value.\nThe plugin reads the profile with NCCL_MESH_PROFILE=FILE, or from "
+    "~/.config/nccl-mesh/ or /etc/nccl-mesh/profile.json.\nExit status: 0 a profile was written "
+    "(it may say that the defaults hold); 1 error.";
 
 void add_options(CLI::App& app, Options& options) {
-  app.add_flag("--quick", options.quick, "Fewer settings, sizes and rounds");
+  app.add_flag("--quick", options.quick, "Measure fewer settings, sizes and rounds");
   app.add_flag("--dry-run", options.dry_run,
-               "Say what would be measured, measure nothing and write nothing");
+               "Print what would be measured; measure and write nothing");
   app.add_option("--time-limit", options.limit_s, "Seconds after which no further stage begins")
       ->check(CLI::Range(1, 86400))
       ->capture_default_str();
@@ -38,17 +37,11 @@ void add_options(CLI::App& app, Options& options) {
                  "Measure on the model of this fabric file (perf/fabrics/model-*.json)");
   app.add_option("--fabric", options.fabric_file,
                  "Fabric file of the software fabric (default: perf/fabrics/pair.json)");
-  app.add_option("-o,--output", options.output, "Write the profile here")->capture_default_str();
-  app.add_option("--json", options.json_file, "Write all that was measured and decided here");
+  app.add_option("-o,--output", options.output, "Write the profile to this file")
+      ->capture_default_str();
+  app.add_option("--json", options.json_file, "Write all measurements and decisions to this file");
   app.add_option("--plugin", options.plugin, "The plugin's library");
-  app.add_option("--rank", options.world.rank,
-                 "This process's rank (Env: RANK, or what mpirun or srun say)");
-  app.add_option("--world-size", options.world.size,
-                 "Number of ranks, 2 (Env: WORLD_SIZE, or what mpirun or srun say)");
-  app.add_option("--rendezvous", options.world.rendezvous,
-                 "host:port where rank 0 listens (Env: MESH_RENDEZVOUS)");
-  app.add_option("--rendezvous-fd", options.rendezvous_fd, "")->group("");
-  app.add_flag("--launched", options.launched, "")->group("");
+  driver::add_rank_options(app, options);
 }
 
 bool can_hold(const std::string& file) {
@@ -95,7 +88,7 @@ Plan Options::plan() const {
 
 bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
   CLI::App app(
-      "Measures a pair of hosts under many settings and writes those that win as a profile for the "
+      "Measures a pair of hosts under many settings, and writes the fastest as a profile for the "
       "plugin.",
       "mesh_tune");
   app.footer(kFooter);
@@ -107,10 +100,7 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
     *exit_code = app.exit(error) == 0 ? 0 : 1;
     return false;
   }
-  options.arguments.assign(argv + 1, argv + argc);
-  const auto last = std::find(options.arguments.rbegin(), options.arguments.rend(), "--rank");
-  if (options.launched && last != options.arguments.rend())
-    options.arguments.erase(last.base() - 1, options.arguments.end());
+  options.arguments = driver::own_arguments(argc, argv, options);
   const std::string mistake = settle(options);
   if (mistake.empty()) return true;
   std::fprintf(stderr, "mesh_tune: %s\n", mistake.c_str());

@@ -9,7 +9,7 @@
 
 namespace mesh::tune {
 
-struct Options {
+struct Options : driver::RankOptions {
   bool quick = false;
   bool dry_run = false;
   int limit_s = 600;
@@ -20,11 +20,6 @@ struct Options {
   std::string plugin;
   std::vector<std::string> arguments;  // without those of our launcher
 
-  driver::World world;
-  int rendezvous_fd = -1;
-  bool launched = false;
-
-  bool is_rank() const noexcept { return !world.rendezvous.empty(); }
   // Returns the plan without the settings that the environment fixes.
   Plan plan() const;
   std::vector<std::string> fixed;  // their names

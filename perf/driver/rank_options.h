@@ -1,0 +1,38 @@
+#pragma once
+// The command-line options that give a process its place among the ranks of a run, and those that
+// run_local_ranks() appends for its own processes. Thread: any (values).
+
+#include "perf/driver/world.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace mesh::driver {
+
+inline void add_rank_options(CLI::App& app, RankOptions& options) {
+  app.add_option("--rank", options.world.rank,
+                 "This process's rank (Env: RANK, or the variable of mpirun or srun)")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--world-size", options.world.size,
+                 "Number of ranks (Env: WORLD_SIZE, or the variable of mpirun or srun)")
+      ->check(CLI::PositiveNumber);
+  app.add_option(
+      "--rendezvous", options.world.rendezvous,
+      "host:port or [v6]:port where rank 0 listens: one process per host (Env: MESH_RENDEZVOUS)");
+  app.add_option("--rendezvous-fd", options.rendezvous_fd, "")->group("");
+  app.add_flag("--launched", options.launched, "")->group("");
+}
+
+// Returns the arguments without those that run_local_ranks() has appended.
+inline std::vector<std::string> own_arguments(int argc, char** argv, const RankOptions& options) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  const auto last = std::find(arguments.rbegin(), arguments.rend(), "--rank");
+  if (options.launched && last != arguments.rend())
+    arguments.erase(last.base() - 1, arguments.end());
+  return arguments;
+}
+
+}  // namespace mesh::driver
