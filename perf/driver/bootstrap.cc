@@ -58,12 +58,13 @@ std::string why_not(const BootstrapOptions& options, Errc code, const std::vecto
   const std::string place =
       fmt::format("rendezvous {} (rank {} of {}): ", options.address, options.rank, options.world);
   const double s = std::chrono::duration<double>(options.timeout).count();
-  if (code == Errc::NotFound) return place + "nobody knows this name, or it has no such port";
+  if (code == Errc::NotFound)
+    return place + "the name does not resolve, or the port does not exist";
   if (code == Errc::System && error != 0)
-    return fmt::format("{}it cannot listen there: {}", place, std::strerror(error));
+    return fmt::format("{}cannot listen there: {}", place, std::strerror(error));
   if (code != Errc::Timeout) return place + errc_name(code);
-  if (options.rank != 0) return fmt::format("{}nothing answered within {} s", place, s);
-  return fmt::format("{}rank {} did not come within {} s", place, fmt::join(missing, ", "), s);
+  if (options.rank != 0) return fmt::format("{}no answer within {} s", place, s);
+  return fmt::format("{}rank {} did not connect within {} s", place, fmt::join(missing, ", "), s);
 }
 
 }  // namespace
@@ -124,16 +125,11 @@ Result<std::vector<std::string>> Bootstrap::gather_as_root(std::string_view blob
   waiting[0].fd = -1;
   std::vector<bool> arrived(peers_.size(), false);
   for (std::size_t missing = peers_.size() - 1; missing != 0;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-                          deadline - std::chrono::steady_clock::now())
-                          .count();
-    if (left <= 0) {
+    if (const Status some = wait_for_any(waiting, deadline); !some.ok()) {
       lost_ =
           static_cast<int>(std::find(arrived.begin() + 1, arrived.end(), false) - arrived.begin());
-      return Errc::Timeout;
+      return some;
     }
-    if (::poll(waiting.data(), waiting.size(), static_cast<int>(std::min<long>(left, 60'000))) <= 0)
-      continue;
     for (std::size_t peer = 1; peer < peers_.size(); ++peer) {
       if (waiting[peer].revents == 0) continue;
       // A rank that has sent its blob sends nothing before our answer, so it has hung up.
@@ -162,10 +158,9 @@ Result<std::vector<std::string>> Bootstrap::hand_out(
 
 // Tells the loss to all ranks that can be reached. The rest see us hang up.
 void Bootstrap::tell_of_loss() {
-  for (std::size_t peer = 1; peer < peers_.size(); ++peer) {
-    (void)send_message(peers_[peer].get(), kLoss + std::to_string(lost_),
-                       after(std::chrono::seconds(1)));
-  }
+  const std::string loss = kLoss + std::to_string(lost_);
+  for (std::size_t peer = 1; peer < peers_.size(); ++peer)
+    (void)send_message(peers_[peer].get(), loss, after(std::chrono::seconds(1)));
 }
 
 Result<std::vector<std::string>> Bootstrap::gather_as_leaf(std::string_view blob) {

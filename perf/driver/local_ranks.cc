@@ -61,7 +61,7 @@ std::optional<LocalRanksEnd> run_local_ranks(const LocalRanks& run) {
   end.how =
       launcher.wait({.timeout = run.timeout, .stop_at_failure = true, .signal_fd = signals.get()});
   if (end.how == WaitEnd::TimedOut)
-    std::fprintf(stderr, "%s: not done within %lld s (--timeout)\n", run.tool.c_str(),
+    std::fprintf(stderr, "%s: not finished within %lld s\n", run.tool.c_str(),
                  static_cast<long long>(run.timeout.count()));
   if (end.how == WaitEnd::Signaled) std::fprintf(stderr, "%s: interrupted\n", run.tool.c_str());
   // The other ranks see the loss by themselves and say so. Then all are ended.

@@ -23,10 +23,10 @@ int rank_in(const std::string& hello, int world) {
   if (!hello.starts_with(key)) return -1;
   std::from_chars(hello.data() + key.size(), hello.data() + hello.size(), rank);
   if (rank > 0 && rank < world && hello == hello_of(rank, world)) return rank;
-  std::fprintf(
-      stderr,
-      "rendezvous: \"%s\" knocks at a world of %d ranks; is WORLD_SIZE the same everywhere?\n",
-      hello.c_str(), world);
+  std::fprintf(stderr,
+               "rendezvous: \"%s\" does not belong to this run of %d ranks; check that WORLD_SIZE "
+               "is equal on every host\n",
+               hello.c_str(), world);
   return -1;
 }
 
@@ -48,9 +48,9 @@ std::string hello_of(int rank, int world) {
 Result<std::vector<UniqueFd>> Reception::gather(Deadline deadline, std::vector<int>* missing) && {
   while (missing_ != 0) {
     Status done = wait(deadline);
-    // Connections that have spoken are heard before a new one may push the oldest out.
-    if (done.ok()) done = hear_guests();
-    if (done.ok() && waiting_.back().revents != 0) done = let_in(deadline);
+    // Hellos that have arrived are read before a new connection may push the oldest out.
+    if (done.ok()) done = read_hellos();
+    if (done.ok() && waiting_.back().revents != 0) done = accept_one_more(deadline);
     if (done.ok()) continue;
     note_missing(missing);
     return done;
@@ -66,55 +66,59 @@ void Reception::note_missing(std::vector<int>* missing) const {
 
 Status Reception::wait(Deadline deadline) {
   waiting_.clear();
-  for (const Guest& guest : guests_) waiting_.push_back({guest.socket.get(), POLLIN, 0});
+  for (const Unauthenticated& connection : unauthenticated_)
+    waiting_.push_back({connection.socket.get(), POLLIN, 0});
   waiting_.push_back({listening_, POLLIN, 0});
   return wait_for_any(waiting_, deadline);
 }
 
-Status Reception::hear_guests() {
-  for (std::size_t i = 0; i < guests_.size(); ++i) {
+Status Reception::read_hellos() {
+  for (std::size_t i = 0; i < unauthenticated_.size(); ++i) {
     if (waiting_[i].revents == 0) continue;
-    const Hearing heard = hear(guests_[i]);
-    if (heard == Hearing::Incomplete) continue;
-    const Status seated = heard == Hearing::Complete ? seat(guests_[i]) : Status();
-    if (!seated.ok()) return seated;
-    guests_[i].socket.reset();
+    const HelloState state = read_hello(unauthenticated_[i]);
+    if (state == HelloState::Incomplete) continue;
+    const Status admitted = state == HelloState::Complete ? admit(unauthenticated_[i]) : Status();
+    if (!admitted.ok()) return admitted;
+    unauthenticated_[i].socket.reset();
   }
-  std::erase_if(guests_, [](const Guest& guest) { return !guest.socket.valid(); });
+  std::erase_if(unauthenticated_,
+                [](const Unauthenticated& connection) { return !connection.socket.valid(); });
   return {};
 }
 
-Reception::Hearing Reception::hear(Guest& guest) {
+Reception::HelloState Reception::read_hello(Unauthenticated& connection) {
   char bytes[sizeof(Length) + kHelloBytesMax];
-  for (std::size_t wanted = bytes_wanted(guest.text); guest.text.size() < wanted;
-       wanted = bytes_wanted(guest.text)) {
-    if (wanted > sizeof(bytes)) return Hearing::Useless;
-    const ssize_t got = ::recv(guest.socket.get(), bytes, wanted - guest.text.size(), MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Hearing::Incomplete;
-    if (got <= 0) return Hearing::Useless;
-    guest.text.append(bytes, static_cast<std::size_t>(got));
+  for (std::size_t wanted = bytes_wanted(connection.text); connection.text.size() < wanted;
+       wanted = bytes_wanted(connection.text)) {
+    if (wanted > sizeof(bytes)) return HelloState::Invalid;
+    const ssize_t got =
+        ::recv(connection.socket.get(), bytes, wanted - connection.text.size(), MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return HelloState::Incomplete;
+    if (got <= 0) return HelloState::Invalid;
+    connection.text.append(bytes, static_cast<std::size_t>(got));
   }
-  return Hearing::Complete;
+  return HelloState::Complete;
 }
 
-Status Reception::seat(Guest& guest) {
-  const int rank = rank_in(guest.text.substr(sizeof(Length)), static_cast<int>(ranks_.size()));
+Status Reception::admit(Unauthenticated& connection) {
+  const int rank = rank_in(connection.text.substr(sizeof(Length)), static_cast<int>(ranks_.size()));
   if (rank < 0) return {};
   UniqueFd& place = ranks_[static_cast<std::size_t>(rank)];
   if (place.valid()) {
-    std::fprintf(stderr, "rendezvous: two processes say that they are rank %d\n", rank);
+    std::fprintf(stderr, "rendezvous: two processes claim rank %d\n", rank);
     return Errc::Protocol;
   }
-  place = std::move(guest.socket);
+  place = std::move(connection.socket);
   --missing_;
   return {};
 }
 
-Status Reception::let_in(Deadline deadline) {
-  if (guests_.size() >= missing_ + kStrangersMax) guests_.erase(guests_.begin());
+Status Reception::accept_one_more(Deadline deadline) {
+  if (unauthenticated_.size() >= missing_ + kUnauthenticatedMax)
+    unauthenticated_.erase(unauthenticated_.begin());
   auto socket = accept_one(listening_, deadline);
   if (!socket.ok()) return socket.status();
-  guests_.push_back({std::move(*socket), {}});
+  unauthenticated_.push_back({std::move(*socket), {}});
   return {};
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // Receives the other ranks at rank 0. It listens to all connections at once, so that a silent peer
-// keeps no rank waiting. Thread: one owner. Bounds: the deadline, and kStrangersMax sockets more
-// than ranks are missing; beyond that the oldest is dropped.
+// keeps no rank waiting. Thread: one owner. Bounds: the deadline, and kUnauthenticatedMax sockets
+// more than ranks are missing; beyond that the oldest is closed.
 
 #include <mesh/status.h>
 
@@ -16,7 +16,8 @@
 
 namespace mesh::driver {
 
-inline constexpr std::size_t kStrangersMax = 64;
+// Unauthenticated connections: those that have not said which rank they are.
+inline constexpr std::size_t kUnauthenticatedMax = 64;
 
 // Returns the text by which a rank introduces itself.
 std::string hello_of(int rank, int world);
@@ -32,25 +33,25 @@ class Reception {
   Result<std::vector<UniqueFd>> gather(Deadline deadline, std::vector<int>* missing = nullptr) &&;
 
  private:
-  // A connection that has not yet said which rank it is.
-  struct Guest {
+  struct Unauthenticated {
     UniqueFd socket;
     std::string text;  // its hello, with the length in front
   };
-  enum class Hearing { Incomplete, Complete, Useless };
+  enum class HelloState { Incomplete, Complete, Invalid };
 
   Status wait(Deadline deadline);
-  Status hear_guests();
-  Status let_in(Deadline deadline);
-  Status seat(Guest& guest);
+  Status read_hellos();
+  Status accept_one_more(Deadline deadline);
+  Status admit(Unauthenticated& connection);
   void note_missing(std::vector<int>* missing) const;
-  static Hearing hear(Guest& guest);
+  static HelloState read_hello(Unauthenticated& connection);
 
   int listening_;
   std::vector<UniqueFd> ranks_;
   std::size_t missing_ = ranks_.size() - 1;
-  std::vector<Guest> guests_;    // the oldest first
-  std::vector<pollfd> waiting_;  // the guests in their order, then the listening socket
+  std::vector<Unauthenticated> unauthenticated_;  // the oldest first
+  std::vector<pollfd>
+      waiting_;  // the unauthenticated connections in their order, then the listening socket
 };
 
 }  // namespace mesh::driver

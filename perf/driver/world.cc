@@ -98,7 +98,7 @@ Result<World> find_world(const World& flags, const Environment& environment, std
       flags.rendezvous.empty() ? variable(environment, kRendezvous) : flags.rendezvous;
   if (world.rendezvous.empty() && (flags.rank >= 0 || flags.size > 0)) {
     why =
-        "a rank or a world's size is given, but no rendezvous (--rendezvous or MESH_RENDEZVOUS: "
+        "a rank or a world size is given without a rendezvous (--rendezvous or MESH_RENDEZVOUS: "
         "host:port of rank 0)";
     return Errc::InvalidArgument;
   }
@@ -113,8 +113,8 @@ Result<World> find_world(const World& flags, const Environment& environment, std
     return world;
   }
   why =
-      "a rendezvous is given, but no rank: set RANK and WORLD_SIZE, or start the ranks by mpirun "
-      "or srun";
+      "a rendezvous is given without a rank: set RANK and WORLD_SIZE, or start the ranks with "
+      "mpirun or srun";
   return Errc::InvalidArgument;
 }
 

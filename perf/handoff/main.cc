@@ -86,7 +86,7 @@ bool run_all(const Options& options, std::array<Figures, kModes.size()>& figures
 void print_open_questions(int cores) {
   std::printf("#\n# %d usable core(s) carry both hosts here", cores);
   if (cores >= 8) {
-    std::printf(": each poller and caller can have one of its own.\n");
+    std::printf(": each poller and caller can have a core of its own.\n");
     return;
   }
   std::printf(
@@ -170,11 +170,10 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   mesh::perf::Options options;
   CLI::App app(
-      "Small-message latency with a dedicated poller, with callers turning the loop, and with the "
-      "default, over the\n"
-      "software fabric in one process. Exit status: 0; 1 failure; 3 with --check when the default "
-      "is more than 10 % slower\n"
-      "than the better of the two.",
+      "Measures the latency of small messages with a dedicated poller, with callers that turn the "
+      "loop, and with the default,\nover the software fabric in one process. Exit status: 0 "
+      "success; 1 failure; 3 with --check if the default is more than\n10 % slower than the better "
+      "of the two.",
       "mesh_handoff");
   app.add_option("--rounds", options.rounds, "Rounds, each with a block of every mode")
       ->check(CLI::Range(1, 1000))
@@ -182,13 +181,13 @@ int main(int argc, char** argv) {
   app.add_option("--exchanges", options.exchanges, "Exchanges in a block")
       ->check(CLI::Range(10, 1000000))
       ->capture_default_str();
-  app.add_option("-b,--bytes", options.bytes, "Size of the message")
+  app.add_option("-b,--bytes", options.bytes, "Bytes of a message")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
-  app.add_option("--cpus", options.cpus, "As NCCL_MESH_CPUS");
-  app.add_option("--json", options.json_file, "Write the figures here too");
-  app.add_flag("--check", options.check, "Fail when the default misses the bar");
+  app.add_option("--cpus", options.cpus, "CPUs of the pollers, as NCCL_MESH_CPUS has them");
+  app.add_option("--json", options.json_file, "Write the figures to this file too");
+  app.add_flag("--check", options.check, "Fail if the default misses the bar");
   CLI11_PARSE(app, argc, argv);
   options.arguments.assign(argv + 1, argv + argc);
   return mesh::perf::run(options);

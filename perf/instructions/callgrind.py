@@ -100,7 +100,7 @@ class OwnCode:
             return
         call = call_of(chain)
         if call is None:
-            raise Failure("nobody knows who called %s" % "'".join(chain))
+            raise Failure("the call that led to %s is unknown" % "'".join(chain))
         own = self.costs.setdefault(call, {}).setdefault(chain[0], {})
         for event, value in record.costs.items():
             own[event] = own.get(event, 0) + value
@@ -125,4 +125,4 @@ def check_valgrind():
     try:
         subprocess.run(["valgrind", "--version"], check=True, stdout=subprocess.DEVNULL)
     except (OSError, subprocess.CalledProcessError):
-        raise Failure("valgrind is not here; install it with: apt-get install valgrind") from None
+        raise Failure("valgrind is not installed; run apt-get install valgrind") from None

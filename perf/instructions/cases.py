@@ -116,7 +116,7 @@ def run(command, environment):
                           text=True, check=False)
     if done.returncode != 0:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise callgrind.Failure("%s ended with %d: %s" %
+        raise callgrind.Failure("%s exited with %d: %s" %
                                 (" ".join(command), done.returncode, reason))
     return json.loads(done.stdout)
 
@@ -161,7 +161,7 @@ def count_verbs(case, options):
     few, many = (run_heard(case, options, messages) for messages in (MESSAGES, 3 * MESSAGES))
     more = many["messages"] - few["messages"]
     if not (few["fabric"] and many["fabric"]):
-        raise callgrind.Failure("NCCL_MESH_FABRIC=%s is no null fabric" %
+        raise callgrind.Failure("NCCL_MESH_FABRIC=%s is not a null fabric" %
                                 case.environment()["NCCL_MESH_FABRIC"])
     names = ("work_requests", "announcements", "send_completions", "receive_completions",
              "receives_posted", "rnr_events")

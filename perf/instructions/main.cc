@@ -114,7 +114,7 @@ int main(int argc, char** argv) {
   Options options;
   bool marker = false, one_context = false, device = false;
   CLI::App app(
-      "Moves messages within this process over the fabric that NCCL_MESH_FABRIC names. Use "
+      "Moves messages within this process over the fabric that NCCL_MESH_FABRIC names. Run it by "
       "perf/instructions/run.",
       "mesh_instructions");
   const std::map<std::string, Pattern> patterns = {{"one", Pattern::One},
@@ -130,15 +130,15 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1u, 4096u));
   app.add_option("--messages", options.work.messages, "Messages that count")
       ->check(CLI::Range(1ull, 1ull << 40));
-  app.add_option("--warm-up", options.warm_up, "Messages before, which do not count")
+  app.add_option("--warm-up", options.warm_up, "Messages before those that count")
       ->check(CLI::Range(0ull, 1ull << 40));
-  app.add_option("--repetitions", options.repetitions, "How often, for times")
+  app.add_option("--repetitions", options.repetitions, "Repetitions, for CPU times")
       ->check(CLI::Range(1u, 1000u));
   app.add_flag("--marker", marker,
-               "Receives whose completion is optional (0x1), as of LL and LL128");
-  app.add_flag("--device", device, "Memory of a GPU, as far as the plugin is told");
-  app.add_flag("--flush", options.work.flush, "A flush behind each receive");
-  app.add_flag("--one-context", one_context, "One communicator that is both ends");
+               "Mark the completion of receives as optional (0x1), as LL and LL128 do");
+  app.add_flag("--device", device, "Declare the memory to the plugin as a GPU's");
+  app.add_flag("--flush", options.work.flush, "Flush after each receive");
+  app.add_flag("--one-context", one_context, "Use one communicator as both ends");
   app.add_option("--plugin", options.plugin, "The plugin's library");
   app.add_flag("-v,--verbose", options.verbose, "Print the plugin's lines (to stderr)");
   try {

@@ -112,8 +112,9 @@ bool Look::measure(driver::NetApi* api) {
   const bool whole = measurer.run(cabling_);
   measured_ = measurer.measured();
   if (measurer.left_out() != 0) {
-    result_.sections.push_back(fmt::format(
-        "{} more measures were left out: there are too many cables\n", measurer.left_out()));
+    result_.sections.push_back(
+        fmt::format("{} measurements were left out, because there are too many cables.\n",
+                    measurer.left_out()));
   }
   return whole;
 }
@@ -126,13 +127,14 @@ void Look::judge_expected() {
   std::ifstream stream(options_.expect_file);
   std::stringstream text;
   text << stream.rdbuf();
-  std::string why = "it cannot be read";
+  std::string why = "The file cannot be read.";
   const auto expected = stream.is_open() ? parse_map(text.str(), why)
                                          : Result<std::vector<ExpectedPair>>(Errc::NotFound);
   if (expected.ok()) return append(result_.findings, compare(cabling_, *expected));
   append(result_.findings, {finding("no-map", "",
                                     {options_.expect_file, why,
-                                     "mesh_doctor --write-map makes a map of what is there"})});
+                                     "Correct the file, or write a map of the present cabling with "
+                                     "mesh_doctor --write-map."})});
 }
 
 void Look::judge_all() {
@@ -174,8 +176,8 @@ BetweenHosts Look::lost() {
   const bool known = bootstrap_.lost() >= 0 && rank < cabling_.hosts.size();
   result_.findings.push_back(finding(
       "host-lost", known ? cabling_.hosts[rank].host : fmt::format("rank {}", bootstrap_.lost()),
-      {"", "it took part, and does not answer any more",
-       "look at what mesh_doctor said on that host, and whether the host still runs"}));
+      {"", "The host took part and does not answer any more.",
+       "Check what mesh_doctor printed on that host, and whether the host still runs."}));
   result_.whole = false;
   return std::move(result_);
 }

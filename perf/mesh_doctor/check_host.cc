@@ -24,8 +24,8 @@ void check_plugin(const HostFacts& facts, Findings& found) {
          .evidence = facts.plugin_error,
          .remedy = facts.plugin.empty()
                        ? "Install the same nccl-mesh on every host, or name its file with --plugin."
-                       : "Correct what its lines name: a job ends, or takes another transport, "
-                         "with the same ones."}));
+                       : "Correct what the plugin names here: a job with this fault ends, or uses "
+                         "another transport."}));
     return;
   }
   if (!facts.rails.empty() || std::any_of(found.begin(), found.end(), explains_no_rail)) return;
@@ -34,8 +34,8 @@ void check_plugin(const HostFacts& facts, Findings& found) {
               {.about = {},
                .evidence = fmt::format("{}", fmt::join(facts.notes, "; ")),
                .remedy = facts.ports.empty()
-                             ? "Look whether the card is on the bus (lspci) and its driver loaded "
-                               "(rdma link)."
+                             ? "Check that the card is on the bus (lspci) and that its driver is "
+                               "loaded (rdma link)."
                              : "Bring one of these ports up and give it an address, or correct "
                                "the setting that leaves it out."}));
 }

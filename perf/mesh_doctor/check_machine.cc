@@ -18,14 +18,15 @@ void check_memlock(const HostFacts& facts, Findings& found) {
   const MachineFacts& machine = facts.machine;
   const bool limited = machine.memlock_bytes >= 0 && machine.memlock_bytes < kLockedMin;
   if (!limited || machine.may_lock) return;
-  found.push_back(finding(
-      "memlock-small", facts.host,
-      {.about = "RLIMIT_MEMLOCK",
-       .evidence = fmt::format("This process may lock {} KiB, and has no right to lock more "
-                               "(CAP_IPC_LOCK). NCCL registers many MiB.",
-                               machine.memlock_bytes / 1024),
-       .remedy = "ulimit -l unlimited: in /etc/security/limits.d, LimitMEMLOCK=infinity of the "
-                 "service (sshd, slurmd), --ulimit memlock=-1 of the container."}));
+  found.push_back(
+      finding("memlock-small", facts.host,
+              {.about = "RLIMIT_MEMLOCK",
+               .evidence = fmt::format("This process may lock {} KiB of memory, and has no right "
+                                       "to lock more (CAP_IPC_LOCK). NCCL registers many MiB.",
+                                       machine.memlock_bytes / 1024),
+               .remedy = "Remove the limit: ulimit -l unlimited in a shell, memlock in "
+                         "/etc/security/limits.d, LimitMEMLOCK=infinity for a service (sshd, "
+                         "slurmd), or --ulimit memlock=-1 for a container."}));
 }
 
 void check_contiguous(const HostFacts& facts, Findings& found) {
@@ -36,12 +37,12 @@ void check_contiguous(const HostFacts& facts, Findings& found) {
   found.push_back(finding(
       "no-contiguous-memory", facts.host,
       {.about = "/proc/meminfo",
-       .evidence = fmt::format("CmaTotal is 0 kB{}. Kernels of this machine then refuse to "
+       .evidence = fmt::format("CmaTotal is 0 kB{}. The kernel of this machine then refuses to "
                                "register large buffers (ENOMEM).",
                                kho ? ", and the kernel's command line has kho" : ""),
-       .remedy = kho ? "Remove kho from the kernel's command line, or add cma=, and start anew."
-                     : "Add cma= to the kernel's command line, or take the kernel that the vendor "
-                       "ships, and start anew."}));
+       .remedy = kho ? "Remove kho from the kernel's command line, or add cma= to it, and reboot."
+                     : "Add cma= to the kernel's command line, or use the vendor's kernel, and "
+                       "reboot."}));
 }
 
 void check_huge_pages(const HostFacts& facts, Findings& found) {
@@ -52,10 +53,10 @@ void check_huge_pages(const HostFacts& facts, Findings& found) {
   found.push_back(finding(
       "huge-pages-idle", facts.host,
       {.about = "HugePages_Free",
-       .evidence = fmt::format("{} MiB of {} are set aside as huge pages that nobody uses; buffers "
-                               "cannot be put there.",
+       .evidence = fmt::format("{} of {} MiB of memory are reserved as huge pages that nobody "
+                               "uses; buffers cannot use them.",
                                idle / 1024, machine.memory_kib / 1024),
-       .remedy = "sysctl vm.nr_hugepages=0, unless a program of this host asks for them."}));
+       .remedy = "Run sysctl vm.nr_hugepages=0, unless a program on this host needs huge pages."}));
 }
 
 bool only_host_memory(const HostFacts& facts) {
@@ -74,12 +75,12 @@ void check_peer_memory(const HostFacts& facts, Findings& found) {
       "no-gpu-memory", facts.host,
       {.about = facts.machine.gpus.front(),
        .evidence =
-           fmt::format("There are {} NVIDIA GPUs, and no rail takes their memory: neither "
-                       "DMA buffers nor a peer-memory module. Modules loaded: {}.",
+           fmt::format("The host has {} NVIDIA GPUs, and no rail can register their memory: there "
+                       "are neither DMA buffers nor a peer-memory module. Loaded modules: {}.",
                        facts.machine.gpus.size(),
                        modules.empty() ? "none" : fmt::format("{}", fmt::join(modules, " "))),
-       .remedy = "modprobe nvidia_peermem, or NVIDIA's open kernel modules on a kernel with DMA "
-                 "buffers for RDMA (5.12 and later)."}));
+       .remedy = "Run modprobe nvidia_peermem, or use NVIDIA's open kernel modules on a kernel "
+                 "with DMA buffers for RDMA (5.12 and later)."}));
 }
 
 void check_iommu(const HostFacts& facts, Findings& found) {
@@ -92,19 +93,20 @@ void check_iommu(const HostFacts& facts, Findings& found) {
         "iommu-translates", facts.host,
         {.about = card->pci,
          .evidence = fmt::format("The IOMMU translates this card's accesses (its group has the "
-                                 "type {}), so traffic to a GPU goes by way of the CPU.",
+                                 "type {}), so traffic to a GPU passes through the CPU.",
                                  card->iommu),
-         .remedy = "Add iommu=pt to the kernel's command line, or turn the IOMMU off."}));
+         .remedy =
+             "Add iommu=pt to the kernel's command line, or turn the IOMMU off, and reboot."}));
   }
   if (facts.machine.acs_bridges.empty()) return;
   found.push_back(finding(
       "acs-redirects", facts.host,
       {.about = facts.machine.acs_bridges.front(),
-       .evidence = fmt::format("Access control sends traffic between devices by way of the CPU on "
-                               "{} PCI bridges, this one first.",
+       .evidence = fmt::format("PCIe access control (ACS) redirects traffic between devices "
+                               "through the CPU on {} bridges, of which this is the first.",
                                facts.machine.acs_bridges.size()),
-       .remedy = "Turn ACS off in the firmware set-up, or: setpci -s BRIDGE ECAP_ACS+6.w=0 for "
-                 "each bridge, at every start."}));
+       .remedy = "Turn ACS off in the firmware set-up, or run setpci -s BRIDGE ECAP_ACS+6.w=0 for "
+                 "each bridge at every boot."}));
 }
 
 }  // namespace

@@ -20,20 +20,20 @@ void check_lanes(const HostFacts& facts, const PcieFacts& card, Findings& found)
       "pcie-low", facts.host,
       {.about = fmt::format("{} at {}", card.device.empty() ? card.id : card.device, card.pci),
        .evidence =
-           fmt::format("PCIe runs {}; the card and its slot can both do {}.",
+           fmt::format("The PCIe link is {}; the card and its slot both support {}.",
                        lanes_text(card.width, card.gts), lanes_text(card.width_max, card.gts_max)),
-       .remedy = "Power the host off and on (a warm start may keep the lanes); then reseat the "
-                 "card or its riser."}));
+       .remedy = "Power the host off and on, because a warm restart may keep the link as it is. If "
+                 "that does not help, reseat the card or its riser."}));
 }
 
 void check_device(const HostFacts& facts, const PcieFacts& card, Findings& found) {
   if (!card.device.empty()) return;
-  found.push_back(finding(
-      "card-without-device", facts.host,
-      {.about = fmt::format("{} at {}", card.id, card.pci),
-       .evidence = "The PCI function of a network card is there, and no RDMA device belongs to it.",
-       .remedy = "Load its driver (mlx5_ib), and look into dmesg for why it left; a card that fell "
-                 "off the bus comes back when the host is powered off and on."}));
+  found.push_back(
+      finding("card-without-device", facts.host,
+              {.about = fmt::format("{} at {}", card.id, card.pci),
+               .evidence = "The network card is on the PCI bus, and it has no RDMA device.",
+               .remedy = "Load its driver (mlx5_ib), and look for the reason in dmesg. A card that "
+                         "has fallen off the bus returns after the host is powered off and on."}));
 }
 
 // On cards where one socket shows two halves, every socket does.
@@ -47,11 +47,12 @@ void check_halves(const HostFacts& facts, Findings& found) {
     found.push_back(finding(
         "half-gone", facts.host,
         {.about = port.name,
-         .evidence = fmt::format("{} is one half of a socket, and the other half is not there; {}.",
-                                 port.name,
-                                 others ? "another socket of this card shows both"
-                                        : facts.machine.product + " shows both of every socket"),
-         .remedy = "Look into dmesg for PCIe errors, and power the host off and on."}));
+         .evidence = fmt::format(
+             "{} is one of the two PCIe halves of a socket, and the other half is missing; {}.",
+             port.name,
+             others ? "another socket of this card shows both"
+                    : facts.machine.product + " shows both of every socket"),
+         .remedy = "Look for PCIe errors in dmesg, and power the host off and on."}));
   }
 }
 

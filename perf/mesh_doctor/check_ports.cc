@@ -50,9 +50,8 @@ void check_use(const HostFacts& facts, const PortFacts& port, Findings& found) {
       "port-not-used", facts.host,
       {.about = port.name,
        .evidence = fmt::format("The port is active, and the plugin does not offer it to NCCL: {}.",
-                               reason.empty() ? "it gives no reason" : reason),
-       .remedy = "Give its interface an address, or leave the port out by NCCL_IB_HCA so that it "
-                 "is clear."}));
+                               reason.empty() ? "the plugin gives no reason" : reason),
+       .remedy = "Give the port's interface an address, or exclude the port by NCCL_IB_HCA."}));
 }
 
 void check_half(const HostFacts& facts, const PortFacts& port, Findings& found) {
@@ -62,12 +61,12 @@ void check_half(const HostFacts& facts, const PortFacts& port, Findings& found) 
   found.push_back(finding(
       "half-unused", facts.host,
       {.about = port.name,
-       .evidence = fmt::format("{} and {} are one socket over different PCIe lanes. {} is a rail, "
-                               "and {} is none: its state is {}{}.",
+       .evidence = fmt::format("{} and {} are the two PCIe halves of one socket. {} is a rail, and "
+                               "{} is not: its state is {}{}.",
                                port.other_half, port.name, port.other_half, port.name, port.state,
                                reason.empty() ? "" : ", and the plugin says that " + reason),
-       .remedy = fmt::format("Bring {} up with an address in a subnet of its own; both halves "
-                             "together carry what the cable can.",
+       .remedy = fmt::format("Bring {} up with an address in a subnet of its own; only both halves "
+                             "together carry the cable's full rate.",
                              port.netdev.empty() ? "its interface" : port.netdev)}));
 }
 
@@ -81,32 +80,33 @@ void check_mtu(const HostFacts& facts, const PortFacts& port, Findings& found) {
     found.push_back(finding(
         "mtu-not-taken", facts.host,
         {.about = port.name,
-         .evidence = fmt::format("RDMA packets carry {} bytes, and {} has MTU {}, which is enough "
-                                 "for {}.",
-                                 rail->mtu, port.netdev, port.netdev_mtu, possible),
-         .remedy = fmt::format("Take {} down and up again, so that the RDMA device takes its MTU.",
-                               port.netdev)}));
+         .evidence = fmt::format(
+             "RDMA packets carry {} bytes, although the MTU of {} is {}, which allows {} bytes.",
+             rail->mtu, port.netdev, port.netdev_mtu, possible),
+         .remedy = fmt::format(
+             "Set {} down and up again (ip link set), so that the RDMA device adopts its MTU.",
+             port.netdev)}));
     return;
   }
-  found.push_back(
-      finding("mtu-small", facts.host,
-              {.about = port.name,
-               .evidence = fmt::format("{} has MTU {}, so RDMA packets carry {} bytes and not {}.",
-                                       port.netdev, port.netdev_mtu, rail->mtu, kRoceMtuMax),
-               .remedy = fmt::format("On both ends of the cable, and on a switch between: "
-                                     "ip link set {} mtu 9000.",
-                                     port.netdev)}));
+  found.push_back(finding(
+      "mtu-small", facts.host,
+      {.about = port.name,
+       .evidence = fmt::format("The MTU of {} is {}, so RDMA packets carry {} bytes instead of {}.",
+                               port.netdev, port.netdev_mtu, rail->mtu, kRoceMtuMax),
+       .remedy = fmt::format("Run ip link set {} mtu 9000, do so at the other end of the cable "
+                             "too, and set the MTU of a switch in between.",
+                             port.netdev)}));
 }
 
 void check_speed(const HostFacts& facts, const PortFacts& port, Findings& found) {
   if (!active(port) || port.rate_mbps < 0 || port.capable_mbps <= port.rate_mbps) return;
-  found.push_back(finding(
-      "port-slow", facts.host,
-      {.about = port.name,
-       .evidence = fmt::format("The link runs at {:g} Gb/s; the port can do {:g}.",
-                               port.rate_mbps / 1000.0, port.capable_mbps / 1000.0),
-       .remedy = "Look at the cable's rating and seat, and at the speed that the other end is set "
-                 "to (ethtool)."}));
+  found.push_back(
+      finding("port-slow", facts.host,
+              {.about = port.name,
+               .evidence = fmt::format("The link runs at {:g} Gb/s; the port supports {:g} Gb/s.",
+                                       port.rate_mbps / 1000.0, port.capable_mbps / 1000.0),
+               .remedy = "Check the cable's rating and seat, and the speed that is set at the "
+                         "other end (ethtool)."}));
 }
 
 // Returns true if the user has chosen the older type instead of RoCE v2.
@@ -143,8 +143,8 @@ void check_pinned_gid(const HostFacts& facts, const PortFacts& port, Findings& f
        .evidence = fmt::format("NCCL_IB_GID_INDEX={} (from {}) names {} of this port.", index,
                                pinned->source,
                                there ? "a GID of type " + gid->type : std::string("no GID")),
-       .remedy = "Unset NCCL_IB_GID_INDEX; the GID is then chosen by type and address, also when "
-                 "the table changes."}));
+       .remedy = "Unset NCCL_IB_GID_INDEX: the plugin then chooses the GID by type and address, "
+                 "also after the table has changed."}));
 }
 
 void check_types(const HostFacts& facts, const PortFacts& port, Findings& found) {
@@ -154,7 +154,7 @@ void check_types(const HostFacts& facts, const PortFacts& port, Findings& found)
     found.push_back(
         finding("gid-none", facts.host,
                 {.about = about,
-                 .evidence = "The port is active, and its table of GIDs is empty.",
+                 .evidence = "The port is active, and its GID table is empty.",
                  .remedy = fmt::format("Bring {} up and give it an address.",
                                        port.netdev.empty() ? "its interface" : port.netdev)}));
     return;
@@ -162,9 +162,10 @@ void check_types(const HostFacts& facts, const PortFacts& port, Findings& found)
   found.push_back(finding(
       "gid-old-type", facts.host,
       {.about = about,
-       .evidence = fmt::format("None of its GIDs ({}) has the type RoCE v2; the first is {}.",
-                               port.gids.size(), port.gids.front().type),
-       .remedy = "Let the card speak RoCE v2 (cma_roce_mode or the firmware's ROCE settings)."}));
+       .evidence = fmt::format(
+           "None of the port's {} GIDs has the type RoCE v2; the first has the type {}.",
+           port.gids.size(), port.gids.front().type),
+       .remedy = "Enable RoCE v2 on the card (cma_roce_mode, or the firmware's ROCE settings)."}));
 }
 
 }  // namespace
@@ -197,12 +198,11 @@ void check_counters(const HostFacts& facts, Findings& found) {
           fmt::format("{}{} from {} to {}", moved.empty() ? "" : ", ", name, before->second, later);
     }
     if (moved.empty()) continue;
-    found.push_back(finding(
-        "errors-move", facts.host,
-        {.about = port.name,
-         .evidence = "While the doctor looked, counters of errors went up: " + moved + ".",
-         .remedy = "Clean and reseat the cable or change it; if packets are dropped on a switch, "
-                   "look at its flow control (PFC, ECN)."}));
+    found.push_back(finding("errors-move", facts.host,
+                            {.about = port.name,
+                             .evidence = "Error counters rose while the doctor ran: " + moved + ".",
+                             .remedy = "Clean and reseat the cable, or replace it. If a switch "
+                                       "drops packets, check its flow control (PFC, ECN)."}));
   }
 }
 

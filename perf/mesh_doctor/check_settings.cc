@@ -44,7 +44,7 @@ void check_plugin_off(const HostFacts& facts, Findings& found) {
   found.push_back(finding("plugin-off", facts.host,
                           {.about = "NCCL_NET_PLUGIN",
                            .evidence = text_of(*plugin) + " keeps NCCL from loading any plugin.",
-                           .remedy = "NCCL_NET_PLUGIN=" + facts.plugin_file}));
+                           .remedy = "Set NCCL_NET_PLUGIN=" + facts.plugin_file}));
 }
 
 void check_hca(const HostFacts& facts, Findings& found) {
@@ -59,8 +59,8 @@ void check_hca(const HostFacts& facts, Findings& found) {
   found.push_back(
       finding("hca-names-none", facts.host,
               {.about = "NCCL_IB_HCA",
-               .evidence = text_of(*hca) + " leaves none of this host's ports: " + ports + ".",
-               .remedy = "Unset it, or name ports of this host."}));
+               .evidence = text_of(*hca) + " selects none of this host's ports: " + ports + ".",
+               .remedy = "Unset NCCL_IB_HCA, or name ports of this host."}));
 }
 
 void check_interface(const HostFacts& facts, Findings& found) {
@@ -71,11 +71,12 @@ void check_interface(const HostFacts& facts, Findings& found) {
   if (std::any_of(all.begin(), all.end(),
                   [&rule](const std::string& each) { return rule.matches(each); }))
     return;
-  found.push_back(finding("interface-names-none", facts.host,
-                          {.about = "NCCL_SOCKET_IFNAME",
-                           .evidence = fmt::format("{} names none of this host's interfaces: {}.",
-                                                   text_of(*name), fmt::join(all, ", ")),
-                           .remedy = "Name the interface of the network that all hosts share."}));
+  found.push_back(finding(
+      "interface-names-none", facts.host,
+      {.about = "NCCL_SOCKET_IFNAME",
+       .evidence = fmt::format("{} names none of this host's interfaces: {}.", text_of(*name),
+                               fmt::join(all, ", ")),
+       .remedy = "Set NCCL_SOCKET_IFNAME to the interface of the network that all hosts share."}));
 }
 
 void check_unknown(const HostFacts& facts, const SettingFacts& setting, Findings& found) {
@@ -84,11 +85,11 @@ void check_unknown(const HostFacts& facts, const SettingFacts& setting, Findings
     return each.name == setting.name;
   });
   if (known || !setting.name.starts_with("NCCL_MESH_")) return;
-  found.push_back(finding("setting-unknown", facts.host,
-                          {.about = setting.name,
-                           .evidence = text_of(setting) + ": nccl-mesh has no such setting.",
-                           .remedy = "Correct the name by the table in plugin/README.md, or unset "
-                                     "it."}));
+  found.push_back(
+      finding("setting-unknown", facts.host,
+              {.about = setting.name,
+               .evidence = text_of(setting) + ": nccl-mesh has no such setting.",
+               .remedy = "Correct the name (plugin/README.md lists all settings), or unset it."}));
 }
 
 void check_idle(const HostFacts& facts, const SettingFacts& setting, Findings& found) {
@@ -100,7 +101,7 @@ void check_idle(const HostFacts& facts, const SettingFacts& setting, Findings& f
     return;
   found.push_back(finding("setting-idle", facts.host,
                           {.about = setting.name,
-                           .evidence = fmt::format("{} does nothing with nccl-mesh: {}.",
+                           .evidence = fmt::format("{} has no effect with nccl-mesh: {}.",
                                                    text_of(setting), row->reason),
                            .remedy = "Unset it, so that nobody relies on it."}));
 }
@@ -117,10 +118,10 @@ void check_leftover(const HostFacts& facts, const SettingFacts& setting, Finding
   found.push_back(
       finding("conf-leftover", facts.host,
               {.about = setting.source,
-               .evidence = fmt::format("It sets {}={} for every job of this host that does not "
-                                       "set it itself.",
-                                       setting.name, setting.value),
-               .remedy = "Remove the line, unless all jobs of this host want it."}));
+               .evidence = fmt::format(
+                   "This file sets {}={} for every job of this host that does not set it itself.",
+                   setting.name, setting.value),
+               .remedy = "Remove the line, unless all jobs of this host need it."}));
 }
 
 }  // namespace

@@ -42,15 +42,15 @@ void check_version(const HostFacts& facts, const LibraryFacts& library, Findings
         finding("nccl-too-old", facts.host,
                 {.about = library.path,
                  .evidence = evidence + " has none of the interfaces that nccl-mesh offers.",
-                 .remedy = "Take NCCL 2.12 or later, and the same on every host."}));
+                 .remedy = "Install NCCL 2.12 or later, one version on every host."}));
   } else if (version < kArmMended && facts.machine.processor == "aarch64") {
     found.push_back(finding(
         "nccl-hangs", facts.host,
         {.about = library.path,
-         .evidence = evidence + " can stop for ever in its proxy on this processor (aarch64); no "
-                                "plugin can mend that.",
+         .evidence = evidence +
+                     " can hang in its proxy on this processor (aarch64), whatever plugin it uses.",
          .remedy =
-             "Take NCCL 2.29.3 or later: pip install --upgrade nvidia-nccl-cu13 (or -cu12)."}));
+             "Install NCCL 2.29.3 or later: pip install --upgrade nvidia-nccl-cu13 (or -cu12)."}));
   }
 }
 
@@ -61,12 +61,13 @@ void check_two(const HostFacts& facts, Findings& found) {
     return known && each.version != all.front().version && each.file != all.front().file;
   });
   if (other == all.end()) return;
-  found.push_back(finding(
-      "two-nccl", facts.host,
-      {.about = "libnccl.so.2",
-       .evidence = fmt::format("{}, and {}.", library_text(all.front()), library_text(*other)),
-       .remedy = "Remove one, or take it out of LD_PRELOAD and LD_LIBRARY_PATH; NCCL_DEBUG=VERSION "
-                 "says which one a job took."}));
+  found.push_back(
+      finding("two-nccl", facts.host,
+              {.about = "libnccl.so.2",
+               .evidence = fmt::format("Two versions are found: {}, and {}.",
+                                       library_text(all.front()), library_text(*other)),
+               .remedy = "Remove one of them, or take it out of LD_PRELOAD and LD_LIBRARY_PATH. "
+                         "NCCL_DEBUG=VERSION shows which one a job loads."}));
 }
 
 void check_choice(const HostFacts& facts, Findings& found) {
@@ -74,9 +75,9 @@ void check_choice(const HostFacts& facts, Findings& found) {
   for (const std::string& name : software.missing_plugins) {
     found.push_back(finding("plugin-missing", facts.host,
                             {.about = name,
-                             .evidence = "NCCL_NET_PLUGIN names it, and the loader finds no such "
-                                         "library; NCCL then goes on without it.",
-                             .remedy = "NCCL_NET_PLUGIN=" + facts.plugin_file}));
+                             .evidence = "NCCL_NET_PLUGIN names this library, and the loader does "
+                                         "not find it; NCCL then runs without it.",
+                             .remedy = "Set NCCL_NET_PLUGIN=" + facts.plugin_file}));
   }
   if (software.plugins.empty()) return;
   const LibraryFacts& first = software.plugins.front();
@@ -91,7 +92,7 @@ void check_choice(const HostFacts& facts, Findings& found) {
                                      ? std::string("NCCL_NET_PLUGIN is not set")
                                      : "NCCL_NET_PLUGIN=" + chosen->value + " in " + chosen->source,
                                  first.found_by),
-         .remedy = "NCCL_NET_PLUGIN=" + facts.plugin_file}));
+         .remedy = "Set NCCL_NET_PLUGIN=" + facts.plugin_file}));
     return;
   }
   const std::string& loaded = facts.plugin_version;
@@ -99,10 +100,10 @@ void check_choice(const HostFacts& facts, Findings& found) {
   found.push_back(finding(
       "plugin-other-version", facts.host,
       {.about = facts.plugin_file,
-       .evidence = fmt::format("The plugin that NCCL would load is nccl-mesh {}; this tool is of "
-                               "{}.",
-                               loaded, version()),
-       .remedy = "Name the newer one in NCCL_NET_PLUGIN, on every host."}));
+       .evidence =
+           fmt::format("NCCL would load nccl-mesh {}, and this tool belongs to nccl-mesh {}.",
+                       loaded, version()),
+       .remedy = "Set NCCL_NET_PLUGIN to the newer one on every host."}));
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ class Comparison {
   bool note_host(const std::string& port);
   std::optional<End> find(const std::string& port) const;
   bool meet(const End& a, const End& b) const;
-  std::vector<End> strangers_at(const std::optional<End>& end) const;
+  std::vector<End> unexpected_peers_of(const std::optional<End>& end) const;
   bool is_half_of_a_found_cable(const Wanted& wanted) const;
   bool has_no_rail(const std::string& port) const;
   std::string end_text(const std::string& name, const std::optional<End>& end) const;
@@ -78,8 +78,8 @@ bool Comparison::note_host(const std::string& port) {
   if (std::any_of(cabling_.hosts.begin(), cabling_.hosts.end(), is_it)) return true;
   if (absent_hosts_.insert(host).second) {
     findings_.push_back(finding("host-missing", host,
-                                {"", "the expected map has this host, and it takes no part",
-                                 "start mesh_doctor there too, or take it out of the map"}));
+                                {"", "The expected map has this host, and it takes no part.",
+                                 "Start mesh_doctor there too, or take the host out of the map."}));
   }
   return false;
 }
@@ -100,7 +100,7 @@ bool Comparison::meet(const End& a, const End& b) const {
 }
 
 // Returns the ports that this port meets against the map.
-std::vector<End> Comparison::strangers_at(const std::optional<End>& end) const {
+std::vector<End> Comparison::unexpected_peers_of(const std::optional<End>& end) const {
   if (!end) return {};
   std::vector<End> others = cabling_.met_by(*end);
   std::erase_if(others, [&](const End& other) { return expected_.contains(ordered(*end, other)); });
@@ -134,7 +134,7 @@ bool Comparison::has_no_rail(const std::string& port) const {
 }
 
 std::string Comparison::end_text(const std::string& name, const std::optional<End>& end) const {
-  if (!end) return fmt::format("{} is no usable rail there", name);
+  if (!end) return fmt::format("{} is no usable rail", name);
   const engine::WireRail& rail = cabling_.rail(*end);
   const std::vector<End> others = cabling_.met_by(*end);
   std::string text = fmt::format("{} ({}{})", cabling_.text(*end), address_of(rail),
@@ -156,10 +156,10 @@ void Comparison::look_at(const Wanted& wanted) {
   if (wanted.a && wanted.b && meet(*wanted.a, *wanted.b)) return;
   const std::string evidence =
       end_text(wanted.names.a, wanted.a) + "; " + end_text(wanted.names.b, wanted.b);
-  if (!strangers_at(wanted.a).empty() || !strangers_at(wanted.b).empty()) {
+  if (!unexpected_peers_of(wanted.a).empty() || !unexpected_peers_of(wanted.b).empty()) {
     add("crossed-cables", wanted, evidence,
-        "plug the cable as the map has it, or give both ends the addresses of the cable that is "
-        "there (mesh_doctor --write-map makes a map of what is there)");
+        "Plug the cable in as the map has it, or correct the addresses of both ends. mesh_doctor "
+        "--write-map writes a map of the present cabling.");
     return;
   }
   if (is_half_of_a_found_cable(wanted) || has_no_rail(wanted.names.a) ||
@@ -169,11 +169,11 @@ void Comparison::look_at(const Wanted& wanted) {
       wanted.a && wanted.b && cabling_.rail(*wanted.a).up != 0 && cabling_.rail(*wanted.b).up != 0;
   if (both_up) {
     add("wrong-subnet", wanted, evidence,
-        "give both ends addresses in one subnet, with prefixes of one length");
+        "Give both ends addresses in one subnet with one prefix length.");
     return;
   }
   add("missing-cable", wanted, evidence,
-      "plug the cable in; mesh_rails on either host tells why a port is no rail");
+      "Plug the cable in. mesh_rails on either host tells why a port is no rail.");
 }
 
 void Comparison::look_at(const Half& half) {
@@ -182,8 +182,8 @@ void Comparison::look_at(const Half& half) {
   if (expected_ends_.contains(half.a) || expected_ends_.contains(half.b)) return;
   findings_.push_back(finding(
       "extra-cable", cabling_.hosts[half.a.host].host + " and " + cabling_.hosts[half.b.host].host,
-      {cabling_.text(half), "the expected map has neither port",
-       "take the cable out, or add it to the map (mesh_doctor --write-map)"}));
+      {cabling_.text(half), "The expected map has neither port of this cable.",
+       "Remove the cable, or add it to the map (mesh_doctor --write-map)."}));
 }
 
 }  // namespace
@@ -204,26 +204,16 @@ Result<std::vector<ExpectedPair>> parse_map(const std::string& text, std::string
       pairs.push_back(std::move(pair));
       continue;
     }
-    why = fmt::format("line {}: \"{}\" is not HOST/PORT HOST/PORT", number, line);
+    why = fmt::format("Line {} is \"{}\" and not HOST/PORT HOST/PORT.", number, line);
     return Errc::InvalidArgument;
   }
   if (!pairs.empty()) return pairs;
-  why = "it has no line HOST/PORT HOST/PORT";
+  why = "The file has no line HOST/PORT HOST/PORT.";
   return Errc::InvalidArgument;
 }
 
 std::vector<Finding> compare(const Cabling& cabling, const std::vector<ExpectedPair>& expected) {
   return Comparison(cabling, expected).findings();
-}
-
-std::string map_text(const Cabling& cabling) {
-  std::string text =
-      "# Ports that meet, one pair a line: HOST/PORT HOST/PORT (mesh_doctor --expect FILE)\n";
-  for (const Cable& cable : cabling.cables) {
-    for (const Half& half : cable.halves)
-      text += fmt::format("{} {}\n", cabling.text(half.a), cabling.text(half.b));
-  }
-  return text;
 }
 
 }  // namespace mesh::doctor

@@ -19,99 +19,101 @@ namespace {
 using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-struct Door {
+struct ListenAddress {
   std::string interface, address;
   std::uint16_t port = 0;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Door, interface, address, port)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ListenAddress, interface, address, port)
 
-struct OwnDoors {
-  std::vector<Door> doors;
+struct OwnListeners {
+  std::vector<ListenAddress> addresses;
   std::vector<UniqueFd> sockets;
 };
 
 // Listens where the plugin would (engine/control/control_listener.cc): at the addresses of the
 // first one's family, without IPv6 link-local ones, which mean nothing without an interface.
-OwnDoors open_doors() {
-  OwnDoors own;
+OwnListeners listen_everywhere() {
+  OwnListeners own;
   const Result<Settings> settings = load_settings();
   if (!settings.ok()) return own;
   const auto found = interfaces({settings->socket_ifname, settings->socket_family});
   for (const InterfaceAddress& each : found) {
-    if (own.doors.size() == kHandshakeAddressesMax) break;
+    if (own.addresses.size() == kHandshakeAddressesMax) break;
     if (each.address.family != found.front().address.family) continue;
     if (each.address.family == AF_INET6 && each.address.link_local()) continue;
     auto socket = tcp_listen(each.address, 0);
     if (!socket.ok()) continue;
     const auto port = local_port(socket->get());
     if (!port.ok()) continue;
-    own.doors.push_back({each.name, each.address.text(), *port});
+    own.addresses.push_back({each.name, each.address.text(), *port});
     own.sockets.push_back(std::move(*socket));
   }
   return own;
 }
 
-std::vector<Door> doors_from(const std::string& text) {
+std::vector<ListenAddress> addresses_from(const std::string& text) {
   try {
-    return Json::parse(text).get<std::vector<Door>>();
+    return Json::parse(text).get<std::vector<ListenAddress>>();
   } catch (const Json::exception&) {
     return {};
   }
 }
 
-struct Knock {
+struct Attempt {
   std::size_t host = 0;
   UniqueFd socket;
 };
 
-void knock_at(const std::vector<Door>& doors, std::size_t host, std::vector<Knock>& knocks) {
-  for (const Door& door : doors) {
-    const auto address = SocketAddress::from_text(door.address);
+void start_attempts(const std::vector<ListenAddress>& addresses, std::size_t host,
+                    std::vector<Attempt>& attempts) {
+  for (const ListenAddress& each : addresses) {
+    const auto address = SocketAddress::from_text(each.address);
     if (!address.ok()) continue;
-    auto socket = tcp_connect_start(*address, door.port);
-    if (socket.ok()) knocks.push_back({host, std::move(*socket)});
+    auto socket = tcp_connect_start(*address, each.port);
+    if (socket.ok()) attempts.push_back({host, std::move(*socket)});
   }
 }
 
 // Takes the connects that have ended. Marks a host to which one has succeeded in `reached`.
-void take_answers(std::vector<Knock>& knocks, const std::vector<pollfd>& entries,
-                  std::vector<bool>& reached) {
+void take_finished(std::vector<Attempt>& attempts, const std::vector<pollfd>& entries,
+                   std::vector<bool>& reached) {
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (entries[i].revents == 0) continue;
-    if (tcp_connect_result(knocks[i].socket.get()).ok()) reached[knocks[i].host] = true;
-    knocks[i].socket.reset();
+    if (tcp_connect_result(attempts[i].socket.get()).ok()) reached[attempts[i].host] = true;
+    attempts[i].socket.reset();
   }
-  std::erase_if(knocks,
-                [&](const Knock& each) { return !each.socket.valid() || reached[each.host]; });
+  std::erase_if(attempts,
+                [&](const Attempt& each) { return !each.socket.valid() || reached[each.host]; });
 }
 
-// Returns which hosts answer at any of their doors.
-std::vector<bool> reach(const std::vector<std::vector<Door>>& doors, std::size_t own_rank) {
-  std::vector<bool> reached(doors.size());
-  std::vector<Knock> knocks;
-  for (std::size_t host = 0; host < doors.size(); ++host)
-    if (host != own_rank) knock_at(doors[host], host, knocks);
+// Returns which hosts answer at any of their addresses.
+std::vector<bool> reach(const std::vector<std::vector<ListenAddress>>& addresses,
+                        std::size_t own_rank) {
+  std::vector<bool> reached(addresses.size());
+  std::vector<Attempt> attempts;
+  for (std::size_t host = 0; host < addresses.size(); ++host)
+    if (host != own_rank) start_attempts(addresses[host], host, attempts);
   const auto end = Clock::now() + std::chrono::milliseconds(kHandshakeMsMax);
-  while (!knocks.empty() && Clock::now() < end) {
+  while (!attempts.empty() && Clock::now() < end) {
     std::vector<pollfd> entries;
-    entries.reserve(knocks.size());
-    for (const Knock& each : knocks) entries.push_back({each.socket.get(), POLLOUT, 0});
+    entries.reserve(attempts.size());
+    for (const Attempt& each : attempts) entries.push_back({each.socket.get(), POLLOUT, 0});
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
     if (::poll(entries.data(), entries.size(), static_cast<int>(std::max<long>(left, 0))) > 0)
-      take_answers(knocks, entries, reached);
+      take_finished(attempts, entries, reached);
   }
   return reached;
 }
 
-std::string doors_text(const std::vector<Door>& doors) {
+std::string addresses_text(const std::vector<ListenAddress>& addresses) {
   std::string text;
-  for (const Door& door : doors)
-    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", door.address, door.interface);
+  for (const ListenAddress& each : addresses)
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", each.address, each.interface);
   return text.empty() ? "none" : text;
 }
 
-std::string marks(const std::vector<bool>& reached) {
+std::string reached_text(const std::vector<bool>& reached) {
   std::string text;
   for (const bool each : reached) text += each ? '1' : '0';
   return text;
@@ -122,13 +124,13 @@ void note_unreached(HandshakeLook& look, const std::vector<std::string>& hosts, 
                     const std::string& reached) {
   for (std::size_t to = 0; to < hosts.size() && to < reached.size(); ++to) {
     if (to == from || reached[to] == '1') continue;
-    look.findings.push_back(finding(
-        "handshake-network", hosts[from] + " and " + hosts[to],
-        {"",
-         fmt::format("{} says the addresses {}, and {} reaches none of them by TCP", hosts[to],
-                     look.addresses[to], hosts[from]),
-         "set NCCL_SOCKET_IFNAME on every host to the interface of the network that all hosts "
-         "share, and open its TCP ports between them"}));
+    look.findings.push_back(
+        finding("handshake-network", hosts[from] + " and " + hosts[to],
+                {"",
+                 fmt::format("{} listens at the addresses {}, and {} reaches none of them by TCP.",
+                             hosts[to], look.addresses[to], hosts[from]),
+                 "Set NCCL_SOCKET_IFNAME on every host to the interface of the network that all "
+                 "hosts share, and open its TCP ports between the hosts."}));
   }
 }
 
@@ -137,17 +139,17 @@ void note_unreached(HandshakeLook& look, const std::vector<std::string>& hosts, 
 HandshakeLook look_at_handshake(driver::Bootstrap& bootstrap,
                                 const std::vector<std::string>& hosts) {
   HandshakeLook look;
-  const OwnDoors own = open_doors();
-  const auto texts = bootstrap.all_gather(Json(own.doors).dump());
+  const OwnListeners own = listen_everywhere();
+  const auto texts = bootstrap.all_gather(Json(own.addresses).dump());
   look.lost = !texts.ok();
   if (look.lost) return look;
-  std::vector<std::vector<Door>> doors;
+  std::vector<std::vector<ListenAddress>> addresses;
   for (const std::string& text : *texts) {
-    doors.push_back(doors_from(text));
-    look.addresses.push_back(doors_text(doors.back()));
+    addresses.push_back(addresses_from(text));
+    look.addresses.push_back(addresses_text(addresses.back()));
   }
-  const auto all =
-      bootstrap.all_gather(marks(reach(doors, static_cast<std::size_t>(bootstrap.rank()))));
+  const auto all = bootstrap.all_gather(
+      reached_text(reach(addresses, static_cast<std::size_t>(bootstrap.rank()))));
   look.lost = !all.ok();
   if (look.lost) return look;
   for (std::size_t from = 0; from < all->size(); ++from)

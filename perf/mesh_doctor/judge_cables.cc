@@ -71,7 +71,7 @@ class CableJudge {
     }
     std::string alone_text() const {
       if (alone_to_a <= 0 || alone_to_b <= 0) return {};
-      return fmt::format("; alone they carried {:.3g} and {:.3g}", alone_to_b, alone_to_a);
+      return fmt::format("; alone they carried {:.3g} and {:.3g} Gb/s", alone_to_b, alone_to_a);
     }
   };
 
@@ -104,36 +104,39 @@ std::string CableJudge::failure_text(const Measured& measured) const {
   for (const auto& [seen, host] :
        {std::pair(&measured.at_a, cable_.a()), std::pair(&measured.at_b, cable_.b())}) {
     if (seen->failed.empty()) continue;
-    text += fmt::format("{}{}: {} failed ({})", text.empty() ? "" : "; ", cabling_.hosts[host].host,
-                        seen->failed, seen->why);
+    text += fmt::format("{}at {}, {} failed ({})", text.empty() ? "" : "; ",
+                        cabling_.hosts[host].host, seen->failed, seen->why);
   }
   const std::string said_why = first_line_with(measured, "path");
-  return said_why.empty() ? text : fmt::format("{}. The plugin said: {}", text, said_why);
+  return said_why.empty() ? text : fmt::format("{}. The plugin said: {}.", text, said_why);
 }
 
 void CableJudge::failed(const Measured& measured) {
   if (said(measured, kBlackHole)) {
-    add("mtu-black-hole", name_of(measured), first_line_with(measured, kBlackHole),
-        "raise the MTU of the switches and routers on the way, or lower that of the interfaces at "
-        "both ends");
+    add("mtu-black-hole", name_of(measured),
+        fmt::format("Small packets pass and full ones are lost. The plugin said: {}.",
+                    first_line_with(measured, kBlackHole)),
+        "Raise the MTU of the switches and routers in between, or lower the MTU of the interfaces "
+        "at both ends.");
     return;
   }
   if (!messages_failed(measured)) {
     add("not-measured", name_of(measured), failure_text(measured),
-        "what the hosts say of this, here or in their own findings, comes before the cable");
+        "Correct what the hosts report here and in their own findings first, because the cable was "
+        "not tested.");
     return;
   }
   add("silent-cable", name_of(measured), failure_text(measured),
-      "the addresses say that the two ports meet, and no message passes: look where the cable goes "
-      "(crossed?), at the switch between, and at both ports' counters");
+      "Check where the cable goes (it may be crossed), the switch in between, and the counters of "
+      "both ports.");
 }
 
 void CableJudge::flapped(const Measured& measured) {
   add("flapping-port", name_of(measured),
-      fmt::format("the port went down while it was measured: {}",
+      fmt::format("The port went down while the cable was measured: {}.",
                   first_line_with(measured, kPortDown)),
-      "seat the cable and its transceivers anew, or change them; the kernel's log tells when the "
-      "link was lost");
+      "Reseat the cable and its transceivers, or replace them. The kernel's log shows when the "
+      "link was lost.");
 }
 
 void CableJudge::rated(const Measured& measured) {
@@ -153,17 +156,18 @@ void CableJudge::look_at(const Measured& measured) {
 void CableJudge::slow(const Rate& rate, const char* finding_name, const char* remedy) {
   const std::string a = cabling_.hosts[cable_.a()].host, b = cabling_.hosts[cable_.b()].host;
   add(finding_name, rate.of,
-      fmt::format("with both directions at once {} to {} carried {:.3g} Gb/s of payload and {} to "
-                  "{} {:.3g}, where the ports promise {:.3g} each ({:.0f} and {:.0f} %){}",
-                  a, b, rate.to_b, b, a, rate.to_a, rate.expected, 100 * rate.to_b / rate.expected,
-                  100 * rate.to_a / rate.expected, rate.alone_text()),
+      fmt::format(
+          "With both directions busy, {} to {} carried {:.3g} Gb/s of payload and {} to {} {:.3g} "
+          "Gb/s. The ports promise {:.3g} Gb/s each way (this is {:.0f} and {:.0f} %){}.",
+          a, b, rate.to_b, b, a, rate.to_a, rate.expected, 100 * rate.to_b / rate.expected,
+          100 * rate.to_a / rate.expected, rate.alone_text()),
       remedy);
 }
 
 void CableJudge::one_direction(const Rate& rate) {
   slow(rate, "sick-direction",
-       "one direction is sick, which a one-way test may miss: reboot both hosts (of a directly "
-       "cabled pair at the same time), change the cable, and look at the sender's PCIe width");
+       "Reboot both hosts (a directly cabled pair at the same time), replace the cable, and check "
+       "the sender's PCIe width. A one-way test may miss this fault.");
 }
 
 std::vector<Finding> CableJudge::findings() {
@@ -182,14 +186,12 @@ std::vector<Finding> CableJudge::findings() {
     told = told || sick(rate) || bad(rate);
     if (sick(rate)) one_direction(rate);
     if (bad(rate) && rate.half) {
-      slow(rate, "slow-half",
-           "one of the two PCIe halves of the cable is slow: look at its PCIe width and speed on "
-           "both hosts");
+      slow(rate, "slow-half", "Check the PCIe width and speed of this half on both hosts.");
     }
     if (bad(rate) && !rate.half) {
       slow(rate, "slow-cable",
-           "look at the PCIe width and speed of both ports, and change the cable; a port of "
-           "ConnectX-7 in a DGX Spark that carries 13 Gb/s needs a reboot of both hosts");
+           "Check the PCIe width and speed of both ports, and replace the cable. A ConnectX-7 port "
+           "of a DGX Spark that carries 13 Gb/s needs a reboot of both hosts.");
     }
   }
   return std::move(findings_);

@@ -29,11 +29,10 @@ void look_at_halves(const Cabling& cabling, const Cable& cable, std::vector<Find
   findings.push_back(
       finding("half-missing", cabling.hosts_of(cable),
               {cabling.text(cable),
-               fmt::format("one end shows the cable as {}, the other as {}",
+               fmt::format("One end shows the cable as {}, the other as {}.",
                            names_of(cabling, at_a), names_of(cabling, at_b)),
-               "each port of such a card is shown once for each half of its PCIe lanes, and both "
-               "are needed for its rate: bring the missing one up and give it an address "
-               "(mesh_rails tells why a port is no rail)"}));
+               "Bring the missing half up and give it an address: the cable reaches its rate only "
+               "over both PCIe halves of its port. mesh_rails tells why a port is no rail."}));
 }
 
 void look_at_ports(const Cabling& cabling, const Cable& cable, std::vector<Finding>& findings) {
@@ -42,9 +41,9 @@ void look_at_ports(const Cabling& cabling, const Cable& cable, std::vector<Findi
       findings.push_back(
           finding("cable-down", cabling.hosts_of(cable),
                   {cabling.text(half),
-                   fmt::format("the port of {} is down",
+                   fmt::format("Port {} is down.",
                                cabling.text(cabling.rail(half.a).up == 0 ? half.a : half.b)),
-                   "plug the cable in at both ends, and look at the kernel's log of both hosts"}));
+                   "Plug the cable in at both ends, and check the kernel's log of both hosts."}));
     }
     const std::uint32_t a = mtu_bytes(cabling.rail(half.a).mtu),
                         b = mtu_bytes(cabling.rail(half.b).mtu);
@@ -52,9 +51,10 @@ void look_at_ports(const Cabling& cabling, const Cable& cable, std::vector<Findi
     findings.push_back(finding(
         "mtu-differs", cabling.hosts_of(cable),
         {cabling.text(half),
-         fmt::format("packets of {} bytes at {} and of {} at {}; both use the smaller", a,
-                     cabling.text(half.a), b, cabling.text(half.b)),
-         "give both interfaces the same MTU: 9000, or at least 4200, for packets of 4096 bytes"}));
+         fmt::format(
+             "Packets carry {} bytes at {} and {} bytes at {}; both ends use the smaller size.", a,
+             cabling.text(half.a), b, cabling.text(half.b)),
+         "Give both interfaces one MTU: 9000, or at least 4200, for packets of 4096 bytes."}));
   }
 }
 
@@ -82,15 +82,15 @@ std::vector<Finding> lone_rails(const Cabling& cabling) {
       if (cabling.hosts.size() < 2 || cabling.rail(end).up == 0 ||
           std::any_of(ports.begin(), ports.end(), meets))
         continue;
-      findings.push_back(finding(
-          "lone-rail", cabling.hosts[host].host,
-          {cabling.text(end),
-           fmt::format("its address is {}, and no rail of the other hosts is in that subnet or has "
-                       "a route to it",
-                       address_of(cabling.rail(end))),
-           "give both ends of a cable addresses in one subnet with prefixes of one length; if the "
-           "other end is at a host that takes no part, start mesh_doctor there too; a port that is "
-           "not for NCCL is left out by NCCL_IB_HCA"}));
+      findings.push_back(
+          finding("lone-rail", cabling.hosts[host].host,
+                  {cabling.text(end),
+                   fmt::format("The rail's address is {}, and no rail of another host is in that "
+                               "subnet or has a route to it.",
+                               address_of(cabling.rail(end))),
+                   "Give both ends of the cable addresses in one subnet with one prefix length. If "
+                   "the other end is at a host that takes no part, start mesh_doctor there too. "
+                   "Exclude a port that is not for NCCL by NCCL_IB_HCA."}));
     }
   }
   return findings;

@@ -68,6 +68,16 @@ std::array<std::string, 5> rate_row(const Cabling& cabling, const Measured& meas
 
 }  // namespace
 
+std::string map_text(const Cabling& cabling) {
+  std::string text =
+      "# Ports that meet, one pair a line: HOST/PORT HOST/PORT (mesh_doctor --expect FILE)\n";
+  for (const Cable& cable : cabling.cables) {
+    for (const Half& half : cable.halves)
+      text += fmt::format("{} {}\n", cabling.text(half.a), cabling.text(half.b));
+  }
+  return text;
+}
+
 std::string map_section(const MapView& view) {
   const Cabling& cabling = view.cabling;
   Rows<6> rows{{"host", "port", "address", "speed", "MTU", "meets"}};

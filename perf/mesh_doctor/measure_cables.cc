@@ -73,7 +73,7 @@ ProbeStep own_step(const Cabling& cabling, const Step& step, std::size_t host) {
 Seen without_plugin() {
   Seen seen;
   seen.failed = "the plugin's start";
-  seen.why = "it does not load there";
+  seen.why = "the plugin does not load there";
   return seen;
 }
 

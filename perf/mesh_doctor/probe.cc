@@ -114,8 +114,8 @@ Probe::~Probe() { close(); }
 bool Probe::fail(const char* what, int result) {
   if (seen_.failed.empty()) {
     seen_.failed = what;
-    seen_.why =
-        result == driver::kDriverTimeout ? "nothing came in time" : driver::net_result_name(result);
+    seen_.why = result == driver::kDriverTimeout ? "nothing arrived in time"
+                                                 : driver::net_result_name(result);
   }
   return false;
 }

@@ -64,7 +64,8 @@ std::string host_lines(const HostFacts& facts) {
   if (!facts.machine.processor.empty()) lines += software_lines(facts.software);
   if (!facts.machine.acs_known)
     lines +=
-        "  only root can see whether PCI bridges send traffic of card and GPU by way of the CPU\n";
+        "  only root can see whether PCI bridges redirect traffic between card and GPU through the "
+        "CPU\n";
   return lines;
 }
 

@@ -24,29 +24,21 @@ using mesh::soft::FaultVerb;
 using mesh::soft::NicRef;
 
 constexpr const char* kFooter =
-    "ACTION is one of\n"
-    "  down         the port falls silent and says so, at both ends of a cable (--one-end: only at "
-    "this one)\n"
-    "  up           the port is back, at both ends\n"
-    "  card-left    the device says that it has failed and does not answer, and the other end of "
-    "its cable falls silent (--one-end: does not)\n"
-    "  card-back    it is there again\n"
-    "  qp-error     queue pairs of the NIC fail now, as if the device could not serve them (--qp "
-    "N: only the N-th)\n"
-    "  wr-error     the next work request posted to the NIC runs out of retries, and its queue "
-    "pair fails\n"
-    "  post-refused the next work request posted to the NIC is refused by post_send\n"
-    "  lid          the subnet manager gives the NIC's InfiniBand port another LID\n"
-    "  mtu          packets of the NIC with more than --mtu bytes vanish, and smaller ones arrive\n"
-    "  peer-lost    nothing goes to or comes from --peer any more, on this NIC\n"
-    "  peer-back    it does again\n"
-    "  show         nothing changes; the port's state and what this host has posted to it are "
-    "printed\n"
-    "  clear        nothing is broken any more on HOST (NIC is not looked at)\n"
-    "FILE is the very file that the host was started with (NCCL_MESH_FABRIC=soft:FILE). --for-ms "
-    "ends the fault by itself.\n"
-    "Exit status: 0 it has happened; 1 the host does not run, does not answer, or cannot do it; 2 "
-    "wrong usage.";
+    "ACTION is one of\n  down         the port goes down at both ends of a cable (--one-end: only "
+    "at this one)\n  up           the port comes back, at both ends\n  card-left    the device "
+    "reports a fatal error and stops answering, and the port at the other end of its cable goes "
+    "down (--one-end: stays up)\n  card-back    the device is back\n  qp-error     queue pairs of "
+    "the NIC fail now, as if the device could not serve them (--qp N: only the N-th)\n  wr-error   "
+    "  the next work request posted to the NIC runs out of retries, and its queue pair fails\n  "
+    "post-refused the next work request posted to the NIC is refused by post_send\n  lid          "
+    "the subnet manager gives the NIC's InfiniBand port another LID\n  mtu          packets of the "
+    "NIC with more than --mtu bytes vanish, and smaller ones arrive\n  peer-lost    nothing goes "
+    "to or comes from --peer any more, on this NIC\n  peer-back    it does again\n  show         "
+    "nothing changes; the port's state and what this host has posted to it are printed\n  clear    "
+    "    nothing is broken any more on HOST (NIC is not looked at)\nFILE is the very file that the "
+    "host was started with (NCCL_MESH_FABRIC=soft:FILE). --for-ms ends the fault by itself.\nExit "
+    "status: 0 it has happened; 1 the host does not run, does not answer, or cannot do it; 2 wrong "
+    "usage.";
 
 struct Options {
   std::string fabric, host, nic, action, peer;
@@ -99,8 +91,8 @@ int tell(const FabricFile& fabric, NicRef end, FaultOrder order) {
   const std::string name = host + "/" + order.fault.nic;
   const Result<FaultAnswer> answer = mesh::soft::tell_host(fabric, host, order);
   if (answer.code() == Errc::NotFound)
-    return fail(1,
-                "host " + host + " of " + fabric.name + " does not run here, or not for this user");
+    return fail(1, "host " + host + " of " + fabric.name +
+                       " does not run here, or belongs to another user");
   if (!answer.ok())
     return fail(1, "host " + host + " does not answer within " +
                        std::to_string(mesh::soft::kFaultAnswerMs) + " ms");
@@ -167,15 +159,14 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app(
-      "Tells a running host of the software fabric that one of its NICs breaks, or is whole again.",
-      "mesh_fault");
+  CLI::App app("Makes a NIC of a running host of the software fabric fail, or repairs it.",
+               "mesh_fault");
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("nccl-mesh ") + mesh::version());
   app.add_option("--fabric", options.fabric, "The fabric file")->required();
   app.add_option("HOST", options.host, "The host, by its name in the file")->required();
   app.add_option("NIC", options.nic, "Its NIC, by its name in the file")->required();
-  app.add_option("ACTION", options.action, "What happens")
+  app.add_option("ACTION", options.action, "The fault")
       ->required()
       ->check(
           CLI::IsMember({"down", "up", "card-left", "card-back", "qp-error", "wr-error",

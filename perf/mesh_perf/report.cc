@@ -166,7 +166,7 @@ void print_footer(const Options& options, const std::vector<Row>& rows) {
   say(fmt::format("# Out of bounds values : {} {}\n", wrong, wrong == 0 ? "OK" : "FAILED"));
   if (!options.until_file.empty()) {
     const auto add = [](int sum, const Row& row) { return sum + row.checks; };
-    say(fmt::format("# Verified runs        : {}, until {} was there\n",
+    say(fmt::format("# Verified runs        : {}, until {} existed\n",
                     std::accumulate(rows.begin(), rows.end(), 0, add), options.until_file));
   }
   if (!rows.empty() && rows.back().latency_us.has_value()) return;
@@ -175,8 +175,8 @@ void print_footer(const Options& options, const std::vector<Row>& rows) {
   if (rows.empty() || rows.back().memcpy_gbps == 0) return;
   const Row& last = rows.back();
   say(
-      fmt::format("# One-thread memcpy of {} bytes in this run: {:.3f} GB/s; busbw of that size is "
-                  "{:.0f} % of it\n",
+      fmt::format("# One-thread memcpy of {} bytes in this run: {:.3f} GB/s; busbw of this size is "
+                  "{:.0f} % of that\n",
                   last.bytes, last.memcpy_gbps, 100 * last.busbw_gbps / last.memcpy_gbps));
 }
 

@@ -51,7 +51,7 @@ void RunLimit::watch() {
 
 void RunLimit::tell_end() {
   if (!told_end_) {
-    std::fprintf(stderr, "%snot done within %lld s (--timeout), still at: %s\n", who_.c_str(),
+    std::fprintf(stderr, "%snot finished within %lld s (--timeout), still at: %s\n", who_.c_str(),
                  static_cast<long long>(limit_.count()), stage_);
   }
   told_end_ = true;

@@ -26,12 +26,10 @@ struct Options {
 };
 
 constexpr const char* kFooter =
-    "Settings of the plugin are taken from the environment, as in a job: NCCL_IB_HCA and "
-    "NCCL_IB_GID_INDEX choose ports and\n"
-    "GIDs; NCCL_MESH_FABRIC=soft:FILE with NCCL_MESH_HOST=NAME shows a host of the software "
-    "fabric.\n"
-    "Exit status: 0 there is a rail; 1 there is none, or the plugin cannot be loaded; 2 wrong "
-    "usage.";
+    "The plugin reads its settings from the environment, as in a job: NCCL_IB_HCA and "
+    "NCCL_IB_GID_INDEX choose ports and\nGIDs; NCCL_MESH_FABRIC=soft:FILE with NCCL_MESH_HOST=NAME "
+    "shows a host of the software fabric.\nExit status: 0 the host has a rail; 1 it has none, or "
+    "the plugin cannot be loaded; 2 wrong usage.";
 
 int fail(const char* what, const std::string& why) {
   std::fprintf(stderr, "mesh_rails: %s: %s\n", what, why.c_str());
@@ -67,7 +65,7 @@ int run(const Options& options) {
   if (api == nullptr) return fail("no plugin", error);
   mesh::rails::Report report;
   if (const int result = mesh::rails::read_rails(*api, report); result != kNetSuccess)
-    return fail("the plugin's answer", mesh::driver::net_result_name(result));
+    return fail("the plugin failed", mesh::driver::net_result_name(result));
   fill_ways(report);
   std::fputs((options.as_json ? mesh::rails::json(report) : mesh::rails::table(report)).c_str(),
              stdout);
@@ -87,15 +85,15 @@ static void add_options(CLI::App& app, Options& options) {
   app.add_flag("--json", options.as_json, "Print JSON");
   app.add_flag("-v,--verbose", options.verbose, "Print all of the plugin's lines (to stderr)");
   app.add_option("--plugin", options.plugin, "The plugin's library");
-  app.add_option("--net-version", options.net_version, "ncclNet version to ask with")
+  app.add_option("--net-version", options.net_version, "Version of ncclNet to call the plugin with")
       ->check(CLI::Range(mesh::driver::kNetVersionMin, mesh::driver::kNetVersionMax));
 }
 
 int main(int argc, char** argv) {
   Options options;
   CLI::App app(
-      "Shows the RDMA ports (rails) that nccl-mesh offers NCCL on this host, and why the others "
-      "are not used.",
+      "Shows the RDMA ports (rails) of this host that nccl-mesh offers NCCL, and why it does not "
+      "use the others.",
       "mesh_rails");
   add_options(app, options);
   try {

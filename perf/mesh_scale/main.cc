@@ -44,23 +44,22 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   mesh::scale::Options options;
   CLI::App app(
-      "What one process of a communicator of many hosts holds for each peer, and how long "
-      "connecting and closing take, on\n"
-      "the software fabric with one bulk queue pair. Exit status: 0; 1 failure; 2 wrong usage; 3 "
-      "with --check when a\n"
-      "figure for one peer is more than 20 % above that of 64 peers.",
+      "Measures what one process of a communicator of many hosts holds for each peer, and how long "
+      "it takes to connect\nand to close, on the software fabric with one bulk queue pair. Exit "
+      "status: 0 success; 1 failure; 2 wrong usage;\n3 with --check if a figure per peer is more "
+      "than 20 % above that of 64 peers.",
       "mesh_scale");
   app.add_option("--peers", options.peers, "Numbers of peers")
       ->delimiter(',')
       ->check(CLI::Range(std::size_t{1}, mesh::scale::kPeersMax))
       ->capture_default_str();
   app.add_option("--at-once", options.at_once,
-                 "Peers of one round, as NCCL_CONNECT_ROUND_MAX_PEERS")
+                 "Peers that are connected in one round, as NCCL_CONNECT_ROUND_MAX_PEERS")
       ->check(CLI::Range(std::size_t{1}, mesh::scale::kPeersMax))
       ->capture_default_str();
   app.add_flag("--json", options.as_json, "Print JSON");
-  app.add_flag("--check", options.check, "Judge counts and memory");
-  app.add_flag("--check-times", options.check_times, "Judge times too; wants an idle machine");
+  app.add_flag("--check", options.check, "Check counts and memory");
+  app.add_flag("--check-times", options.check_times, "Check times too; needs an idle machine");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

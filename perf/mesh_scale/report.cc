@@ -52,12 +52,10 @@ PerPeer per_peer(const Figures& figures) {
 
 std::string table(const std::vector<Figures>& all) {
   std::string text =
-      "# mesh_scale: one process of a communicator, a channel to each peer and one from each; "
-      "software fabric,\n"
-      "# the peers in one other process. Columns are for one peer; heap is what the engine has "
-      "allocated, resident\n"
-      "# is with what the NICs of the software fabric hold.\n#\n"
-      "# peers threads";
+      "# mesh_scale: one process of a communicator with a channel to each peer and one from each, "
+      "on the\n# software fabric; the peers are in one other process. Figures are per peer. heap: "
+      "allocated by the engine;\n# resident: this and the memory of the software fabric's "
+      "NICs.\n#\n# peers threads";
   for (const Column& column : kColumns) text += fmt::format(" {:>14}", column.name);
   text += '\n';
   for (const Figures& each : all) {

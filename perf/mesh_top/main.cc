@@ -25,12 +25,10 @@ using mesh::top::Page;
 using mesh::top::Process;
 
 constexpr const char* kFooter =
-    "FILE is what NCCL_MESH_STATS was, quoted, with %h and %p for any host and process, or a "
-    "folder of such files:\n"
-    "  NCCL_MESH_STATS=/dev/shm/mesh-%h-%p.prom:1 torchrun ... &   mesh_top "
-    "'/dev/shm/mesh-%h-%p.prom'\n"
-    "Rates are those between the last two pages of a process. Ctrl-C ends it.\n"
-    "Exit status: 0; 1 there is no page; 2 wrong usage.";
+    "FILE is the value of NCCL_MESH_STATS, quoted, with %h and %p for any host and process, or a "
+    "folder of such files:\n  NCCL_MESH_STATS=/dev/shm/mesh-%h-%p.prom:1 torchrun ... &   mesh_top "
+    "'/dev/shm/mesh-%h-%p.prom'\nA rate is taken between the last two pages of a process. Ctrl-C "
+    "ends mesh_top.\nExit status: 0 success; 1 no page was found; 2 wrong usage.";
 
 struct Options {
   std::vector<std::string> files;
@@ -133,7 +131,7 @@ int run(const Options& options) {
     watch.look(files_of(patterns));
     const std::vector<Process> processes = watch.processes();
     if (processes.empty() && options.once) {
-      std::fprintf(stderr, "mesh_top: no page is there: %s\n", patterns.front().c_str());
+      std::fprintf(stderr, "mesh_top: no page of metrics matches %s\n", patterns.front().c_str());
       return 1;
     }
     show(processes, screen);
@@ -147,14 +145,14 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Shows the links, paths and rates of running jobs, from their files of metrics.",
+  CLI::App app("Shows the links, paths and rates of running jobs from their metrics files.",
                "mesh_top");
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("nccl-mesh ") + mesh::version());
-  app.add_option("FILE", options.files, "Files of metrics, or folders of them")->required();
-  app.add_option("-n,--interval", options.interval_s, "Seconds between two looks")
+  app.add_option("FILE", options.files, "Metrics files, or folders of them")->required();
+  app.add_option("-n,--interval", options.interval_s, "Seconds between two tables")
       ->check(CLI::Range(0.1, 3600.0));
-  app.add_flag("--once", options.once, "Print one table and end");
+  app.add_flag("--once", options.once, "Print one table and exit");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -96,27 +96,25 @@ bool write_text(const std::string& path, const std::string& text) {
 void print_plan(const Options& options) {
   const Plan plan = options.plan();
   print(fmt::format(
-      "# mesh_tune would measure {} stages of {} rounds each, for at most {} s and one comparison "
-      "at the end\n",
+      "# mesh_tune would measure {} stages of {} rounds each for at most {} s, and then compare "
+      "once more\n",
       plan.stages.size(), options.model_file.empty() ? plan.rounds : 1, options.limit_s));
   for (const Stage& stage : plan.stages)
     print(fmt::format("{}: {}\n    at {}\n", tuning::info(stage.knob).key,
                       fmt::join(stage.values, ", "), points_text(stage.points)));
-  print(
-      fmt::format("the whole choice against the defaults at {}\n", points_text(plan.final_points)));
+  print(fmt::format("all winners compared with the defaults at {}\n",
+                    points_text(plan.final_points)));
   if (!options.fixed.empty())
-    print(fmt::format("# as the environment says, and not swept: {}\n",
+    print(fmt::format("# set in the environment, and not swept: {}\n",
                       fmt::join(options.fixed, ", ")));
-  print(fmt::format("# the profile would go to {}\n", options.output));
+  print(fmt::format("# the profile would be written to {}\n", options.output));
 }
 
 void print_report(const Options& options, const Report& report) {
   print(fmt::format("# mesh_tune, measured on: {}\n", report.profile.measured.label));
-  print(
-      "# time of a message as a share of its time with the setting that was there; below 1 is "
-      "faster\n");
+  print("# time of a message divided by its time with the present setting; below 1 is faster\n");
   for (const StageReport& stage : report.stages) print_stage(stage);
-  if (!report.whole.empty()) print("the whole choice against the defaults:\n");
+  if (!report.whole.empty()) print("all winners compared with the defaults:\n");
   for (const PointVerdict& each : report.whole)
     print(fmt::format("  {}, noise {:.3f}\n", verdict_text(each), each.noise));
   print(fmt::format("# {}\n# profile: {}\n", report.verdict, options.output));
@@ -130,7 +128,7 @@ bool write_files(const Options& options, Report& report) {
   // The plugin must be able to read what we write.
   std::string why;
   if (!tuning::parse_profile(text, why)) {
-    std::fprintf(stderr, "mesh_tune: the profile would not be readable: %s\n", why.c_str());
+    std::fprintf(stderr, "mesh_tune: the plugin could not read this profile: %s\n", why.c_str());
     return false;
   }
   if (!write_text(options.output, text)) return false;

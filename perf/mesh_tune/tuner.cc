@@ -66,7 +66,7 @@ class Tuner {
     const int done = run_rounds(contenders, stage.points, tuning::info(stage.knob).key, why);
     if (done < 0) return false;
     if (done < std::min(kRoundsMin, rounds())) {
-      report.choice.why = "the time was over";
+      report.choice.why = "the time limit was reached";
       return true;
     }
     report.rounds = done;
@@ -103,7 +103,7 @@ class Tuner {
     const std::vector<Point> points = points_of_whole();
     std::vector<Contender> contenders(3);
     contenders[2].settings = chosen_;
-    if (run_rounds(contenders, points, "the whole choice", why) < 0) return false;
+    if (run_rounds(contenders, points, "all winners", why) < 0) return false;
     report_.whole =
         judge_points(points, contenders[0].trial, contenders[1].trial, contenders[2].trial);
     for (std::size_t i = 0; i < points.size(); ++i) {
@@ -120,16 +120,16 @@ class Tuner {
     const auto worse = some(Verdict::Worse);
     if (worse != report_.whole.end()) {
       report_.verdict =
-          fmt::format("the defaults hold: all of it together is {:.1f} % slower at {}",
+          fmt::format("the defaults hold: the winners together are {:.1f} % slower at {}",
                       100 * (worse->comparison.ratio - 1), point_name(worse->point));
       return true;
     }
     if (some(Verdict::Better) == report_.whole.end()) {
-      report_.verdict = "the defaults hold: all of it together gains no more than the noise";
+      report_.verdict = "the defaults hold: the winners together gain no more than the noise";
       return true;
     }
     report_.profile.settings = chosen_;
-    report_.verdict = "the choice is faster than the defaults, and nowhere slower";
+    report_.verdict = "the winners are faster than the defaults, and nowhere slower";
     return true;
   }
 

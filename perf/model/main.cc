@@ -93,7 +93,7 @@ int run(const Options& options, const std::vector<std::string>& arguments) {
                                                   : soft::load(options.fabric_file);
   if (!fabric.ok()) return 1;
   if (fabric->hosts.size() < options.spec.via + 2)
-    return std::fprintf(stderr, "mesh_model: %s has %zu hosts, not %u\n",
+    return std::fprintf(stderr, "mesh_model: %s has %zu hosts and needs %u\n",
                         options.fabric_file.c_str(), fabric->hosts.size(), options.spec.via + 2),
            1;
   const Experiment experiment{.fabric = *fabric,

@@ -9,13 +9,10 @@ namespace {
 
 constexpr std::size_t kBytesLimit = std::size_t{1} << 34;
 constexpr const char* kFooter =
-    "Every figure is the model's: the plugin's engine as it is, on computed wires, NICs and call "
-    "times, with a clock of its own. "
-    "The\n"
-    "same arguments give the same figures on any machine; none of them is a measurement.\n"
-    "Sources of the defaults: perf/model/fabric_spec.h. --fabric takes what "
-    "perf/fabrics/model-*.json show.\n"
-    "Exit status: 0 all right; 1 error.";
+    "Every figure is the model's: the plugin's engine itself, on computed wires, NICs and call "
+    "times, with a clock of its own.\nEqual arguments give equal figures on any machine, and none "
+    "of them is a measurement.\nperf/model/fabric_spec.h has the sources of the defaults, and "
+    "perf/fabrics/model-*.json are examples for --fabric.\nExit status: 0 success; 1 error.";
 
 CLI::Option* add_size(CLI::App& app, const std::string& name, std::size_t& to,
                       const std::string& text) {
@@ -30,7 +27,7 @@ void add_load(CLI::App& app, Options& options) {
   add_size(app, "-b,--minbytes", options.bytes_min,
            "Smallest size; K, M, G are powers of 1024 (default 8)");
   add_size(app, "-e,--maxbytes", options.bytes_max, "Largest size (default 1M)");
-  app.add_option("-f,--stepfactor", options.step_factor, "Multiply by this from size to size")
+  app.add_option("-f,--stepfactor", options.step_factor, "Factor between one size and the next")
       ->check(CLI::Range(2, 1024))
       ->capture_default_str()
       ->group("Sizes");
@@ -45,7 +42,7 @@ void add_load(CLI::App& app, Options& options) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--receives", options.receives,
-                 "Receives posted ahead per channel, as NCCL's 8 steps")
+                 "Receives posted in advance per channel, like NCCL's 8 steps")
       ->check(CLI::Range(1, 32))
       ->capture_default_str()
       ->group(group);
@@ -63,47 +60,50 @@ void add_fabric(CLI::App& app, Options& options) {
   const std::string group = "Fabric";
   FabricSpec& spec = options.spec;
   app.add_option("--gbps", spec.paths,
-                 "The cable's rate, Gb/s (default 100); several: a path each, as --paths")
+                 "The cable's rate in Gb/s (default 100); several rates are paths, as in --paths")
       ->delimiter(',')
       ->check(CLI::Range(0.001, 10000.0))
       ->group(group);
-  app.add_option("--paths", spec.paths, "Rates of several paths, Gb/s, with commas")
+  app.add_option("--paths", spec.paths, "Rates of several paths in Gb/s, separated by commas")
       ->delimiter(',')
       ->check(CLI::Range(0.001, 10000.0))
       ->group(group);
   app.add_option("--mtu", spec.mtu, "Path MTU in bytes")
       ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}))
       ->group(group);
-  app.add_option("--delay-ns", spec.delay_ns, "One way, NICs and cable")
+  app.add_option("--delay-ns", spec.delay_ns, "Delay one way, of NICs and cable")
       ->check(CLI::Range(0, 100000000))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--qp-cap", spec.qp_cap,
-                 "What one queue pair can use: Gb/s, or up to 1 as a part of the first path's rate")
+  app.add_option(
+         "--qp-cap", spec.qp_cap,
+         "Most that one queue pair can use: Gb/s, or up to 1 as a share of the first path's rate")
       ->check(CLI::Range(0.001, 10000.0))
       ->group(group);
-  app.add_option(
-         "--halves", spec.half,
-         "The cable is two NICs of this rate, Gb/s, each below the cable's; 109 is PCIe Gen5 x4")
+  app.add_option("--halves", spec.half,
+                 "Serve the cable by two NICs of this rate in Gb/s, each below the cable's; 109 is "
+                 "PCIe Gen5 x4")
       ->expected(0, 1)
       ->default_str("109")
       ->check(CLI::Range(0.001, 10000.0))
       ->group(group);
-  app.add_option("--port", spec.port,
-                 "What every port says it is, Gb/s, whatever it carries (default: the truth)")
+  app.add_option(
+         "--port", spec.port,
+         "Rate in Gb/s that every port reports, whatever it carries (default: its real rate)")
       ->check(CLI::Range(0.001, 10000.0))
       ->group(group);
-  app.add_flag("--sites", options.sites, "Each host names a site of its own, as NCCL_MESH_SITE")
+  app.add_flag("--sites", options.sites, "Give each host a site of its own, as NCCL_MESH_SITE does")
       ->group(group);
-  app.add_option("--via", spec.via, "Middle hosts, in a row of one cable each, which carry")
+  app.add_option("--via", spec.via,
+                 "Middle hosts, in a row with one cable each, that carry the messages")
       ->check(CLI::Range(0u, kViaMax))
       ->group(group);
-  add_size(app, "--quantum", spec.quantum_bytes, "One queue pair's turn on the wire (default 16K)")
+  add_size(app, "--quantum", spec.quantum_bytes,
+           "Bytes of one queue pair's turn on the wire (default 16K)")
       ->group(group);
-  app.add_option(
-         "--fabric", options.fabric_file,
-         "Fabric file instead of the above; its first two hosts, or with --via those behind one "
-         "another")
+  app.add_option("--fabric", options.fabric_file,
+                 "Fabric file instead of the options above: its first two hosts, or with --via a "
+                 "row of its hosts")
       ->group(group);
 }
 
@@ -116,16 +116,17 @@ void add_costs(CLI::App& app, Options& options) {
         ->group(group);
   };
   add("--fetch-ns", options.spec.fetch_ns,
-      "Until the NIC has read a work request that is not inline");
-  add("--post-ns", options.spec.post_ns, "Of the CPU, per work request posted");
-  add("--doorbell-ns", options.spec.doorbell_ns, "Of the CPU, per doorbell");
-  add("--completion-ns", options.spec.completion_ns, "Of the CPU, per completion polled");
-  add("--start-ns", options.calls.start_ns, "Of the CPU, our own code in isend and irecv");
-  add("--test-ns", options.calls.test_ns, "Of the CPU, our own code in test");
-  add("--end-ns", options.calls.end_ns, "What each of these calls takes more with --via");
-  add("--chain-ns", options.calls.chain_ns, "A middle host's thread, for each chain of a turn");
+      "Time until the NIC has read a work request that is not inline");
+  add("--post-ns", options.spec.post_ns, "CPU time of a posted work request");
+  add("--doorbell-ns", options.spec.doorbell_ns, "CPU time of a doorbell");
+  add("--completion-ns", options.spec.completion_ns, "CPU time of a polled completion");
+  add("--start-ns", options.calls.start_ns, "CPU time of our own code in isend and irecv");
+  add("--test-ns", options.calls.test_ns, "CPU time of our own code in test");
+  add("--end-ns", options.calls.end_ns, "Additional time of each of these calls with --via");
+  add("--chain-ns", options.calls.chain_ns,
+      "Time of a middle host's thread for each chain of a turn");
   add("--moved-ns", options.calls.moved_ns,
-      "A middle host's thread, for each thing that it moves on");
+      "Time of a middle host's thread for each work request that it passes on");
 }
 
 void add_settings(CLI::App& app, Options& options) {
@@ -135,7 +136,7 @@ void add_settings(CLI::App& app, Options& options) {
       ->check(CLI::Range(1, 32))
       ->group(group);
   app.add_option("--signal-interval", options.settings.signal_interval,
-                 "Every n-th work request is signaled")
+                 "Signal every n-th work request")
       ->check(CLI::Range(1, 64))
       ->capture_default_str()
       ->group(group);
@@ -157,13 +158,15 @@ std::string settle(Options& options) {
   if (spec.paths.size() > 8)
     return "--paths: " + std::to_string(spec.paths.size()) + " paths are not in 1..8";
   if (spec.half > 0 && spec.paths.size() != 1)
-    return "--halves: the two halves share one cable, --paths names several";
+    return "--halves: the two halves share one cable, and --paths names several";
   if (spec.via > 0 && (spec.half > 0 || spec.paths.size() != 1))
-    return "--via: each host on the way has one cable to the next";
+    return "--via: each host has one cable to the next, so it excludes --halves and several "
+           "--paths";
   if ((options.relays || options.both_ways) && spec.via > 0)
-    return "--relays and --both-ways have hosts on the way, without --via";
+    return "--relays and --both-ways choose their middle hosts; omit --via";
   if ((options.relays || options.both_ways) && (spec.half > 0 || spec.paths.size() != 1))
-    return "--relays and --both-ways: each host has one cable to the next";
+    return "--relays and --both-ways: each host has one cable to the next; omit --halves, and name "
+           "one path";
   if (spec.half > 0 && spec.half >= spec.paths[0])
     return "--halves: " + std::to_string(spec.half) + " Gb/s is not below the cable's " +
            std::to_string(spec.paths[0]);
@@ -178,8 +181,8 @@ std::string settle(Options& options) {
 
 bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
   CLI::App app(
-      "Runs the plugin's engine on modelled links and prints mesh_perf's sendrecv figures: "
-      "bandwidth and latency by size.",
+      "Runs the plugin's engine on modelled links and prints bandwidth and latency by size, like "
+      "mesh_perf sendrecv.",
       "mesh_model");
   app.footer(kFooter);
   add_load(app, options);
@@ -187,13 +190,13 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
   add_costs(app, options);
   add_settings(app, options);
   app.add_flag("--relays", options.relays,
-               "Instead of sizes: what hosts on the way cost, beside formulas, and what is left to "
-               "their own messages");
+               "Instead of sizes, measure what middle hosts cost, compared with formulas, and the "
+               "rate that remains for their own messages");
   app.add_flag("--both-ways", options.both_ways,
-               "Instead of sizes: how much faster rings of three and of four are with "
-               "NCCL_MESH_BOTH_WAYS, beside formulas; takes minutes");
+               "Instead of sizes, measure how much faster rings of three and four hosts are with "
+               "NCCL_MESH_BOTH_WAYS, compared with formulas; takes minutes");
   app.add_option("--json", options.json_file,
-                 "Write the results to this file as well (perf/results/README.md)");
+                 "Write the results to this file too (format: perf/results/README.md)");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -138,7 +138,7 @@ double by_formula(const Options& options, const Ring& ring, const Traffic& traff
 bool print_both_ways(const Options& options) {
   std::printf("# mesh_model both ways round: MODEL, not measured: cables of %g Gb/s\n",
               options.spec.paths.front());
-  std::printf("# how much faster a ring's slices are; by formula\n");
+  std::printf("# speed-up of a ring's slices: measured; by formula\n");
   std::printf("# %-6s %8s  %13s %13s %13s\n", "hosts", "slice", "alone", "8 in flight",
               "8, to both");
   for (const std::uint32_t hosts : {3u, 4u}) {

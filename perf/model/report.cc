@@ -44,7 +44,7 @@ void Report::print_header() const {
       options_.one_way ? " one way" : "", options_.channels, options_.outstanding, topology_,
       options_.spec.via == 0 ? "" : fmt::format(", over {} hosts between", options_.spec.via)));
   say(fmt::format(
-      "# queue pairs a path {}, signal interval {}, inline {}; CPU ns: start {}, test {}\n", qps_,
+      "# queue pairs per path {}, signal interval {}, inline {}; CPU ns: start {}, test {}\n", qps_,
       settings.signal_interval,
       settings.inline_bytes == kAuto ? "auto" : std::to_string(settings.inline_bytes),
       options_.calls.start_ns, options_.calls.test_ns));

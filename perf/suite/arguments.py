@@ -7,12 +7,12 @@ import plan
 
 UNITS = {"K": 2 ** 10, "M": 2 ** 20, "G": 2 ** 30}
 SIZE_MAX = 2 ** 34
-SUMMARY = """Sweeps message size x QPS x SIGNAL_INTERVAL x INLINE x channels, shows how far it is,
-and writes one result file (JSON) and one report (HTML). Lists are given with commas; "default" in a
-list of settings is what the plugin chooses itself."""
-EPILOG = """The report needs nothing but a browser; figures of the model, of the software fabric and
-of real verbs never share one. Exit status: 0 all right; 1 some run failed, or wrong usage of a
-run; 2 wrong data or wrong usage; 77 the place cannot be had here."""
+SUMMARY = """Sweeps message size x QPS x SIGNAL_INTERVAL x INLINE x channels, shows its progress,
+and writes one result file (JSON) and one report (HTML). Separate the values of a list by commas. In
+a list of settings, "default" is the plugin's own choice."""
+EPILOG = """The report needs only a browser. Figures of the model, of the software fabric and of
+real verbs never share a report. Exit status: 0 success; 1 a run failed or was called wrongly;
+2 wrong data or wrong usage; 77 the place is not available here."""
 
 # For each place: smallest and largest size, factor; iterations by operation. Latency has perftest's
 # number of them; bandwidth has enough to be quiet.
@@ -92,15 +92,15 @@ def _add_places(parser):
     place.add_argument("--soft", action="store_true",
                        help="software fabric, real time, on this host (the default)")
     place.add_argument("--model", action="store_true",
-                       help="the model: computed links and NICs, no clock, the same on any machine")
+                       help="the model: computed links and NICs, no clock, equal on any machine")
     place.add_argument("--lab", nargs="?", const="pair", metavar="TOPOLOGY",
                        help="soft-RoCE between small virtual machines (default pair)")
     place.add_argument("--hosts", type=lambda text: text.split(","), metavar="A,B",
-                       help="real hosts, by ssh; this tree at the same place on each")
+                       help="real hosts, by ssh; each has this tree at this path")
     place.add_argument("--compare", nargs=2, metavar=("A", "B"),
-                       help="two result files beside each other; nothing is run")
+                       help="compare two result files; nothing is run")
     place.add_argument("--report", metavar="FILE",
-                       help="the report of a result file once more; nothing is run")
+                       help="write the report of a result file again; nothing is run")
 
 
 def _add_sweep(parser):
@@ -108,7 +108,7 @@ def _add_sweep(parser):
     sweep.add_argument("-b", "--minbytes", type=size, metavar="SIZE", help="smallest size")
     sweep.add_argument("-e", "--maxbytes", type=size, metavar="SIZE", help="largest size")
     sweep.add_argument("-f", "--stepfactor", type=number(2, 1024), metavar="N",
-                       help="multiply by this from size to size")
+                       help="factor between one size and the next")
     sweep.add_argument("-n", "--iters", type=number(1, 1000000), metavar="N",
                        help="timed iterations per size (default: by operation and time)")
     sweep.add_argument("--operations", type=names(plan.OPERATIONS), metavar="LIST",
@@ -117,23 +117,24 @@ def _add_sweep(parser):
     sweep.add_argument("--qps", type=numbers(1, 32), metavar="LIST",
                        help="queue pairs per path (default 1,4; --quick: default)")
     sweep.add_argument("--signal-interval", type=numbers(1, 64), default=[None], metavar="LIST",
-                       help="of 1..64")
+                       help="NCCL_MESH_SIGNAL_INTERVAL, 1..64")
     sweep.add_argument("--inline", type=numbers(0, 512), default=[None], metavar="LIST",
-                       help="bytes, of 0..512")
+                       help="NCCL_MESH_INLINE in bytes, 0..512")
     sweep.add_argument("--channels", type=numbers(1, 64), default=[1], metavar="LIST",
                        help="connections per pair (default 1)")
     sweep.add_argument("--outstanding", type=numbers(1, 32), default=[8], metavar="LIST",
                        help="messages in flight per channel (default 8)")
     sweep.add_argument("--via", type=numbers(0, plan.VIA_MAX), default=[0], metavar="LIST",
-                       help="hosts on the way that carry, beside 0 of them (--model; --soft with "
-                       "the first hosts of a fabric of so many in a row); default 0")
-    sweep.add_argument("--quick", action="store_true", help="fewer sizes and iterations: a minute")
+                       help="hosts in between that carry the messages (--model; --soft needs a "
+                       "fabric of so many hosts in a row); default 0")
+    sweep.add_argument("--quick", action="store_true",
+                       help="fewer sizes and iterations: about a minute")
     sweep.add_argument(
         "--perftest",
         action="store_true",
-        help="ib_write_bw, ib_write_lat and ib_send_lat beside ours (--lab, --hosts)")
+        help="run ib_write_bw, ib_write_lat and ib_send_lat too (--lab, --hosts)")
     sweep.add_argument("extra", nargs="*", metavar="-- ARGUMENTS",
-                       help="further arguments of mesh_perf or mesh_model, as they are")
+                       help="further arguments, passed to mesh_perf or mesh_model unchanged")
 
 
 def parser_of():
@@ -144,22 +145,22 @@ def parser_of():
     _add_sweep(parser)
     more = parser.add_argument_group("how")
     more.add_argument("--out", metavar="PREFIX",
-                      help="writes PREFIX.json and PREFIX.html (default build/perf/PLACE-TIME)")
+                      help="write PREFIX.json and PREFIX.html (default build/perf/PLACE-TIME)")
     more.add_argument("--note", action="append", default=[], metavar="TEXT",
-                      help="stands in every title, as \"taken on a busy machine\"")
+                      help="text for every title, such as \"taken on a busy machine\"")
     more.add_argument("--ceiling", type=rate, metavar="GB/S",
-                      help="the links' goodput, where the fabric does not say it")
+                      help="the links' goodput, if the fabric does not tell it")
     more.add_argument("--fabric", metavar="FILE",
                       help="fabric file of --soft and --model (default perf/fabrics/triangle.json)")
     more.add_argument("--timeout", type=number(1, 86400), default=120, metavar="S",
-                      help="for one run (default %(default)s)")
-    more.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
+                      help="seconds for one run (default %(default)s)")
+    more.add_argument("--dry-run", action="store_true", help="print the commands and run nothing")
     more.add_argument("--ssh", default="ssh -o BatchMode=yes", metavar="COMMAND",
-                      help="how --hosts reaches a host (default %(default)s)")
+                      help="command by which --hosts reaches a host (default %(default)s)")
     more.add_argument("--port", type=number(1, 65535), default=29500,
-                      help="of rank 0, for --hosts (default %(default)s)")
+                      help="port of rank 0, for --hosts (default %(default)s)")
     more.add_argument("--perftest-device", metavar="DEVICE",
-                      help="for --perftest, on both hosts (--lab: rxe_mesh0)")
+                      help="RDMA device for --perftest, on both hosts (--lab: rxe_mesh0)")
     more.add_argument("--build", default=os.environ.get("MESH_BUILD"), metavar="DIR",
                       help="build tree (default build/release)")
     return parser
@@ -172,23 +173,23 @@ def place_of(options):
 
 def _check(parser, options, place):
     if options.hosts and (len(options.hosts) < 2 or not all(options.hosts)):
-        parser.error("--hosts %s: two hosts or more, with commas" % ",".join(options.hosts))
+        parser.error("--hosts %s: name at least two hosts, with commas" % ",".join(options.hosts))
     if options.perftest and place not in ("lab", "hosts"):
         parser.error("--perftest needs real verbs: --lab or --hosts")
     if options.perftest and place == "hosts" and not options.perftest_device:
         parser.error("--perftest on real hosts needs --perftest-device")
     if options.fabric and place not in ("soft", "model"):
-        parser.error("--fabric %s: only with --soft or --model" % options.fabric)
+        parser.error("--fabric %s needs --soft or --model" % options.fabric)
     if options.fabric and not os.path.isfile(options.fabric):
         parser.error("--fabric %s: no such file" % options.fabric)
     if options.operations and place == "model":
-        parser.error("--operations: the model always does bandwidth and latency")
+        parser.error("--operations: the model always measures bandwidth and latency")
     if None in options.channels or None in options.outstanding or None in options.via:
         parser.error("--channels, --outstanding and --via are numbers, not \"default\"")
     if any(options.via) and place not in ("soft", "model"):
-        parser.error("--via: only with --soft or --model")
+        parser.error("--via needs --soft or --model")
     if any(options.via) and place == "soft" and not options.fabric:
-        parser.error("--via needs a --fabric of hosts in a row, as perf/fabrics/line4.json")
+        parser.error("--via needs a --fabric of hosts in a row, such as perf/fabrics/line4.json")
 
 
 def lists_of(parser, options):
@@ -207,9 +208,8 @@ def lists_of(parser, options):
                                                                            "all_reduce"]
     if options.perftest:
         operations = operations + list(plan.PERFTEST)
-        iterations = dict(iterations,
-                          **{name: iterations["latency" if name.endswith("lat") else "bandwidth"]
-                             for name in plan.PERFTEST})
+        like = {name: "latency" if name.endswith("lat") else "bandwidth" for name in plan.PERFTEST}
+        iterations = dict(iterations, **{name: iterations[one] for name, one in like.items()})
     min_time = (QUICK_MIN_TIME_MS if options.quick else MIN_TIME_MS)[place]
     if options.iters:
         min_time = 0

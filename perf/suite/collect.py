@@ -17,13 +17,13 @@ class Collection:
         GB/s, for points that have no ceiling of their own."""
         if "kind" in outcome:
             if self._value["kind"] not in (None, outcome["kind"]):
-                raise results.ResultError("figures of different kinds: %s and %s" %
+                raise results.ResultError("the runs have figures of different kinds: %s and %s" %
                                           (self._value["kind"], outcome["kind"]))
             self._value["kind"] = outcome["kind"]
             if not self._value["label"]:
                 self._value["label"], self._value["place"] = outcome["label"], outcome["place"]
             elif self._value["label"] != outcome["label"]:
-                raise results.ResultError("figures taken on different things: %s and %s" %
+                raise results.ResultError("the runs measured different fabrics: %s and %s" %
                                           (self._value["label"], outcome["label"]))
             self._value["place"]["ranks"] = max(self._value["place"]["ranks"],
                                                 outcome["place"]["ranks"])

@@ -61,7 +61,7 @@ def unmatched_text(before, after):
     """Returns one line about series without a counterpart; empty if there are none."""
     alone = ["%s: %s" % (mark, key_text(key)) for mark, key in unmatched(before, after)]
     more = "; and %d more" % (len(alone) - ALONE_MAX) if len(alone) > ALONE_MAX else ""
-    return "only in one of the two: " + "; ".join(alone[:ALONE_MAX]) + more if alone else ""
+    return "only one of the two files has: " + "; ".join(alone[:ALONE_MAX]) + more if alone else ""
 
 
 def unmatched(before, after):
@@ -100,7 +100,7 @@ def _section(title, both, label):
 def of(before, after):
     """Returns the page. Raises ResultError if the two files may not be compared."""
     if before["kind"] != after["kind"]:
-        raise results.ResultError("figures of different kinds are never compared: %s and %s" %
+        raise results.ResultError("figures of different kinds cannot be compared: %s and %s" %
                                   (before["kind"], after["kind"]))
     label = report.label_of(before)
     if report.label_of(after) != label:

@@ -1,5 +1,5 @@
-"""A sweep between the lab's hosts: one boot for all runs, so that ours and other people's programs
-are measured on the same machines in the same minutes."""
+"""Sweeps between the lab's hosts. All runs share one boot, so that our programs and others are
+measured on one set of machines within minutes."""
 
 import os
 import re
@@ -19,7 +19,7 @@ HOST_LINE = re.compile(r"^(\w+): (suite: .*)$")
 
 
 class LabError(Exception):
-    """No lab can be had here, or it was lost."""
+    """No lab is available here, or it was lost."""
 
 
 class Lab(places.Place):
@@ -89,7 +89,7 @@ class Lab(places.Place):
                 said.append(line)
         code = lab.wait()
         if now < 0:
-            reason = "no lab can be had here" if code == EXIT_CANNOT else "exit status %d" % code
+            reason = "no lab is available here" if code == EXIT_CANNOT else "exit status %d" % code
             raise LabError("%s\n%s" % (reason, places.tail("".join(said))))
         self._finish(now, runs, folder, (end, lines, said))
         for number in range(now + 1, len(runs)):

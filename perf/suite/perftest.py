@@ -1,5 +1,4 @@
-"""Other people's RDMA programs beside ours: the script that calls them between two hosts, and the
-reading of their tables. Pure."""
+"""Calls perftest's RDMA programs between two hosts by a script, and reads their tables. Pure."""
 
 MARK = "suite: perftest"
 TX_DEPTH_MIN = 2

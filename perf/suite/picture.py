@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""One plot of a result file as an SVG file of its own: picture.py RESULT.json PICTURE.svg [NUMBER].
+"""Writes one plot of a result file to an SVG file.
 
-NUMBER counts the plots of the report, from 1 (the default). The same figures give the same
+Usage: picture.py RESULT.json PICTURE.svg [NUMBER]
+
+NUMBER is the place of the plot in the report, from 1 (the default). Equal figures give equal
 bytes."""
 
 import sys
@@ -28,7 +30,7 @@ def main():
         sys.exit(__doc__)
     plots, number = plots_of(results.read(sys.argv[1])), int((sys.argv[3:] or ["1"])[0])
     if not 1 <= number <= len(plots):
-        sys.exit("picture.py: %d is not one of the %d plots of %s" %
+        sys.exit("picture.py: there is no plot %d among the %d plots of %s" %
                  (number, len(plots), sys.argv[1]))
     with open(sys.argv[2], "w", encoding="utf-8") as stream:
         stream.write(charts.draw(plots[number - 1]) + "\n")

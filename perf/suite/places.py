@@ -35,7 +35,7 @@ def call(command, environment, timeout_s):
                               env=dict(os.environ, **environment),
                               timeout=timeout_s, check=False, cwd=ROOT, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
-        raise RunError("not done within %d s" % timeout_s) from None
+        raise RunError("not finished within %d s" % timeout_s) from None
     except OSError as error:
         raise RunError("%s: %s" % (command[0], error.strerror)) from None
     return done
@@ -43,7 +43,7 @@ def call(command, environment, timeout_s):
 
 class Place:
     """show(runs) returns the command lines. one(run) returns a result file's content, or only
-    {"series": ...} of somebody else's program."""
+    {"series": ...} of a program that is not ours."""
 
     waits_for = ""  # what comes before the first run
 
@@ -108,7 +108,7 @@ class Model(Local):
 
 
 class Hosts(Place):
-    """Real hosts through ssh, this tree at the same place on each."""
+    """Real hosts, reached by ssh; each has this tree at this path."""
 
     def __init__(self, options, build):
         self.hosts, self.ssh, self.port, self.timeout_s = options.hosts, shlex.split(
@@ -152,7 +152,7 @@ class Hosts(Place):
         try:
             said = [process.communicate(timeout=self.timeout_s + 60) for process in processes]
         except subprocess.TimeoutExpired:
-            raise RunError("not done within %d s" % self.timeout_s) from None
+            raise RunError("not finished within %d s" % self.timeout_s) from None
         finally:
             for process in processes:
                 if process.poll() is None:

@@ -1,4 +1,4 @@
-"""One result file as one HTML page that needs nothing else: plots, and under them their numbers."""
+"""Writes a result file as one HTML page that needs no other file: plots, each with its numbers."""
 
 from html import escape
 
@@ -128,8 +128,8 @@ def of(result):
                 series in figures.families(result["series"])]
     explain = (
         '<p class="meta">GB is 10<sup>9</sup> bytes, KiB and MiB are powers of 1024. Bus '
-        'bandwidth is what the busiest wire '
-        "carries, as nccl-tests counts it. One way is half a round trip. Point at a mark in a "
-        "plot for its numbers.</p>"
+        'bandwidth is the rate on the busiest wire, '
+        "as nccl-tests defines it. One way is half a round trip. Point at a mark in a "
+        "plot to see its numbers.</p>"
     )
     return page("nccl-mesh performance", meta(result) + explain + "\n".join(families))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Opens a report in headless Chromium, takes its picture, and lets the browser itself look for
-texts that overlap or leave their plot. Needs Chromium (Debian: chromium); no test does."""
+"""Opens a report in headless Chromium, writes a picture of it, and lets the browser look for texts
+that overlap or leave their plot. Needs Chromium (Debian: chromium); no test uses it."""
 
 import argparse
 import os
@@ -61,13 +61,13 @@ def faults(browser, page):
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__,
-        epilog="Exit status: 0 all right; 1 texts overlap or are cut off; 77 no browser.")
+        epilog="Exit status: 0 success; 1 texts overlap or are cut off; 77 no browser.")
     parser.add_argument("page", help="the HTML report")
     parser.add_argument("picture", help="PNG file to write")
     parser.add_argument("--width", type=int, default=1280,
-                        help="of the window, 320..4000 pixels (default %(default)s)")
+                        help="width of the window, 320..4000 pixels (default %(default)s)")
     parser.add_argument("--height", type=int, default=2400,
-                        help="of the window, 320..20000 pixels (default %(default)s)")
+                        help="height of the window, 320..20000 pixels (default %(default)s)")
     options = parser.parse_args()
     for name, value, most in (("--width", options.width, 4000),
                               ("--height", options.height, 20000)):
@@ -77,7 +77,7 @@ def main():
         parser.error("%s: no such file" % options.page)
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if not browser:
-        print("screenshot: no browser (package chromium)", file=sys.stderr)
+        print("screenshot: no browser is installed (Debian: chromium)", file=sys.stderr)
         return 77
     picture = os.path.abspath(options.picture)
     window = "--window-size=%d,%d" % (options.width, options.height)

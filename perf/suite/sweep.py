@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""perf/run's sweeps: runs what the lists ask for, writes one result file and one report."""
+"""Runs the sweeps of perf/run, and writes one result file and one report for each."""
 
 import importlib.util
 import os
@@ -30,7 +30,7 @@ def can_draw():
     if importlib.util.find_spec("matplotlib"):
         return True
     say("a report needs matplotlib, which %s does not have "
-        "(Debian: python3-matplotlib, of /usr/bin/python3)" % sys.executable)
+        "(Debian: python3-matplotlib, for /usr/bin/python3)" % sys.executable)
     return False
 
 
@@ -104,7 +104,7 @@ def sweep(place, runs, collection, options):
 def write_all(collection, options, name):
     value = collection.value()
     if value is None:
-        say("no result, nothing written")
+        say("no run has a result, so nothing was written")
         return False
     import report
     prefix = prefix_of(options, name)
@@ -141,7 +141,7 @@ def measured(parser, options):
     if not write_all(collection, options, name):
         return code or EXIT_FAILED
     if collection.wrong():
-        say("WRONG DATA in some run, see the report")
+        say("a run had WRONG DATA; the report shows which")
         return EXIT_WRONG
     return code
 

@@ -151,7 +151,7 @@ TEST(Cluster, APerfRunOutOfTimeEndsOnEveryRankWithOneLine) {
   expect_all_end_with(parents, 1);
   for (std::size_t rank = 0; rank < parents.size(); ++rank) {
     const std::string line =
-        "mesh_perf: rank " + std::to_string(rank) + ": not done within 2 s (--timeout)";
+        "mesh_perf: rank " + std::to_string(rank) + ": not finished within 2 s (--timeout)";
     EXPECT_TRUE(parents[rank].says(line)) << parents[rank].output;
     const std::string& output = parents[rank].output;
     EXPECT_EQ(output.find("mesh_perf: rank"), output.rfind("mesh_perf: rank")) << output;

@@ -83,7 +83,7 @@ def run_lab(topology, command, *, on=None, timeout=1200, env=None):
         text = _finish(process, timeout).decode(errors="replace")
     run = LabRun("lab %s" % topology, process.returncode, text)
     if run.code == EXIT_CANNOT and "lab: cannot run here" in text:
-        reason = text.strip().splitlines()[-1] if text.strip() else "no lab can be had here"
+        reason = text.strip().splitlines()[-1] if text.strip() else "no lab is available here"
         if os.environ.get("MESH_LAB_REQUIRED") == "1":
             raise AssertionError("a lab is required (MESH_LAB_REQUIRED=1): " + reason)
         raise unittest.SkipTest(reason)

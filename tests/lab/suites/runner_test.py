@@ -150,13 +150,14 @@ class Mistakes(unittest.TestCase):
 
     def test_arguments(self):
         self.refused(["nowhere", "--", "true"], "no topology nowhere", "pair", "triangle")
-        self.refused(["pair"], "no COMMAND")
-        self.refused(["pair", "--on", "z", "--", "true"], "--on z: no host z (hosts: a, b)")
+        self.refused(["pair"], "COMMAND is missing")
+        self.refused(["pair", "--on", "z", "--", "true"],
+                     "--on z: there is no host z (hosts: a, b)")
         self.refused(["pair", "--timeout", "0", "--", "true"], "--timeout 0 is not in 1..86400")
         self.refused(["pair", "--memory", "1", "--", "true"], "--memory 1 is not in 256..65536")
         self.refused(["pair", "--share", "/nowhere", "--", "true"],
-                     "--share /nowhere: no directory")
-        self.refused(["pair", "--env", "X", "--", "true"], "--env X: NAME=VALUE")
+                     "--share /nowhere is no directory")
+        self.refused(["pair", "--env", "X", "--", "true"], "--env X is not NAME=VALUE")
 
     def test_topology_files(self):
         end = '{"a/m0": {"addresses": ["10.0.0.1/24"]}, "b/m0": {}}'
@@ -260,8 +261,8 @@ class Absence(unittest.TestCase):
             cwd=lab_case.ROOT, capture_output=True, text=True, check=True).stdout.split()
         if missing:
             self.skipTest("tests/run would install %s first" % " ".join(missing))
-        self.ends(1, "lab: SKIPPED, it cannot be had here", "tests/run", "lab")
-        self.ends(0, "lab: skipped, as told by --no-lab", "tests/run", "lab", "--no-lab")
+        self.ends(1, "lab: SKIPPED, it is not available here", "tests/run", "lab")
+        self.ends(0, "lab: skipped by --no-lab", "tests/run", "lab", "--no-lab")
 
 
 if __name__ == "__main__":

@@ -78,14 +78,14 @@ TEST(Bootstrap, ALostRankIsNamedToEverybodyAtOnce) {
   slow.join();
 }
 
-TEST(Bootstrap, StrangersAndAnotherWorldsRanksAreSentAway) {
+TEST(Bootstrap, UnauthenticatedConnectionsAndRanksOfAnotherRunAreClosed) {
   auto rendezvous = open_loopback_rendezvous();
   ASSERT_TRUE(rendezvous.ok());
   const auto end = std::chrono::steady_clock::now() + kPatience;
-  auto stranger = connect_to(rendezvous->address, end);
+  auto http = connect_to(rendezvous->address, end);
   auto other = connect_to(rendezvous->address, end);
-  ASSERT_TRUE(stranger.ok() && other.ok());
-  ASSERT_TRUE(send_message(stranger->get(), "GET / HTTP/1.1", end).ok());
+  ASSERT_TRUE(http.ok() && other.ok());
+  ASSERT_TRUE(send_message(http->get(), "GET / HTTP/1.1", end).ok());
   ASSERT_TRUE(send_message(other->get(), "mesh rank 1 of 4", end).ok());
   std::thread leaf([&] {
     auto bootstrap = Bootstrap::join({1, 2, rendezvous->address, -1, kPatience});
@@ -148,15 +148,15 @@ TEST(Bootstrap, SaysWhyTheRanksDoNotMeet) {
     return text;
   };
   EXPECT_EQ(why(0, 2, taken->address), "rendezvous " + taken->address +
-                                           " (rank 0 of 2): it cannot listen there: Address "
+                                           " (rank 0 of 2): cannot listen there: Address "
                                            "already in use");
   EXPECT_EQ(why(0, 3, "127.0.0.1:0"),
-            "rendezvous 127.0.0.1:0 (rank 0 of 3): rank 1, 2 did not come within 0.5 s");
+            "rendezvous 127.0.0.1:0 (rank 0 of 3): rank 1, 2 did not connect within 0.5 s");
   EXPECT_EQ(why(1, 2, "127.0.0.1:1"),
-            "rendezvous 127.0.0.1:1 (rank 1 of 2): nothing answered within 0.5 s");
+            "rendezvous 127.0.0.1:1 (rank 1 of 2): no answer within 0.5 s");
   EXPECT_EQ(why(0, 2, "no.such.host.invalid:1"),
-            "rendezvous no.such.host.invalid:1 (rank 0 of 2): nobody knows this name, or it has no "
-            "such port");
+            "rendezvous no.such.host.invalid:1 (rank 0 of 2): the name does not resolve, "
+            "or the port does not exist");
 }
 
 TEST(Bootstrap, RefusesARankOutsideTheWorld) {

@@ -194,11 +194,11 @@ TEST(ExpectedMap, AHostWithoutRailsIsNamedElsewhere) {
 TEST(ExpectedMap, AWrongLineIsNamed) {
   std::string why;
   EXPECT_FALSE(parse_map("a/p0 b/p0\na/p1 c\n", why).ok());
-  EXPECT_EQ(why, "line 2: \"a/p1 c\" is not HOST/PORT HOST/PORT");
+  EXPECT_EQ(why, "Line 2 is \"a/p1 c\" and not HOST/PORT HOST/PORT.");
   EXPECT_FALSE(parse_map("a/p0 b/p0 c/p0\n", why).ok());
   EXPECT_FALSE(parse_map("a/ b/p0\n", why).ok());
   EXPECT_FALSE(parse_map("# only this\n", why).ok());
-  EXPECT_EQ(why, "it has no line HOST/PORT HOST/PORT");
+  EXPECT_EQ(why, "The file has no line HOST/PORT HOST/PORT.");
 }
 
 TEST(RankOrder, ARingOfCablesIsFoundWhereThereIsOne) {
@@ -324,7 +324,9 @@ TEST(Judge, WhatFailsIsNamedByWhatThePluginSays) {
   failed.at_a.lines = {"peer b: path x is lost: full packets of 4096 bytes are lost; raise it"};
   const std::vector<Finding> hole = judge(cabling, {failed}, 0.8);
   EXPECT_EQ(names(hole), Names{"mtu-black-hole"});
-  EXPECT_EQ(hole[0].evidence, "peer b: path x is lost: full packets of 4096 bytes are lost");
+  EXPECT_EQ(hole[0].evidence,
+            "Small packets pass and full ones are lost. The plugin said: peer b: path x is lost: "
+            "full packets of 4096 bytes are lost.");
   Measured flapped = rates(0, {}, 196, 196);
   flapped.at_a.lines = {"rail 0 p0:1: its port is down", "rail 0 p0:1: its port is up"};
   EXPECT_EQ(names(judge(cabling, {flapped}, 0.8)), Names{"flapping-port"});

@@ -39,7 +39,7 @@ const std::vector<Plant> kPlants{
      },
      "another socket of this card shows both"},
     {"half-unused", [](PlantedHost& host) { host.no_rails = {"roceP2p1s0f0:1"}; },
-     "one socket over different PCIe lanes"},
+     "the two PCIe halves of one socket"},
     {"half-unused",
      [](PlantedHost& host) { host.write(host.port("roceP2p1s0f0") + "state", "1: DOWN"); },
      "its state is DOWN"},
@@ -47,7 +47,7 @@ const std::vector<Plant> kPlants{
      [](PlantedHost& host) {
        host.write(PlantedHost::function("0002:01:00.0") + "current_link_width", "2");
      },
-     "PCIe runs x2 at 32 GT/s; the card and its slot can both do x4"},
+     "The PCIe link is x2 at 32 GT/s; the card and its slot both support x4"},
     {"pcie-low",
      [](PlantedHost& host) {
        host.write(PlantedHost::function("0000:01:00.1") + "current_link_speed", "8.0 GT/s PCIe");
@@ -59,20 +59,20 @@ const std::vector<Plant> kPlants{
        host.remove("sys/class/infiniband/roceP2p1s0f1");
        host.remove("sys/bus/pci/devices/0002:01:00.1");
      },
-     "no RDMA device belongs to it"},
+     "it has no RDMA device"},
     {"gid-none",
      [](PlantedHost& host) {
        host.no_rails = {"rocep1s0f0:1"};
        host.remove(host.port("rocep1s0f0") + "gids");
        host.remove(host.port("rocep1s0f0") + "gid_attrs");
      },
-     "its table of GIDs is empty"},
+     "its GID table is empty"},
     {"gid-old-type",
      [](PlantedHost& host) {
        host.no_rails = {"rocep1s0f0:1"};
        host.write(host.port("rocep1s0f0") + "gid_attrs/types/1", "IB/RoCE v1");
      },
-     "None of its GIDs (2) has the type RoCE v2; the first is IB/RoCE v1"},
+     "None of the port's 2 GIDs has the type RoCE v2; the first has the type IB/RoCE v1"},
     {"nccl-too-old",
      [](PlantedHost& host) {
        host.remove("usr/local/lib/python3.12/dist-packages/nvidia");
@@ -85,7 +85,7 @@ const std::vector<Plant> kPlants{
        host.remove("etc/ld.so.cache");
        host.write(std::string(kWheel) + "libnccl.so.2", "NCCL version 2.28.9+cuda13.0");
      },
-     "2.28.9 (found by torch) can stop for ever"},
+     "2.28.9 (found by torch) can hang"},
     {"two-nccl",
      [](PlantedHost& host) { host.write("opt/nccl/libnccl.so.2", "NCCL version 2.27.3+cuda12.8"); },
      "2.27.3 (found by ld.so.cache), and /usr/local/lib/python3.12"},
@@ -97,7 +97,7 @@ const std::vector<Plant> kPlants{
      "2.30.1 (found by LD_LIBRARY_PATH)"},
     {"plugin-missing",
      [](PlantedHost& host) { host.environment["NCCL_NET_PLUGIN"] = "/gone/libnccl-net-mesh.so"; },
-     "the loader finds no such library"},
+     "the loader does not find it"},
     {"plugin-off", [](PlantedHost& host) { host.environment["NCCL_NET_PLUGIN"] = "none"; },
      "keeps NCCL from loading any plugin"},
     {"foreign-plugin",
@@ -118,17 +118,17 @@ const std::vector<Plant> kPlants{
      [](PlantedHost& host) { host.write("home/u/.nccl.conf", "# old\nNCCL_NET=Socket"); },
      "NCCL_NET=Socket (from /home/u/.nccl.conf)"},
     {"hca-names-none", [](PlantedHost& host) { host.environment["NCCL_IB_HCA"] = "mlx5"; },
-     "leaves none of this host's ports: roceP2p1s0f0:1"},
+     "selects none of this host's ports: roceP2p1s0f0:1"},
     {"interface-names-none",
      [](PlantedHost& host) { host.environment["NCCL_SOCKET_IFNAME"] = "bond0"; },
      "NCCL_SOCKET_IFNAME=bond0"},
     {"setting-unknown", [](PlantedHost& host) { host.environment["NCCL_MESH_RELAYS"] = "1"; },
      "NCCL_MESH_RELAYS=1"},
     {"setting-idle", [](PlantedHost& host) { host.environment["NCCL_IB_DISABLE"] = "1"; },
-     "does nothing with nccl-mesh"},
+     "has no effect with nccl-mesh"},
     {"conf-leftover",
      [](PlantedHost& host) { host.write("etc/nccl.conf", "NCCL_IB_HCA=rocep1s0f0"); },
-     "It sets NCCL_IB_HCA=rocep1s0f0 for every job"},
+     "This file sets NCCL_IB_HCA=rocep1s0f0 for every job"},
     {"gid-pinned", [](PlantedHost& host) { host.environment["NCCL_IB_GID_INDEX"] = "0"; },
      "names a GID of type IB/RoCE v1"},
 };
@@ -141,15 +141,15 @@ const std::vector<Plant> kMachinePlants{
        for (const char* const name : {"enp1s0f0", "enp1s0f1", "enP2p1s0f0", "enP2p1s0f1"})
          host.write(std::string("sys/class/net/") + name + "/mtu", "1500");
      },
-     "has MTU 1500, so RDMA packets carry 1024 bytes and not 4096"},
+     "is 1500, so RDMA packets carry 1024 bytes instead of 4096"},
     {"mtu-not-taken", [](PlantedHost& host) { host.rail_mtu = 1024; },
-     "has MTU 9000, which is enough for 4096"},
+     "is 9000, which allows 4096 bytes"},
     {"port-slow",
      [](PlantedHost& host) {
        host.write(host.port("rocep1s0f0") + "link_layer", "InfiniBand");
        host.write(host.port("rocep1s0f0") + "rate", "50 Gb/sec (1X HDR)");
      },
-     "runs at 50 Gb/s; the port can do 200"},
+     "runs at 50 Gb/s; the port supports 200 Gb/s"},
     {"memlock-small",
      [](PlantedHost& host) {
        host.write(kLimits, "Max locked memory         65536                65536      bytes");
@@ -168,8 +168,8 @@ const std::vector<Plant> kMachinePlants{
                   "MemTotal:       125000000 kB\nHugePages_Total:   40000\nHugePages_Free:    "
                   "40000\nHugepagesize:       2048 kB");
      },
-     "80000 MiB of 122070 are set aside"},
-    {"no-gpu-memory", [](PlantedHost& host) { host.plant_gpu(); }, "Modules loaded: none"},
+     "80000 of 122070 MiB of memory are reserved"},
+    {"no-gpu-memory", [](PlantedHost& host) { host.plant_gpu(); }, "Loaded modules: none"},
     {"iommu-translates",
      [](PlantedHost& host) {
        host.plant_gpu();
@@ -199,7 +199,7 @@ const std::vector<Plant> kMachinePlants{
        host.write(bridge + "0000:42:00.0/vendor", "0x10de");
        host.write(bridge + "0000:43:00.0/class", "0x020000");
      },
-     "1 PCI bridges"},
+     "on 1 bridges"},
 };
 
 std::vector<Plant> all_plants() {

@@ -139,10 +139,10 @@ TEST(MeshRails, WithoutARailSaysWhyAndFails) {
             "mesh_rails: WARN NET/Mesh : NCCL_IB_HCA==nothing leaves no port of a (fabric soft), "
             "which has mesh0, mesh1\n" +
                 kTitle);
-  const Ran stranger = run(kTriangle + "NCCL_MESH_HOST=x");
-  EXPECT_EQ(stranger.code, 1);
-  EXPECT_NE(stranger.text.find("host x is not one of its 3 hosts"), std::string::npos)
-      << stranger.text;
+  const Ran unknown = run(kTriangle + "NCCL_MESH_HOST=x");
+  EXPECT_EQ(unknown.code, 1);
+  EXPECT_NE(unknown.text.find("host x is not one of its 3 hosts"), std::string::npos)
+      << unknown.text;
   EXPECT_EQ(run("", "--plugin /no/such/plugin.so").code, 1);
   EXPECT_EQ(run("", "--net-version 4").code, 2);
   EXPECT_EQ(run("", "--help").code, 0);

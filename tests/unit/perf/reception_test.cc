@@ -27,7 +27,7 @@ class ReceptionTest : public testing::Test {
     rendezvous_ = std::move(*rendezvous);
   }
 
-  UniqueFd knock(std::string_view bytes = {}) const {
+  UniqueFd open_connection(std::string_view bytes = {}) const {
     auto socket = connect_to(rendezvous_.address, deadline_);
     EXPECT_TRUE(socket.ok());
     if (!socket.ok()) return {};
@@ -35,15 +35,15 @@ class ReceptionTest : public testing::Test {
               static_cast<ssize_t>(bytes.size()));
     return std::move(*socket);
   }
-  UniqueFd knock_as(int rank, int world) const {
-    UniqueFd socket = knock();
+  UniqueFd connect_as(int rank, int world) const {
+    UniqueFd socket = open_connection();
     EXPECT_TRUE(send_message(socket.get(), hello_of(rank, world), deadline_).ok());
     return socket;
   }
   auto gather(int world) const {
     return Reception(rendezvous_.socket.get(), world).gather(deadline_);
   }
-  bool hung_up_on(const UniqueFd& socket) const {
+  bool is_closed(const UniqueFd& socket) const {
     char byte = 0;
     return wait_for(socket.get(), POLLIN, deadline_).ok() &&
            ::recv(socket.get(), &byte, 1, MSG_DONTWAIT) <= 0;
@@ -53,18 +53,19 @@ class ReceptionTest : public testing::Test {
   Deadline deadline_ = SteadyClock::now() + kPatience;
 };
 
-TEST_F(ReceptionTest, SilentStrangersKeepNobodyWaiting) {
-  const UniqueFd strangers[] = {knock(), knock(), knock(), knock(std::string_view("\x10\0", 2))};
-  const UniqueFd rank = knock_as(1, 2);
+TEST_F(ReceptionTest, SilentConnectionsKeepNobodyWaiting) {
+  const UniqueFd unauthenticated[] = {open_connection(), open_connection(), open_connection(),
+                                      open_connection(std::string_view("\x10\0", 2))};
+  const UniqueFd rank = connect_as(1, 2);
   EXPECT_TRUE(gather(2).ok());
 }
 
 TEST_F(ReceptionTest, AHelloMayComeInPieces) {
-  const UniqueFd slow = knock(std::string_view("\x10\0\0\0mesh rank", 13));
-  const UniqueFd first = knock_as(1, 3);
+  const UniqueFd slow = open_connection(std::string_view("\x10\0\0\0mesh rank", 13));
+  const UniqueFd first = connect_as(1, 3);
   std::thread rest([&] {
-    // The newcomer was heard and hung up on, so the first piece has been read as well.
-    EXPECT_TRUE(hung_up_on(knock(kLong)));
+    // The new connection was read and closed, so the first piece has been read as well.
+    EXPECT_TRUE(is_closed(open_connection(kLong)));
     EXPECT_EQ(::send(slow.get(), " 2 of 3", 7, MSG_NOSIGNAL), 7);
   });
   const auto peers = gather(3);
@@ -76,7 +77,7 @@ TEST_F(ReceptionTest, AHelloMayComeInPieces) {
 
 // The bytes that a rank sends behind its hello are for the reader of its socket.
 TEST_F(ReceptionTest, ReadsTheHelloAndNothingElse) {
-  const UniqueFd rank = knock_as(1, 2);
+  const UniqueFd rank = connect_as(1, 2);
   ASSERT_TRUE(send_message(rank.get(), "first", deadline_).ok());
   const auto peers = gather(2);
   ASSERT_TRUE(peers.ok());
@@ -84,31 +85,32 @@ TEST_F(ReceptionTest, ReadsTheHelloAndNothingElse) {
 }
 
 TEST_F(ReceptionTest, OneTooManyPushesTheOldestOut) {
-  std::vector<UniqueFd> strangers;
-  strangers.reserve(kStrangersMax + 2);
-  for (std::size_t i = 0; i < kStrangersMax + 2; ++i) strangers.push_back(knock());
+  std::vector<UniqueFd> unauthenticated;
+  unauthenticated.reserve(kUnauthenticatedMax + 2);
+  for (std::size_t i = 0; i < kUnauthenticatedMax + 2; ++i)
+    unauthenticated.push_back(open_connection());
   UniqueFd rank;
   std::thread late([&] {
-    EXPECT_TRUE(hung_up_on(strangers[0]));
+    EXPECT_TRUE(is_closed(unauthenticated[0]));
     char byte = 0;
-    EXPECT_EQ(::recv(strangers[1].get(), &byte, 1, MSG_DONTWAIT), -1);  // not 0: still open
-    rank = knock_as(1, 2);
+    EXPECT_EQ(::recv(unauthenticated[1].get(), &byte, 1, MSG_DONTWAIT), -1);  // not 0: still open
+    rank = connect_as(1, 2);
   });
   EXPECT_TRUE(gather(2).ok());
   late.join();
 }
 
 TEST_F(ReceptionTest, ARankThatComesTwiceIsAMistake) {
-  const UniqueFd once = knock_as(1, 3);
-  const UniqueFd twice = knock_as(1, 3);
+  const UniqueFd once = connect_as(1, 3);
+  const UniqueFd twice = connect_as(1, 3);
   EXPECT_EQ(gather(3).code(), Errc::Protocol);
 }
 
-TEST_F(ReceptionTest, ALongHelloIsHungUpOn) {
-  const UniqueFd stranger = knock(kLong);
+TEST_F(ReceptionTest, ALongHelloIsClosed) {
+  const UniqueFd connection = open_connection(kLong);
   std::thread late([&] {
-    EXPECT_TRUE(hung_up_on(stranger));
-    knock_as(1, 2);
+    EXPECT_TRUE(is_closed(connection));
+    connect_as(1, 2);
   });
   EXPECT_TRUE(gather(2).ok());
   late.join();

@@ -89,7 +89,8 @@ TEST(Tuner, AChoiceThatIsSlowerElsewhereIsDroppedAsAWhole) {
   const Report report = tuned(bench, options());
   EXPECT_EQ(report.stages[0].choice.winner, 1u);
   EXPECT_EQ(report.profile.settings, KnobValues());
-  EXPECT_EQ(report.verdict, "the defaults hold: all of it together is 100.0 % slower at 8 one way");
+  EXPECT_EQ(report.verdict,
+            "the defaults hold: the winners together are 100.0 % slower at 8 one way");
 }
 
 TEST(Tuner, WhenTheTimeIsOverStagesAreLeftOut) {
@@ -98,7 +99,8 @@ TEST(Tuner, WhenTheTimeIsOverStagesAreLeftOut) {
   how.limit = std::chrono::seconds(0);
   const Report report = tuned(bench, how);
   EXPECT_EQ(bench.calls, 0);
-  for (const StageReport& stage : report.stages) EXPECT_EQ(stage.choice.why, "the time was over");
+  for (const StageReport& stage : report.stages)
+    EXPECT_EQ(stage.choice.why, "the time limit was reached");
 }
 
 TEST(Tuner, AFailureIsTold) {

@@ -64,8 +64,9 @@ TEST(World, MistakesAreNamed) {
             "WORLD_SIZE: '257' is not usable; wanted: 1..256");
   EXPECT_EQ(refusal(kNoFlags, {{"MESH_RENDEZVOUS", "a:1"}, {"RANK", "3"}, {"WORLD_SIZE", "3"}}),
             "RANK: '3' is not usable; wanted: 0..2 (WORLD_SIZE is 3)");
-  EXPECT_NE(refusal(kNoFlags, {{"MESH_RENDEZVOUS", "a:1"}}).find("no rank"), std::string::npos);
-  EXPECT_NE(refusal({.rank = 1, .size = 2, .rendezvous = {}}, {}).find("no rendezvous"),
+  EXPECT_NE(refusal(kNoFlags, {{"MESH_RENDEZVOUS", "a:1"}}).find("without a rank"),
+            std::string::npos);
+  EXPECT_NE(refusal({.rank = 1, .size = 2, .rendezvous = {}}, {}).find("without a rendezvous"),
             std::string::npos);
 }
 

@@ -42,18 +42,18 @@ class Arguments(unittest.TestCase):
                             (("-b", "8X"), "8X is not a size of 1..16G"),
                             (("--operations", "latency,scatter"),
                              "scatter is not one of latency, bandwidth"),
-                            (("--hosts", "a"), "--hosts a: two hosts or more"),
+                            (("--hosts", "a"), "--hosts a: name at least two hosts"),
                             (("--perftest",), "--perftest needs real verbs"),
                             (("--hosts", "a,b", "--perftest"), "needs --perftest-device"),
                             (("-b", "1M", "-e", "1K"), "--maxbytes 1024 is below"),
                             (("--ceiling", "0"), "0 is not a number of GB/s above 0"),
                             (("--soft", "--model"), "not allowed with argument"),
-                            (("--lab", "--fabric", "x"), "--fabric x: only with"),
+                            (("--lab", "--fabric", "x"), "--fabric x needs"),
                             (("--channels", "default"), "are numbers, not"),
-                            (("--model", "--operations", "latency"), "the model always does"),
+                            (("--model", "--operations", "latency"), "the model always measures"),
                             (("--via", "4"), "4 is not a number of 0..3"),
                             (("--via", "1"), "--via needs a --fabric of hosts in a row"),
-                            (("--hosts", "a,b", "--via", "1"), "--via: only with")):
+                            (("--hosts", "a,b", "--via", "1"), "--via needs --soft")):
             with self.subTest(words=words):
                 self.assertIn(said, self.refused(*words))
 
@@ -165,7 +165,7 @@ class Collection(unittest.TestCase):
         with self.assertRaisesRegex(results.ResultError, "different kinds: model and soft"):
             self.collection.add(self.run_of(), samples.file([samples.bandwidth()], kind="soft"),
                                 None)
-        with self.assertRaisesRegex(results.ResultError, "taken on different things"):
+        with self.assertRaisesRegex(results.ResultError, "measured different fabrics"):
             self.collection.add(self.run_of(), samples.file([samples.bandwidth()], label="another"),
                                 None)
 

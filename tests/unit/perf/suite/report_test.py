@@ -233,7 +233,7 @@ class Compare(unittest.TestCase):
         self.assertEqual([(mark, key[1]) for mark, key in compare.unmatched(before, after)],
                          [("A", 2), ("B", 8)])
         page = compare.of(before, after)
-        for words in ("A: QPS 1", "B: QPS 1", "+100.0", "Only in one of the two"):
+        for words in ("A: QPS 1", "B: QPS 1", "+100.0", "Only one of the two files has"):
             self.assertIn(words, page)
         self.assertIn("+100.0", compare.table_text(before, after))
 
@@ -241,7 +241,7 @@ class Compare(unittest.TestCase):
         soft = samples.file([samples.bandwidth()], kind="soft",
                             label="software fabric on this host, not RDMA")
         with self.assertRaisesRegex(compare.results.ResultError,
-                                    "different kinds are never compared: model and soft"):
+                                    "different kinds cannot be compared: model and soft"):
             compare.of(samples.file([samples.bandwidth()]), soft)
 
     def test_its_two_files_are_told_apart_by_their_dashes(self):
