@@ -8,9 +8,8 @@
 #include "src/base/random.h"
 #include "src/base/timeouts.h"
 #include "src/topo/host_topology.h"
-#include "src/verbs/device_memory.h"
+#include "src/verbs/discovery.h"
 #include "src/verbs/rail_traits.h"
-#include "src/verbs/site_rails.h"
 
 #include <algorithm>
 #include <bit>

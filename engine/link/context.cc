@@ -3,7 +3,6 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
-#include "src/base/secret.h"
 
 #include <algorithm>
 #include <memory>

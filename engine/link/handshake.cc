@@ -10,7 +10,6 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
-#include "src/base/secret.h"
 #include "src/base/timeouts.h"
 #include "src/verbs/rail_traits.h"
 

@@ -7,7 +7,7 @@
 #include "engine/link/link_setup.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
-#include "src/base/secret.h"
+#include "src/base/random.h"
 #include "src/base/timeouts.h"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 #include "engine/link/context.h"
 #include "engine/link/half_open.h"
 #include "src/base/log.h"
-#include "src/base/secret.h"
+#include "src/base/random.h"
 #include "src/base/timeouts.h"
 
 #include <new>

@@ -4,7 +4,7 @@
 #include "engine/link/context.h"
 #include "engine/link/link.h"
 #include "src/base/check.h"
-#include "src/base/secret.h"
+#include "src/base/random.h"
 #include "src/base/timeouts.h"
 
 #include <algorithm>

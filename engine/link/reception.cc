@@ -9,7 +9,7 @@
 #include "engine/link/path_choice.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
-#include "src/base/secret.h"
+#include "src/base/random.h"
 
 #include <algorithm>
 #include <exception>

@@ -2,7 +2,6 @@
 
 #include "perf/driver/buffer.h"
 #include "src/soft/fabric_file.h"
-#include "src/soft/goodput.h"
 
 #include <algorithm>
 #include <chrono>

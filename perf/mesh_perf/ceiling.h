@@ -13,7 +13,7 @@ namespace mesh::perf {
 
 // Returns the bus bandwidth for this operation between these hosts, in 10^9 bytes a second. The
 // hosts are by rank; none means all of the file. The result is the sum of the links between two
-// hosts, for the worst pair that the operation needs (src/soft/goodput.h). Returns nothing if a
+// hosts, for the worst pair that the operation needs (src/soft/fabric_file.h). Returns nothing if a
 // link or the whole file has no rate, or no single link bounds the operation.
 std::optional<double> link_ceiling(const std::string& fabric_file,
                                    const std::vector<std::string>& hosts, Kind kind);

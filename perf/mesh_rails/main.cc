@@ -4,8 +4,8 @@
 #include "perf/driver/plugin_log.h"
 #include "perf/mesh_rails/report.h"
 #include "src/base/version.h"
-#include "src/topo/host_parts.h"
 #include "src/topo/placement.h"
+#include "src/topo/ways.h"
 
 #include <CLI/CLI.hpp>
 

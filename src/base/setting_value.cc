@@ -1,18 +1,27 @@
 #include "src/base/setting_value.h"
 
 #include "src/base/log.h"
-#include "src/base/nccl_number.h"
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <charconv>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <type_traits>
 #include <variant>
 
 namespace mesh {
+
+std::optional<NcclNumber> read_nccl_number(const std::string& text) {
+  char* end = nullptr;
+  errno = 0;
+  const long long value = std::strtoll(text.c_str(), &end, 0);
+  if (errno != 0 || end == text.c_str()) return std::nullopt;
+  return NcclNumber{.value = value, .whole = *end == '\0'};
+}
 
 namespace {
 

@@ -8,10 +8,23 @@
 
 #include "src/base/settings_table.h"
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
 namespace mesh {
+
+struct NcclNumber {
+  std::int64_t value = 0;
+  bool whole = true;  // nothing follows the digits
+};
+
+// Reads a number as NCCL reads its parameters: blanks in front are skipped, 0x is hexadecimal, a
+// leading 0 is octal, and what follows the digits is ignored (in NCCL's sources: ncclLoadParam,
+// strtoll with base 0). Returns no value if there is no digit (NCCL reads 0), or if the number has
+// more than 64 bits (NCCL takes its default).
+std::optional<NcclNumber> read_nccl_number(const std::string& text);
 
 using EnvironmentVariable = std::pair<const std::string, std::string>;
 

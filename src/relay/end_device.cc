@@ -4,7 +4,6 @@
 #include "src/base/log.h"
 #include "src/relay/end_completion_queue.h"
 #include "src/relay/end_queue_pair.h"
-#include "src/relay/make_end.h"
 
 #include <algorithm>
 #include <cerrno>

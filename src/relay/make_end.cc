@@ -1,4 +1,6 @@
-#include "src/relay/make_end.h"
+#include "src/relay/end_queue_pair.h"
+
+#include "src/relay/end_completion_queue.h"
 
 #include <algorithm>
 #include <cerrno>

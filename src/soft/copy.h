@@ -43,4 +43,10 @@ void stream_get(std::byte* to, const std::byte* stream, std::uint64_t position,
 // word has the expected value.
 bool can_read_process(pid_t pid, std::uint64_t address, std::uint64_t expected) noexcept;
 
+// Returns true if one copy by the kernel (process_vm_readv, which pins each page) takes longer than
+// two of our own through cells, so that cells cost less processor time; kernels differ by a factor
+// of five. The first call of a process measures it, which takes about a millisecond. Returns false
+// also if the measurement cannot have or read its memory. Thread: any.
+bool cells_are_cheaper() noexcept;
+
 }  // namespace mesh::soft

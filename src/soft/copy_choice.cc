@@ -1,4 +1,4 @@
-#include "src/soft/copy_choice.h"
+#include "src/soft/copy.h"
 
 #include "src/base/log.h"
 

@@ -1,4 +1,4 @@
-#include "src/soft/goodput.h"
+#include "src/soft/fabric_file.h"
 
 #include "src/soft/wire_model.h"
 

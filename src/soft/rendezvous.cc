@@ -5,7 +5,6 @@
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
 #include "src/soft/copy.h"
-#include "src/soft/copy_choice.h"
 #include "src/soft/rendezvous_wire.h"
 #include "src/soft/unix_socket.h"
 

@@ -1,4 +1,4 @@
-#include "src/topo/host_parts.h"
+#include "src/topo/ways.h"
 
 #include "src/base/log.h"
 #include "src/topo/hwloc_api.h"

@@ -1,7 +1,6 @@
 #include "src/topo/pairing.h"
 
 #include "src/base/check.h"
-#include "src/topo/routed_pairing.h"
 #include "src/topo/subnet.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,7 @@
 #pragma once
-// Decides which local rail speaks to which rail of a peer. Thread: any (pure). Bound:
-// PairingWish::path_count_max pairs; the time is the product of the rail counts.
+// Decides which local rail speaks to which rail of a peer, within a subnet and across routers.
+// Thread: any (pure, but for what it asks). Bound: PairingWish::path_count_max pairs and
+// kRoutesAskedMax questions; the time is the product of the rail counts.
 
 #include <mesh/policy.h>
 
@@ -61,7 +62,7 @@ struct PairingWish {
 //   k-th local rail takes the k-th of the peer. If one side has more rails, the rails of the
 //   smaller side are used again, those that are up first, so that each rail works.
 // - Rails that do not leave their site meet nothing at another site.
-// - Rails that share no subnet may meet across routers (routed_pairing.h).
+// - Rails that share no subnet may meet across routers (routed_pairs()).
 // - Pairs whose two ports are up come first, among them those of the preferred rail, then the
 //   faster ones.
 std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<const RailEnd> peers,
@@ -70,5 +71,20 @@ std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<cons
 // Returns the text for the line that refuses a connection, such as "our subnets 10.0.12.0/24,
 // 10.0.13.0/24; the peer's 10.0.23.0/24".
 std::string no_common_subnet_text(std::span<const RailEnd> locals, std::span<const RailEnd> peers);
+
+// Peers may have 64 rails of 8 addresses each, and each question is a system call.
+inline constexpr std::size_t kRoutesAskedMax = 256;
+
+// Returns pairs, across routers, of the rails that share no subnet and are in no pair yet. The
+// rules:
+// - Rails of equal identity pair if the peer's host has a route from one of its rail's addresses to
+//   one of ours that leaves by that rail. Where no identities are equal, the k-th rail pairs with
+//   the k-th.
+// - Where nobody can tell, because the net device is not visible, or because InfiniBand has no such
+//   table, rails pair if there is no other pair at all.
+// The two ends of a cable have no route to the ends of other cables, so a mesh of cables gets no
+// pair here.
+std::vector<RailPair> routed_pairs(std::span<const RailEnd> locals, std::span<const RailEnd> peers,
+                                   std::span<const RailPair> paired, const AskReach& ask);
 
 }  // namespace mesh::topo

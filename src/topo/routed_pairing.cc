@@ -1,4 +1,4 @@
-#include "src/topo/routed_pairing.h"
+#include "src/topo/pairing.h"
 
 #include "src/base/check.h"
 #include "src/base/socket.h"

@@ -1,7 +1,10 @@
 #pragma once
-// The ways that data takes within a host, from a NIC to the CPU packages, memory nodes and GPUs,
-// with the kind and the width of each. Thread: any (values). Bounds: kPartsMax parts; the time is
-// the product of the parts and the joints.
+// The parts of a host that data goes through, as hwloc knows them, and the ways from a NIC to the
+// CPU packages, memory nodes and GPUs, with the kind and the width of each. Thread: any (values);
+// the parts are read at start-up. Bounds: kPartsMax parts; the time is the product of the parts and
+// the joints.
+
+#include <mesh/status.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -68,5 +71,13 @@ std::vector<Way> ways_from(const HostParts& host, std::size_t from);
 
 // Returns the index of the part of that name, or SIZE_MAX if there is none.
 std::size_t part_named(const HostParts& host, const std::string& name);
+
+struct PartsSource {
+  std::string hwloc_library = "libhwloc.so.15";
+  std::string xml = {};  // a topology as lstopo exports it; empty: this host
+};
+// Reads the parts of this host. Returns NotFound if there is no hwloc, or it reads nothing here; a
+// line said so.
+Result<HostParts> read_host_parts(const PartsSource& source = {});
 
 }  // namespace mesh::topo

@@ -1,4 +1,4 @@
-#include "src/verbs/device_places.h"
+#include "src/verbs/discovery.h"
 
 #include <algorithm>
 #include <cstddef>

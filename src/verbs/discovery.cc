@@ -3,7 +3,6 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/name_rule.h"
-#include "src/verbs/device_places.h"
 #include "src/verbs/gid_choice.h"
 #include "src/verbs/rail_traits.h"
 

@@ -19,6 +19,10 @@
 
 namespace mesh::verbs {
 
+// Returns the place of each device among all of them, by PCI address and then by name: an order
+// that hosts of one make agree about.
+std::vector<std::uint16_t> device_places(std::span<const DeviceEntry> devices);
+
 // The most rails of a host. A frame has room for as many (engine/control/frames.h).
 inline constexpr std::size_t kRailsMax = 64;
 
@@ -36,7 +40,7 @@ struct Rail {
   // allows, and of the port. Ports that are down count too: hosts of one make agree whatever is
   // down.
   std::uint32_t identity = 0;
-  bool leaves_site = true;    // it may carry what goes to another site (site_rails.h)
+  bool leaves_site = true;    // it may carry what goes to another site (mark_site_rails())
   bool up = true;             // its port was active when it was looked at
   std::string physical_path;  // as DeviceEntry has it
   ibv_mtu active_mtu = IBV_MTU_1024;
@@ -75,5 +79,10 @@ std::string card_left_text(const Rail& rail);
 // where it belongs. The latter take their place when they come up. Returns NotFound if no rail is
 // up; one line says what was looked at and why each port is no rail.
 Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings);
+
+// Marks the rails of this host that leave its site, as NCCL_MESH_SITE_RAILS says. Returns
+// InvalidArgument if an entry names no rail or the host has no site; one line says what
+// there is.
+Status mark_site_rails(std::span<Rail> rails, const Settings& settings);
 
 }  // namespace mesh::verbs

@@ -1,7 +1,8 @@
 #pragma once
-// Finds what devices and the rails of this host can do, in the few numbers from which a policy is
-// derived. Thread: any, at start-up. Bound: the rails.
+// Finds what devices and the rails of this host can do: the few numbers from which a policy is
+// derived, and whether they reach the memory of GPUs. Thread: any, at start-up. Bound: the rails.
 
+#include <mesh/config.h>
 #include <mesh/policy.h>
 
 #include "src/verbs/discovery.h"
@@ -25,5 +26,11 @@ FabricTraits traits_of(const char* fabric, std::span<const Rail> rails);
 
 // Returns how many of the rails are one port: 2 if its cable is shown once for each PCIe half.
 std::uint32_t rails_of_cable(std::span<const Rail> rails, const Rail& rail) noexcept;
+
+// Asks as NCCL's own transport does (gdr.cc): registers a DMA buffer with the descriptor -1, and
+// looks for the modules of peer memory. Sets on every rail what all rails can do, because a region
+// is registered on every rail of a link. One line for each rail says what it can do, and why not
+// more. With NCCL_MESH_GDR=off no device is asked, and nothing is logged.
+void find_device_memory(Provider& provider, const Settings& settings, std::span<Rail> rails);
 
 }  // namespace mesh::verbs

@@ -1,4 +1,4 @@
-#include "src/verbs/site_rails.h"
+#include "src/verbs/discovery.h"
 
 #include "src/base/log.h"
 #include "src/base/name_rule.h"

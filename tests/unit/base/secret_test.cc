@@ -1,5 +1,3 @@
-#include "src/base/secret.h"
-
 #include "src/base/random.h"
 
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include "perf/mesh_rails/rail_ways.h"
 
 #include "src/base/random.h"
-#include "src/topo/host_parts.h"
+#include "src/topo/ways.h"
 #include "tests/unit/topo/hwloc_xml.h"
 
 #include <gtest/gtest.h>

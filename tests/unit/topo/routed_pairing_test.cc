@@ -1,4 +1,4 @@
-#include "src/topo/routed_pairing.h"
+#include "src/topo/pairing.h"
 
 #include "tests/unit/topo/rail_ends.h"
 

@@ -1,6 +1,5 @@
 #include "src/topo/ways.h"
 
-#include "src/topo/host_parts.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/topo/hwloc_xml.h"
 

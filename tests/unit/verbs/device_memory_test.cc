@@ -1,6 +1,6 @@
 // Whether device memory can be registered, as rdma-core and the kernel tell it.
 
-#include "src/verbs/device_memory.h"
+#include "src/verbs/rail_traits.h"
 
 #include "src/verbs/rdma_provider.h"
 #include "tests/unit/base/log_capture.h"

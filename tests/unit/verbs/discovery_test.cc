@@ -1,7 +1,5 @@
 #include "src/verbs/discovery.h"
 
-#include "src/verbs/device_places.h"
-
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/verbs/fake_provider.h"
 

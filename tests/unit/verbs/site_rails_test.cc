@@ -1,4 +1,4 @@
-#include "src/verbs/site_rails.h"
+#include "src/verbs/discovery.h"
 
 #include "tests/unit/base/log_capture.h"
 
