@@ -94,7 +94,7 @@ class UnderLoad(unittest.TestCase):
     def test_mistakes(self):
         for words, says in ((["--times", "0", "--", "true"], "--times 0 is not in 1..100000"),
                             (["--busy", "-1", "--", "true"], "--busy -1 is not in 0..1024"),
-                            (["--times", "2"], "no COMMAND")):
+                            (["--times", "2"], "COMMAND is missing")):
             done = self.run_it(*words)
             self.assertEqual(done.returncode, 2)
             self.assertIn(says, done.stderr)
