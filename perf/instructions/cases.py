@@ -29,7 +29,7 @@ TWO_PATHS = {**rails(2), "NCCL_MESH_RAILS": "all"}
 
 # a multiple of every ring's length, so that what happens once a round is counted in full
 MESSAGES = 4096
-HEARINGS = 5
+TRIES = 5
 WARM_UP = 2048
 TIME_MESSAGES = 40960
 TIME_RUNS = 9
@@ -145,10 +145,10 @@ def count_instructions(case, options, messages):
     return figures, own
 
 
-def run_heard(case, options, messages):
+def run_counted(case, options, messages):
     """Runs until the fabric's counts are in the figures. The fabric logs them when the engine ends,
     on a thread after the last finalize; they are lost if that thread ends before the next init."""
-    for _ in range(HEARINGS):
+    for _ in range(TRIES):
         figures = run(case.command(options.binary, messages), case.environment())
         if figures["fabric"]:
             break
@@ -158,7 +158,7 @@ def run_heard(case, options, messages):
 def count_verbs(case, options):
     """Returns the null fabric's counts per message: the difference of two runs, so that set-up and
     end cancel."""
-    few, many = (run_heard(case, options, messages) for messages in (MESSAGES, 3 * MESSAGES))
+    few, many = (run_counted(case, options, messages) for messages in (MESSAGES, 3 * MESSAGES))
     more = many["messages"] - few["messages"]
     if not (few["fabric"] and many["fabric"]):
         raise callgrind.Failure("NCCL_MESH_FABRIC=%s is not a null fabric" %

@@ -22,7 +22,7 @@ class Bench {
   // Returns the ground: everything of a profile's head but when and how.
   virtual const tuning::Measured& ground() const = 0;
   // Returns true if measuring again can give other times.
-  virtual bool wavers() const = 0;
+  virtual bool is_noisy() const = 0;
 };
 
 // Opens the bench on the model: the first two hosts of a fabric file, in computed time. Returns

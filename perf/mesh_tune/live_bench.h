@@ -27,7 +27,7 @@ class LiveBench final : public Bench {
   std::vector<double> measure(const tuning::KnobValues& settings, std::span<const Point> points,
                               std::string& why) override;
   const tuning::Measured& ground() const override { return ground_; }
-  bool wavers() const override { return true; }
+  bool is_noisy() const override { return true; }
 
   void finish();                  // rank 0: lets rank 1 end
   bool follow(std::string& why);  // rank 1: serves until rank 0 finishes; false: it failed

@@ -39,7 +39,7 @@ class ModelBench final : public Bench {
     return times;
   }
   const tuning::Measured& ground() const override { return ground_; }
-  bool wavers() const override { return false; }
+  bool is_noisy() const override { return false; }
 
  private:
   TransferPolicy policy_of(const tuning::KnobValues& knobs) const {

@@ -47,15 +47,15 @@ constexpr std::uint64_t kMiB = 1024 * kKiB;
 
 // Returns by how much two measurements of one setting differ: the quartile of the rounds that is
 // farther off, and at least kNoiseMin.
-double noise_of(std::span<const double> there, std::span<const double> again) {
-  const Comparison same = compare(again, there);
+double noise_of(std::span<const double> present, std::span<const double> repeated) {
+  const Comparison same = compare(repeated, present);
   return std::max({kNoiseMin, same.high - 1, 1 - same.low, std::abs(same.ratio - 1)});
 }
 
-Candidate judge_candidate(const Stage& stage, const Trial& there, const Trial& again,
+Candidate judge_candidate(const Stage& stage, const Trial& present, const Trial& repeated,
                           const Trial& other) {
   Candidate candidate{.value = other.value.value_or(0),
-                      .points = judge_points(stage.points, there, again, other)};
+                      .points = judge_points(stage.points, present, repeated, other)};
   double logs = 0;
   for (const PointVerdict& each : candidate.points) {
     candidate.better_somewhere |= each.verdict == Verdict::Better;
@@ -144,26 +144,26 @@ Plan plan_sweep(Effort effort) {
   return plan;
 }
 
-std::vector<PointVerdict> judge_points(std::span<const Point> points, const Trial& there,
-                                       const Trial& again, const Trial& other) {
+std::vector<PointVerdict> judge_points(std::span<const Point> points, const Trial& present,
+                                       const Trial& repeated, const Trial& other) {
   std::vector<PointVerdict> verdicts;
   for (std::size_t i = 0; i < points.size(); ++i) {
     PointVerdict& each = verdicts.emplace_back();
     each.point = points[i];
-    each.comparison = compare(other.times[i], there.times[i]);
-    each.noise = noise_of(there.times[i], again.times[i]);
+    each.comparison = compare(other.times[i], present.times[i]);
+    each.noise = noise_of(present.times[i], repeated.times[i]);
     each.verdict = judge(each.comparison, each.noise);
   }
   return verdicts;
 }
 
-Choice choose(const Stage& stage, const Trial& there, const Trial& again,
+Choice choose(const Stage& stage, const Trial& present, const Trial& repeated,
               std::span<const Trial> others) {
   Choice choice;
   bool some_better = false;
   for (const Trial& other : others) {
     const Candidate& candidate =
-        choice.candidates.emplace_back(judge_candidate(stage, there, again, other));
+        choice.candidates.emplace_back(judge_candidate(stage, present, repeated, other));
     some_better |= candidate.better_somewhere;
     if (!candidate.better_somewhere || candidate.worse_somewhere) continue;
     if (!choice.winner || candidate.score < choice.candidates[*choice.winner].score)

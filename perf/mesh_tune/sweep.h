@@ -80,10 +80,10 @@ struct Choice {
 // A gain below this counts as none, however still the machine is.
 inline constexpr double kNoiseMin = 0.02;
 
-std::vector<PointVerdict> judge_points(std::span<const Point> points, const Trial& there,
-                                       const Trial& again, const Trial& other);
+std::vector<PointVerdict> judge_points(std::span<const Point> points, const Trial& present,
+                                       const Trial& repeated, const Trial& other);
 // The winner is better on some point and worse on none; of several, it is the best on the whole.
-Choice choose(const Stage& stage, const Trial& there, const Trial& again,
+Choice choose(const Stage& stage, const Trial& present, const Trial& repeated,
               std::span<const Trial> others);
 
 }  // namespace mesh::tune

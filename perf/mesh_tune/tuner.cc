@@ -33,7 +33,7 @@ class Tuner {
   };
 
   bool over() const { return Clock::now() >= end_; }
-  int rounds() const { return bench_.wavers() ? options_.plan.rounds : 1; }
+  int rounds() const { return bench_.is_noisy() ? options_.plan.rounds : 1; }
 
   // Runs each set once in a round, in another order each time. Returns the number of whole rounds,
   // or a number below 0 if it fails; `why` says why.

@@ -37,8 +37,8 @@ TEST(Sweep, AGainBelowTheRunToRunSpreadIsNoGain) {
   const std::vector<Trial> others{trial(1, 100, 95)};
   EXPECT_TRUE(choose(kStage, trial({}, 100, 100), trial({}, 100, 100), others).winner)
       << "on a still machine 5 % is a gain";
-  const Trial again = trial({}, 100, 100, 0.08);
-  const Choice noisy = choose(kStage, trial({}, 100, 100), again, others);
+  const Trial repeated = trial({}, 100, 100, 0.08);
+  const Choice noisy = choose(kStage, trial({}, 100, 100), repeated, others);
   EXPECT_FALSE(noisy.winner) << "where the same setting measured again is 8 % off, it is not";
   EXPECT_EQ(noisy.why, "none is faster by more than the noise");
 }
@@ -63,12 +63,12 @@ TEST(Sweep, WhatIsTradedIsNotChosen) {
 }
 
 TEST(Sweep, DriftThatHitsAllAlikeDecidesNothing) {
-  Trial there = trial({}, 100, 100), again = there, other = trial(1, 100, 100);
-  for (Trial* each : {&there, &again, &other}) {
+  Trial present = trial({}, 100, 100), repeated = present, other = trial(1, 100, 100);
+  for (Trial* each : {&present, &repeated, &other}) {
     for (std::size_t round = 0; round < 9; ++round)
       each->times[0][round] *= 1 + static_cast<double>(round);
   }
-  EXPECT_FALSE(choose(kStage, there, again, std::vector<Trial>{other}).winner);
+  EXPECT_FALSE(choose(kStage, present, repeated, std::vector<Trial>{other}).winner);
 }
 
 TEST(Sweep, PlansStayWithinTheRangesAndOneRequestWithinTheWindow) {

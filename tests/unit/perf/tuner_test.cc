@@ -25,7 +25,7 @@ class FakeBench final : public Bench {
     return why.empty() ? times : std::vector<double>();
   }
   const tuning::Measured& ground() const override { return ground_; }
-  bool wavers() const override { return true; }
+  bool is_noisy() const override { return true; }
 
  private:
   const tuning::Measured ground_ = [] {
