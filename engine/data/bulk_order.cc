@@ -1,7 +1,7 @@
 #include "engine/data/bulk_order.h"
 
 #include "engine/data/path.h"
-#include "engine/data/queue_pair.h"
+#include "engine/data/send_queue_pair.h"
 #include "src/base/check.h"
 
 #include <algorithm>
@@ -14,7 +14,8 @@ void BulkOrder::assign(const std::vector<Path*>& usable) {
   order_.clear();
   for (const std::uint32_t round : {0u, 1u}) {
     for (std::size_t i = 1; i < each; ++i) {
-      for (const Path* const path : usable) order_.push_back(path->queue_pairs[i].get());
+      for (const Path* const path : usable)
+        order_.push_back(&SendQueuePair::of(*path->queue_pairs[i]));
     }
     if (round == 0) count_ = static_cast<std::uint32_t>(order_.size());
   }

@@ -1,7 +1,8 @@
 #pragma once
 // Lists the bulk queue pairs of a link's usable paths in the order in which stripes go over them:
-// one of each path, then the next of each. The promise made here covers all of them: each has room
-// for one more stripe of one work request. Thread: loop (token). Bound: kPathsMax paths of kQpsMax.
+// one of each path, then the next of each. On an acceptor, which sends no stripes, it is empty. The
+// promise made here covers all of them: each has room for one more stripe of one work request.
+// Thread: loop (token). Bound: kPathsMax paths of kQpsMax.
 
 #include "engine/data/promise.h"
 #include "src/base/check.h"
@@ -11,18 +12,18 @@
 
 namespace mesh::engine {
 
-class QueuePair;
+class SendQueuePair;
 struct Path;
 
 class BulkOrder {
  public:
   std::uint32_t count() const noexcept { return count_; }
-  QueuePair& at(std::uint32_t position) const noexcept {
+  SendQueuePair& at(std::uint32_t position) const noexcept {
     DCHECK(count_ != 0);
     return *order_[position < count_ ? position : position % count_];
   }
   // Returns all of them as one row, from the first-th on: count() of them.
-  QueuePair* const* from(std::uint32_t first) const noexcept {
+  SendQueuePair* const* from(std::uint32_t first) const noexcept {
     DCHECK(first < count_);
     return &order_[first];
   }
@@ -48,7 +49,7 @@ class BulkOrder {
  private:
   [[gnu::noinline]] bool promise_uniform() noexcept;
 
-  std::vector<QueuePair*> order_;  // all of them, twice, so that from() never wraps
+  std::vector<SendQueuePair*> order_;  // all of them, twice, so that from() never wraps
   std::uint32_t count_ = 0;
   std::uint32_t cursor_ = 0;
   Promise promise_;

@@ -21,7 +21,7 @@ inline Request* Lane::dispatch(const ibv_wc& completion, Behind behind) noexcept
       found.link().on_error_completion(found, completion);
       return nullptr;
     }
-    found.on_receive();
+    found.on_receives(1);
     return found.link().channels().on_announcement(completion.imm_data, completion.byte_len,
                                                    behind);
   }

@@ -3,6 +3,8 @@
 #include "engine/data/lane.h"
 #include "engine/data/peer_link.h"
 #include "engine/data/progress_loop.h"
+#include "engine/data/recv_queue_pair.h"
+#include "engine/data/send_queue_pair.h"
 #include "src/base/check.h"
 
 #include <algorithm>
@@ -68,8 +70,7 @@ void PathSet::add_none(Lane& any) {
   none_->lane = &any;
   none_->rail = any.index();
   none_->health.state = PathState::Down;
-  none_->queue_pairs.push_back(std::make_unique<QueuePair>(
-      policy_, QueuePairPlace{.link = &link_, .path = none_.get(), .index = 0}));
+  add_queue_pair(*none_);
   none_->queue_pairs.front()->quarantine();
 }
 
@@ -112,8 +113,7 @@ void PathSet::order() {
   const bool detour = has_beside_ && usable_count() > 1 && usable_.back()->ends.relayed;
   express_count_ = usable_count() - (detour ? 1 : 0);
   shares_.assign(usable_);
-  bulk_.assign(usable_);
-  DCHECK(bulk_.count() == usable_count() * policy_.qps);
+  if (link_.identity().role == LinkRole::Connector) bulk_.assign(usable_);
   note_written_rails();
 }
 
@@ -155,13 +155,24 @@ void PathSet::drain_completions() noexcept {
   for (const Path& path : paths_) path.lane->drain(path.queue_pairs);
 }
 
+void PathSet::add_queue_pair(Path& path) {
+  const QueuePairPlace place{
+      .link = &link_, .path = &path, .index = static_cast<std::uint32_t>(path.queue_pairs.size())};
+  std::unique_ptr<QueuePair> added;
+  if (link_.identity().role == LinkRole::Connector) {
+    added = std::make_unique<SendQueuePair>(policy_, place);
+  } else {
+    added = std::make_unique<RecvQueuePair>(policy_, place);
+  }
+  path.queue_pairs.push_back(std::move(added));
+}
+
 void PathSet::provide_queue_pairs(Path& path) {
   const ProgressLoop::Guard guard(loop_);
   if (!path.queue_pairs.empty()) return;
   path.queue_pairs.reserve(1 + policy_.qps);
   for (std::uint32_t i = 0; i <= policy_.qps; ++i) {
-    path.queue_pairs.push_back(std::make_unique<QueuePair>(
-        policy_, QueuePairPlace{.link = &link_, .path = &path, .index = i}));
+    add_queue_pair(path);
     if (path.health.state != PathState::Up) path.queue_pairs.back()->renew();
   }
 }

@@ -104,6 +104,7 @@ class PathSet {
 
  private:
   Path& place(Lane& lane, const PathEnds& ends, std::string name);
+  void add_queue_pair(Path& path);
   void note_written_rails() noexcept;
 
   PeerLink& link_;

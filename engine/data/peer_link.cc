@@ -69,14 +69,15 @@ bool is_mistake(ibv_wc_status status) {
 }  // namespace
 
 void PeerLink::on_error_completion(QueuePair& queue_pair, const ibv_wc& completion) noexcept {
-  if ((completion.wr_id & kReceiveBit) != 0) queue_pair.on_receive_flushed();
+  if ((completion.wr_id & kReceiveBit) != 0) queue_pair.receives().on_flushed();
   DCHECK(loop_.held());
   if (failure() != Errc::Ok) return;
   Path& path = queue_pair.path();
   path.health.probe_failed = true;
   if (path.health.state != PathState::Up) return;  // the rest of a flush
-  const bool black_hole =
-      completion.status == IBV_WC_RETRY_EXC_ERR && path.queue_pairs[0]->full_packet_hangs();
+  const bool black_hole = completion.status == IBV_WC_RETRY_EXC_ERR &&
+                          identity_.role == LinkRole::Connector &&
+                          SendQueuePair::of(*path.queue_pairs[0]).full_packet_hangs();
   try {
     const std::string cause =
         fmt::format("{} (status {}, vendor {:#x}) on queue pair {}; {}",

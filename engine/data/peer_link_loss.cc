@@ -71,10 +71,10 @@ bool PeerLink::account_lost(Path& path, std::span<const std::uint64_t> taken) {
   if (identity_.role == LinkRole::Connector) {
     if (taken.size() != path.queue_pairs.size()) return false;
     for (std::size_t i = 0; i < taken.size(); ++i) {
-      if (!path.queue_pairs[i]->may_have_taken(taken[i])) return false;
+      if (!SendQueuePair::of(*path.queue_pairs[i]).may_have_taken(taken[i])) return false;
     }
     for (std::size_t i = 0; i < taken.size(); ++i)
-      path.queue_pairs[i]->account_lost(taken[i], &lost);
+      SendQueuePair::of(*path.queue_pairs[i]).account_lost(taken[i], &lost);
   }
   channels_.for_each([&path](Channel& channel) { channel.fenced(path); });
   for (const Span& span : lost) span.request->channel->replay(span);
@@ -95,8 +95,9 @@ void PeerLink::probe(Path& path) noexcept {
   DCHECK(loop_.held());
   DCHECK(identity_.role == LinkRole::Connector);
   const bool full = path.probe_target.address != 0 && path.ends.mtu_bytes <= kProbeBytesMax;
-  const int error = path.queue_pairs[0]->post_probe(
-      path.lane->probe_source(full ? path.ends.mtu_bytes : 0), path.probe_target);
+  const int error =
+      SendQueuePair::of(*path.queue_pairs[0])
+          .post_probe(path.lane->probe_source(full ? path.ends.mtu_bytes : 0), path.probe_target);
   if (error == 0) return;
   path.health.probe_failed = true;
   if (path.health.state == PathState::Up) on_post_failed(*path.queue_pairs[0], error);

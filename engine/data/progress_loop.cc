@@ -115,7 +115,7 @@ void ProgressLoop::forget(Channel& channel) noexcept {
 
 void ProgressLoop::forget(QueuePair& queue_pair) noexcept {
   DCHECK(held());
-  std::erase(window_due_, &queue_pair);
+  std::erase_if(window_due_, [&queue_pair](const QueuePair* each) { return each == &queue_pair; });
   queue_pair.window_due = false;
   std::erase_if(refused_,
                 [&queue_pair](const Refused& each) { return each.queue_pair == &queue_pair; });
@@ -262,7 +262,7 @@ void ProgressLoop::fail_refused() noexcept {
   refusing_.clear();
 }
 
-void ProgressLoop::add_window_due(QueuePair& queue_pair) noexcept {
+void ProgressLoop::add_window_due(RecvQueuePair& queue_pair) noexcept {
   DCHECK(held());
   if (queue_pair.window_due) return;
   DCHECK(window_due_.size() < window_due_.capacity());  // a turn allocates nothing
@@ -275,7 +275,7 @@ void ProgressLoop::return_windows() noexcept {
   if (window_due_.empty()) return;
   DCHECK(held());
   window_later_.clear();
-  for (QueuePair* queue_pair : window_due_) {
+  for (RecvQueuePair* queue_pair : window_due_) {
     DCHECK(queue_pair->window_due);
     if (!queue_pair->return_window()) window_later_.push_back(queue_pair);
   }

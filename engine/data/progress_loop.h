@@ -13,6 +13,7 @@
 #include "engine/data/flusher.h"
 #include "engine/data/lane.h"
 #include "engine/data/queue_pair.h"
+#include "engine/data/recv_queue_pair.h"
 #include "src/base/check.h"
 #include "src/base/owner_thread.h"
 
@@ -105,7 +106,7 @@ class ProgressLoop {
   void forget(QueuePair& queue_pair) noexcept;
   void add_staged(QueuePair& queue_pair) noexcept;  // (progress_loop_datapath.h)
   void unstage(QueuePair& queue_pair) noexcept;     // it has nothing staged any more
-  [[gnu::noinline]] void add_window_due(QueuePair& queue_pair) noexcept;
+  [[gnu::noinline]] void add_window_due(RecvQueuePair& queue_pair) noexcept;
   void ring_staged() noexcept;      // and calls answer_refusals()
   void answer_refusals() noexcept;  // quarantines the paths whose posts were refused
   struct Refused {
@@ -183,8 +184,8 @@ class ProgressLoop {
   std::vector<Source> sources_;
   std::size_t next_source_ = 0;  // the one polled last, where several take turns
   Source only_;  // the only one, if there is just one, as on most hosts: polling it costs no loop
-  std::vector<QueuePair*> window_due_;
-  std::vector<QueuePair*> window_later_;
+  std::vector<RecvQueuePair*> window_due_;
+  std::vector<RecvQueuePair*> window_later_;
   std::vector<Refused> refused_, refusing_;  // empty in a healthy turn
   std::atomic<bool> trouble_{false};
 };

@@ -1,11 +1,13 @@
 #pragma once
-// The message path of a queue pair: it puts work requests into its chain or straight to the device,
-// rings doorbells, and hands completed work requests back to their requests. Thread: loop (token).
+// The message path of queue pairs: they put work requests into its chain or straight to the device,
+// ring doorbells, and hand completed work requests back to their requests. Thread: loop (token).
 // Bounds: those of queue_pair.h.
 
 #include "engine/data/peer_link.h"
 #include "engine/data/progress_loop.h"
 #include "engine/data/queue_pair.h"
+#include "engine/data/recv_queue_pair.h"
+#include "engine/data/send_queue_pair.h"
 #include "src/base/check.h"
 
 #include <cstdint>
@@ -22,9 +24,9 @@ inline void QueuePair::ring_if_full() noexcept {
     ring_full();
 }
 
-inline void QueuePair::stage_small(const Small& message) noexcept {
+inline void SendQueuePair::stage_small(const Small& message) noexcept {
   DCHECK(loop_.held());
-  DCHECK(counted_ == 0 && !rows_only_);
+  DCHECK(counted_ == 0);
   DCHECK(message.source.bytes != 0);
   DCHECK(!chain_.full());
   bytes_posted_ += message.source.bytes;
@@ -35,7 +37,7 @@ inline void QueuePair::stage_small(const Small& message) noexcept {
   note(room_.post_taken(), Mark::of(*message.request, Mark::kWhole));
 }
 
-inline void QueuePair::stage_uniform(const Uniform& stripe) noexcept {
+inline void SendQueuePair::stage_uniform(const Uniform& stripe) noexcept {
   DCHECK(counted_ != 0);
   DCHECK(!chain_.full());
   DCHECK(stripe.source.bytes != 0);
@@ -44,20 +46,20 @@ inline void QueuePair::stage_uniform(const Uniform& stripe) noexcept {
   note(room_.post_taken(), Mark{stripe.mark});
 }
 
-inline void QueuePair::stage_rest(const Uniform& stripe, const StripeSpan& span) noexcept {
+inline void SendQueuePair::stage_rest(const Uniform& stripe, const StripeSpan& span) noexcept {
   parts_[room_.posted() & ring_mask_] = {
       .counted_bytes = stripe.source.bytes, .ends = Ends::Stripe, .stripe = span};
   stage_uniform(stripe);
 }
 
-inline void QueuePair::stage_apart(const Uniform& stripe) noexcept {
+inline void SendQueuePair::stage_apart(const Uniform& stripe) noexcept {
   DCHECK(counted_ != 0);
   DCHECK(stripe.source.bytes != 0);
   chain_.write(stripe.source, stripe.target, 0);
   note(room_.post(), {});
 }
 
-inline void QueuePair::stage_announcement(const Uniform& stripe) noexcept {
+inline void SendQueuePair::stage_announcement(const Uniform& stripe) noexcept {
   DCHECK(counted_ != 0);
   DCHECK(Mark{stripe.mark}.is_uniform());
   chain_.write_announcement(stripe.target, stripe.imm);
@@ -66,9 +68,8 @@ inline void QueuePair::stage_announcement(const Uniform& stripe) noexcept {
   note(at, Mark{stripe.mark});
 }
 
-inline void QueuePair::stage_part(const Part& part) noexcept {
+inline void SendQueuePair::stage_part(const Part& part) noexcept {
   DCHECK(loop_.held());
-  DCHECK(!rows_only_);
   DCHECK(part.request->channel->outstanding != 0);
   DCHECK(part.source.bytes <= place_.link->policy().wr_bytes);
   ring_if_full();
@@ -88,11 +89,11 @@ inline void QueuePair::stage_part(const Part& part) noexcept {
   note(at, Mark::of(*part.request, 0));
 }
 
-inline std::uint64_t* QueuePair::stage_credits(std::uint32_t bytes,
-                                               const verbs::RemoteTarget& target) noexcept {
+inline std::uint64_t* RecvQueuePair::stage_credits(std::uint32_t bytes,
+                                                   const verbs::RemoteTarget& target) noexcept {
   DCHECK(loop_.held());
   DCHECK(bytes != 0 && bytes <= row_bytes_max_ && bytes % sizeof(std::uint64_t) == 0);
-  DCHECK(rows_only_ && counted_ == 0);
+  DCHECK(counted_ == 0);
   ring_if_full();
   note(room_.post_taken(), {});
   return chain_.write_next_row(bytes, target);
@@ -107,12 +108,12 @@ inline std::uint64_t* QueuePair::stage_row(std::uint32_t bytes,
   return chain_.write_row(bytes, target);
 }
 
-inline bool QueuePair::post_small(const Small& message) noexcept {
+inline bool SendQueuePair::post_small(const Small& message) noexcept {
   DCHECK(loop_.held());
   DCHECK(!in_staged_list && chain_.staged() == 0);
-  DCHECK(!rows_only_ && counted_ == 0);
-  ibv_send_wr& wr = message_.wr();
-  message_.gather() = {
+  DCHECK(counted_ == 0);
+  ibv_send_wr& wr = single_.wr();
+  single_.gather() = {
       .addr = message.source.address, .length = message.source.bytes, .lkey = message.source.lkey};
   DCHECK(message.inline_bytes <= inline_bytes_);
   wr.send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE;
@@ -126,20 +127,19 @@ inline bool QueuePair::post_small(const Small& message) noexcept {
   room_.announce();
   bytes_posted_ += message.source.bytes;
   ++doorbells_;
-  const int error = message_.post(qp_.get());
+  const int error = single_.post(qp_.get());
   if (error != 0) [[unlikely]]
     refuse(error);
   return error == 0;
 }
 
-inline std::uint64_t* QueuePair::credit_to(const verbs::RemoteTarget& target) noexcept {
-  DCHECK(rows_only_);
-  row_.wr().wr.rdma.remote_addr = target.address;
-  row_.wr().wr.rdma.rkey = target.rkey;
-  return row_.row();
+inline std::uint64_t* RecvQueuePair::credit_to(const verbs::RemoteTarget& target) noexcept {
+  single_.wr().wr.rdma.remote_addr = target.address;
+  single_.wr().wr.rdma.rkey = target.rkey;
+  return single_.row();
 }
 
-inline bool QueuePair::post_credit() noexcept {
+inline bool RecvQueuePair::post_credit() noexcept {
   DCHECK(loop_.held());
   DCHECK(!in_staged_list && chain_.staged() == 0);
   DCHECK(room_.posted() - signaled_ + 1 < row_interval_);
@@ -147,13 +147,14 @@ inline bool QueuePair::post_credit() noexcept {
              .is_row());  // an acceptor posts rows only, so no entry was ever anything else
   room_.post_taken();
   ++doorbells_;
-  const int error = row_.post(qp_.get());
+  const int error = single_.post(qp_.get());
   if (error != 0) [[unlikely]]
     refuse(error);
   return error == 0;
 }
 
-inline void QueuePair::post_rows(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept {
+inline void RecvQueuePair::post_rows(std::uint32_t bytes,
+                                     const verbs::RemoteTarget& target) noexcept {
   DCHECK(loop_.held());
   DCHECK(!in_staged_list && chain_.staged() == 0);
   DCHECK(ring_[room_.posted() & ring_mask_].is_row());  // as in post_credit()

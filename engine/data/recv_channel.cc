@@ -11,7 +11,7 @@ namespace mesh::engine {
 RecvChannel::RecvChannel(PeerLink& link_of, std::uint32_t index_of, Record* records)
     : Channel(link_of, Side::Receive, index_of),
       groups({requests.get(), slot_count}),
-      express_(&link_of.paths().express(index_of)),
+      express_(&RecvQueuePair::of(link_of.paths().express(index_of))),
       cursor_({.slots = slot_count,
                .row_bytes = credit_bytes(link_of.paths().primary_count()),
                .channel = index_of}),
@@ -22,7 +22,7 @@ RecvChannel::RecvChannel(PeerLink& link_of, std::uint32_t index_of, Record* reco
   post_to(*express_);
 }
 
-void RecvChannel::post_to(QueuePair& express) noexcept {
+void RecvChannel::post_to(RecvQueuePair& express) noexcept {
   express_ = &express;
   express.set_row_bytes(cursor_.row_bytes());
   rows_per_write_ = express.row_bytes_max() / cursor_.row_bytes();
@@ -125,7 +125,7 @@ bool RecvChannel::find_key(const Registration* region, OfRegion* of) noexcept {
 // registers.
 std::size_t RecvChannel::fill_members(const RecvGroup& group, Request* slot) noexcept {
   DCHECK(slot == requests.get() + cursor_.slot());
-  static_assert(kGroupMax <= QueuePair::kRowsMax);
+  static_assert(kGroupMax <= RecvQueuePair::kRowsMax);
   const RecvGroup all = group;
   std::uint64_t* words = express_->row_words();
   Request::Credited credited = Request::credited(cursor_.generation(), cursor_.imm());

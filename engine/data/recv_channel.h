@@ -17,7 +17,7 @@
 
 namespace mesh::engine {
 
-class QueuePair;
+class RecvQueuePair;
 
 class RecvChannel final : public Channel {
  public:
@@ -85,7 +85,7 @@ class RecvChannel final : public Channel {
   ReceiveGroups groups;
 
  private:
-  void post_to(QueuePair& express) noexcept;
+  void post_to(RecvQueuePair& express) noexcept;
   void write_keys_of_tier() noexcept;
   std::uint64_t give_credits(std::uint64_t sequence, std::uint64_t limit) noexcept;
   bool takes_at_once(std::size_t receives) const noexcept;
@@ -117,7 +117,7 @@ class RecvChannel final : public Channel {
   }
 
   // The first fields share the cache line of what the loop moves in every channel.
-  QueuePair* express_;
+  RecvQueuePair* express_;
   RingCursor cursor_;              // the next credit
   const std::uint32_t key_count_;  // the number of keys in a row
   std::uint32_t first_rail_ = 0;   // the rail of the first key's path

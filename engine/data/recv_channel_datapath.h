@@ -49,7 +49,7 @@ inline bool RecvChannel::post_at_once(Request& request) noexcept {
     return false;
   DCHECK(!express_->in_staged_list);
   accepted.store(sequence + 1, std::memory_order_relaxed);
-  QueuePair& express = *express_;
+  RecvQueuePair& express = *express_;
   std::uint64_t* const words =
       express.credit_to({.address = cursor_.address(), .rkey = credits_rkey_});
   write_credit(request, cursor_.imm(), words);

@@ -20,7 +20,7 @@ void RecvChannel::write_keys_of_tier() noexcept {
 void RecvChannel::choose_express() noexcept {
   DCHECK(loop.held());
   write_keys_of_tier();
-  QueuePair& wanted = link.paths().express(index);
+  RecvQueuePair& wanted = RecvQueuePair::of(link.paths().express(index));
   // A queue pair that was made anew has posted none of the rows that were written again.
   if (express_->posted() < rewritten_until_) rewritten_until_ = 0;
   if (&wanted == express_) return post_to(wanted);  // it may be new

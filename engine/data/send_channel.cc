@@ -10,7 +10,7 @@ namespace mesh::engine {
 SendChannel::SendChannel(PeerLink& link_of, std::uint32_t index_of, std::byte* credits)
     : Channel(link_of, Side::Send, index_of),
       credits_(credits),
-      express_(&link_of.paths().express(index_of)),
+      express_(&SendQueuePair::of(link_of.paths().express(index_of))),
       cursor_({.slots = slot_count,
                .row_bytes = credit_bytes(link_of.paths().primary_count()),
                .channel = index_of,
@@ -147,7 +147,7 @@ void SendChannel::cut(std::uint64_t bytes) noexcept {
   Posting& posting = posting_;
   DCHECK(posting.spans.empty());
   posting.uniform = false;
-  const auto add = [&posting](const StripeSpan& stripe, QueuePair& queue_pair) {
+  const auto add = [&posting](const StripeSpan& stripe, SendQueuePair& queue_pair) {
     DCHECK(posting.spans.size() < posting.spans.capacity());  // a turn allocates nothing
     posting.spans.push_back(
         {.request = posting.request, .stripe = stripe, .queue_pair = &queue_pair});
@@ -227,7 +227,7 @@ bool SendChannel::post() noexcept {
 }
 
 SendChannel::Step SendChannel::post_part(Span& span, const Credit& credit) noexcept {
-  QueuePair& queue_pair = *span.queue_pair;
+  SendQueuePair& queue_pair = *span.queue_pair;
   Path& path = queue_pair.path();
   if (const WaitReason reason = room_waits(queue_pair, span.left()); reason != WaitReason::Turn) {
     count_stall(reason);
@@ -240,7 +240,7 @@ SendChannel::Step SendChannel::post_part(Span& span, const Credit& credit) noexc
   const bool ends = bytes == span.left();
   DCHECK(path.health.state == PathState::Up);
   DCHECK(offset + bytes <= credit.bytes);
-  QueuePair::Part part{
+  SendQueuePair::Part part{
       .source = {.address = request.address + offset,
                  .bytes = static_cast<std::uint32_t>(bytes),
                  .lkey = bytes == 0 ? 0 : request.region->keys(path.rail).lkey},
@@ -263,13 +263,13 @@ SendChannel::Step SendChannel::post_part(Span& span, const Credit& credit) noexc
   return ends ? Step::Ended : Step::Posted;
 }
 
-void SendChannel::stage_part(QueuePair& queue_pair, const QueuePair::Part& part) noexcept {
+void SendChannel::stage_part(SendQueuePair& queue_pair, const SendQueuePair::Part& part) noexcept {
   ++outstanding;
   queue_pair.stage_part(part);
 }
 
 // Returns what a stripe's next work request waits for, with `left` bytes to go. Turn: for nothing.
-WaitReason SendChannel::room_waits(QueuePair& queue_pair, std::uint64_t left) const noexcept {
+WaitReason SendChannel::room_waits(SendQueuePair& queue_pair, std::uint64_t left) const noexcept {
   if (!queue_pair.has_room(kStripeEnd)) return WaitReason::Queue;
   if (left <= wr_bytes_ && !queue_pair.window_open()) return WaitReason::Window;
   if (queue_pair.index() == 0 || bytes_fit(queue_pair.path(), std::min(left, wr_bytes_)))
@@ -299,7 +299,7 @@ void SendChannel::leave_byte_wait() noexcept {
   }
 }
 
-void SendChannel::stage_record(QueuePair& queue_pair, const Request& request) noexcept {
+void SendChannel::stage_record(SendQueuePair& queue_pair, const Request& request) noexcept {
   const std::uint64_t size =
       request.error == Errc::Truncated ? request.bytes | kRecordTruncated : request.bytes;
   DCHECK(request.stripe_count() != 0 && stripes_of(request.imm()) == 0);

@@ -9,7 +9,7 @@
 // of the first tag, and as many kept credits.
 
 #include "engine/data/channel.h"
-#include "engine/data/queue_pair.h"
+#include "engine/data/send_queue_pair.h"
 #include "engine/data/span.h"
 #include "engine/data/tag_match.h"
 #include "engine/data/waiting.h"
@@ -121,7 +121,7 @@ class SendChannel final : public Channel {
   static bool fits(const Request& request, const NearCredit& credit) noexcept;
   bool is_small(const Request& request) const noexcept;
   bool next_credit(NearCredit* credit) noexcept;
-  QueuePair::Small small_message(Request& request, const NearCredit& credit) noexcept;
+  SendQueuePair::Small small_message(Request& request, const NearCredit& credit) noexcept;
   void begin(Request& request, std::uint32_t slot) noexcept;
   void cut(std::uint64_t bytes) noexcept;
   bool post() noexcept;
@@ -141,16 +141,16 @@ class SendChannel final : public Channel {
   [[gnu::noinline]] bool post_next_shared(Request& request) noexcept;
   inline void stage_shared(Request& request, const UniformMessage& message,
                            const Credit& credit) noexcept;
-  static inline void stage_rest(QueuePair& queue_pair, const Request& request,
-                                QueuePair::Uniform stripe) noexcept;
+  static inline void stage_rest(SendQueuePair& queue_pair, const Request& request,
+                                SendQueuePair::Uniform stripe) noexcept;
   // Posts a message whose data goes apart from its announcements. Returns false if it did nothing.
   inline bool post_apart(Request& request) noexcept;
   inline void stage_apart(Request& request, const UniformMessage& message) noexcept;
   // Posts one work request of a span whose queue pair is chosen, and at its end the announcement.
   Step post_part(Span& span, const Credit& credit) noexcept;
-  void stage_part(QueuePair& queue_pair, const QueuePair::Part& part) noexcept;
-  void stage_record(QueuePair& queue_pair, const Request& request) noexcept;
-  WaitReason room_waits(QueuePair& queue_pair, std::uint64_t left) const noexcept;
+  void stage_part(SendQueuePair& queue_pair, const SendQueuePair::Part& part) noexcept;
+  void stage_record(SendQueuePair& queue_pair, const Request& request) noexcept;
+  WaitReason room_waits(SendQueuePair& queue_pair, std::uint64_t left) const noexcept;
   void count_stall(WaitReason reason) noexcept;
   bool bytes_fit(const Path& path, std::uint64_t bytes) const noexcept {
     if (path.inflight_bytes() == 0) return true;
@@ -163,7 +163,7 @@ class SendChannel final : public Channel {
   bool post_replays() noexcept;
   bool post_replay(Span& replay) noexcept;
   bool read_credit_of(std::uint32_t imm, Credit* credit) const noexcept;
-  QueuePair* queue_pair_for(const Span& replay) noexcept;
+  SendQueuePair* queue_pair_for(const Span& replay) noexcept;
   void drop_replays(Errc why) noexcept;
   void give_up(const Span& lost) noexcept;
   static bool withdraw(Request& request) noexcept;
@@ -176,7 +176,7 @@ class SendChannel final : public Channel {
   // The express queue pair is on another path than the first, so its key lies with the others.
   bool far_ = false;
   std::byte* const credits_;
-  QueuePair* express_;
+  SendQueuePair* express_;
   RingCursor cursor_;                                   // the next credit
   std::uint32_t express_place_ = 0, express_rail_ = 0;  // those of the express queue pair
   const std::uint32_t key_count_;                       // the number of keys in a row

@@ -24,8 +24,8 @@ inline bool SendChannel::is_small(const Request& request) const noexcept {
   return request.bytes - 1 < express_bytes_;
 }
 
-inline QueuePair::Small SendChannel::small_message(Request& request,
-                                                   const NearCredit& credit) noexcept {
+inline SendQueuePair::Small SendChannel::small_message(Request& request,
+                                                       const NearCredit& credit) noexcept {
   DCHECK(request.state.load(std::memory_order_relaxed) == RequestState::Submitted);
   DCHECK(request.channel == this);
   DCHECK(request.bytes != 0 && request.bytes <= credit.bytes && request.bytes <= wr_bytes_);
@@ -55,11 +55,11 @@ inline bool SendChannel::post_at_once(Request& request) noexcept {
   const std::uint64_t sequence = accepted.load(std::memory_order_relaxed);
   if (slow_path_ || sequence + 1 != submitted.load(std::memory_order_relaxed)) return false;
   NearCredit credit;
-  QueuePair& express = *express_;
+  SendQueuePair& express = *express_;
   if (!next_credit(&credit) || !fits(request, credit) || !is_small(request) || !express.take_one())
     return false;
   DCHECK(!express.in_staged_list);
-  const QueuePair::Small message = small_message(request, credit);
+  const SendQueuePair::Small message = small_message(request, credit);
   cursor_.step();
   accepted.store(sequence + 1, std::memory_order_relaxed);
   return express.post_small(message);
@@ -77,12 +77,12 @@ inline void SendChannel::stage_uniform(Request& request, const UniformMessage& m
   const StripePlan& plan = message.plan;
   Path& path = link.paths()[0];
   const auto step = static_cast<std::uint32_t>(plan.stripe_bytes);
-  QueuePair::Uniform stripe{.source = {.address = request.address,
-                                       .bytes = step,
-                                       .lkey = request.region->keys(path.rail).lkey},
-                            .target = message.target,
-                            .imm = request.imm(),
-                            .mark = Mark::of(request, Mark::kUniform).word};
+  SendQueuePair::Uniform stripe{.source = {.address = request.address,
+                                           .bytes = step,
+                                           .lkey = request.region->keys(path.rail).lkey},
+                                .target = message.target,
+                                .imm = request.imm(),
+                                .mark = Mark::of(request, Mark::kUniform).word};
   DCHECK(plan.count != 0 && plan.count == request.open_stripes);
   DCHECK(plan.total_bytes == request.bytes);
   DCHECK(plan.uniform(wr_bytes_));
@@ -91,8 +91,8 @@ inline void SendChannel::stage_uniform(Request& request, const UniformMessage& m
   request.uniform = true;
   path.bulk_posted += plan.total_bytes;
   ++outstanding;
-  QueuePair* const* next = link.paths().bulk().from(message.first_bulk);
-  QueuePair* const* const end = next + plan.count;
+  SendQueuePair* const* next = link.paths().bulk().from(message.first_bulk);
+  SendQueuePair* const* const end = next + plan.count;
   do {
     (*next)->stage_uniform(stripe);
     stripe.source.address += step;
@@ -119,8 +119,8 @@ inline void SendChannel::stage_apart(Request& request, const UniformMessage& mes
   const std::uint32_t lkey = request.region->keys(path.rail).lkey;
   for (std::uint32_t i = 0; i < plan.count; ++i) {
     const StripeSpan span = plan.span(i);
-    QueuePair& queue_pair = link.paths().bulk().at(message.first_bulk + i);
-    const QueuePair::Uniform stripe{
+    SendQueuePair& queue_pair = link.paths().bulk().at(message.first_bulk + i);
+    const SendQueuePair::Uniform stripe{
         .source = {.address = request.address + span.offset,
                    .bytes = static_cast<std::uint32_t>(span.bytes),
                    .lkey = lkey},
@@ -139,8 +139,8 @@ inline bool SendChannel::post_apart(Request& request) noexcept {
   if (request.bytes != apart_plan_.total_bytes) plan_usual(request.bytes);
   const StripePlan& plan = apart_plan_;
   if (plan.count == 0 || !bytes_fit(link.paths()[0], plan.total_bytes)) return false;
-  QueuePair* const* const first = link.paths().bulk().from(link.paths().bulk().next_first());
-  const auto has_room = [](QueuePair* queue_pair) { return queue_pair->has_apart_room(); };
+  SendQueuePair* const* const first = link.paths().bulk().from(link.paths().bulk().next_first());
+  const auto has_room = [](SendQueuePair* queue_pair) { return queue_pair->has_apart_room(); };
   if (!std::all_of(first, first + plan.count, has_room)) return false;
   stage_apart(request, {.plan = plan,
                         .first_bulk = link.paths().bulk().next(plan.count),
@@ -155,13 +155,13 @@ inline void SendChannel::stage_shared(Request& request, const UniformMessage& me
                                       const Credit& credit) noexcept {
   const StripePlan& plan = message.plan;
   const auto step = static_cast<std::uint32_t>(plan.stripe_bytes);
-  QueuePair::Uniform stripe{.source = {.address = request.address, .bytes = step},
-                            .target = {.address = credit.address},
-                            .imm = request.imm(),
-                            .mark = Mark::of(request, Mark::kFirstShared).word};
+  SendQueuePair::Uniform stripe{.source = {.address = request.address, .bytes = step},
+                                .target = {.address = credit.address},
+                                .imm = request.imm(),
+                                .mark = Mark::of(request, Mark::kFirstShared).word};
   request.stripes = step;
   outstanding += plan.count;
-  QueuePair* const* next = link.paths().bulk().from(message.first_bulk);
+  SendQueuePair* const* next = link.paths().bulk().from(message.first_bulk);
   for (std::uint32_t left = plan.count; left != 0; --left, ++next) {
     Path& path = (*next)->path();
     DCHECK(path.health.state == PathState::Up);
@@ -177,8 +177,8 @@ inline void SendChannel::stage_shared(Request& request, const UniformMessage& me
 }
 
 // Stages the last stripe, which has less than the others.
-inline void SendChannel::stage_rest(QueuePair& queue_pair, const Request& request,
-                                    QueuePair::Uniform stripe) noexcept {
+inline void SendChannel::stage_rest(SendQueuePair& queue_pair, const Request& request,
+                                    SendQueuePair::Uniform stripe) noexcept {
   const std::uint64_t offset = stripe.source.address - request.address;
   stripe.source.bytes = static_cast<std::uint32_t>(request.bytes - offset);
   stripe.mark = Mark::of(request, 0).word;

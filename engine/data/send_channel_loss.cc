@@ -27,7 +27,7 @@ void SendChannel::choose_express() noexcept {
   read_keys_of_tier();
   usual_plan_ = apart_plan_ = shared_plan_ = posting_.plan = {};  // they were for other paths
   posting_.uniform = false;
-  express_ = &link.paths().express(index);
+  express_ = &SendQueuePair::of(link.paths().express(index));
   express_place_ = express_->path().key_place;
   far_ = express_place_ != 0;
   express_rail_ = express_->path().rail;
@@ -115,9 +115,9 @@ bool SendChannel::read_credit_of(std::uint32_t imm, Credit* credit) const noexce
 
 // Returns null if none has room. It is looked for anew in every visit, so that nothing waits for a
 // queue pair whose path may be lost.
-QueuePair* SendChannel::queue_pair_for(const Span& replay) noexcept {
+SendQueuePair* SendChannel::queue_pair_for(const Span& replay) noexcept {
   for (std::uint32_t tried = 0; tried < link.paths().bulk().count(); ++tried) {
-    QueuePair& next = link.paths().bulk().at(link.paths().bulk().next(1));
+    SendQueuePair& next = link.paths().bulk().at(link.paths().bulk().next(1));
     const WaitReason reason = room_waits(next, replay.left());
     if (reason == WaitReason::Inflight) wait_for_bytes(next.path());
     if (reason != WaitReason::Turn) continue;
@@ -150,7 +150,7 @@ Waiting SendChannel::replay_waits(const Span& replay) noexcept {
   Waiting waiting{.reason = WaitReason::Path};
   const std::uint32_t choices = replay.queue_pair != nullptr ? 1 : link.paths().bulk().count();
   for (std::uint32_t position = 0; position < choices; ++position) {
-    QueuePair& queue_pair =
+    SendQueuePair& queue_pair =
         replay.queue_pair != nullptr ? *replay.queue_pair : link.paths().bulk().at(position);
     waiting = {.reason = room_waits(queue_pair, replay.left()),
                .path = &queue_pair.path(),

@@ -13,14 +13,14 @@
 
 namespace mesh::engine {
 
-class QueuePair;
+class SendQueuePair;
 
 struct Span {
   Request* request = nullptr;
   StripeSpan stripe;
   std::uint64_t posted_bytes = 0;
   // The queue pair that carries the span. Null: nothing is posted, and any bulk one may carry it.
-  QueuePair* queue_pair = nullptr;
+  SendQueuePair* queue_pair = nullptr;
 
   std::uint64_t left() const noexcept {
     DCHECK(posted_bytes <= stripe.bytes);

@@ -189,7 +189,7 @@ bool Handshake::measure() {
   for (std::uint32_t i = 0; i < measured_.size(); ++i) {
     Path& path = link_.peer_link().paths()[i];
     if (measured_[i] != 0 || path.health.state != PathState::Up) continue;
-    const QueuePair& express = *path.queue_pairs[0];
+    const auto& express = SendQueuePair::of(*path.queue_pairs[0]);
     const bool through = express.outstanding() == 0 || express.full_packet_hangs();
     all &= through;
     if (!through) continue;

@@ -147,7 +147,7 @@ WirePath offer_path(PeerLink& link, std::uint32_t index, const PeerWritable& win
   // The peer writes nothing there now: the path's former queue pairs are fenced.
   std::fill_n(words, words_per_path, 0);
   for (std::size_t qp = 0; qp < path.queue_pairs.size(); ++qp)
-    path.queue_pairs[qp]->set_window_words(words + qp * kWindowWords);
+    SendQueuePair::of(*path.queue_pairs[qp]).set_window_words(words + qp * kWindowWords);
   return describe_path(
       path, psn,
       {.address = reinterpret_cast<std::uint64_t>(words), .rkey = window_words.rkeys[index]});
@@ -202,9 +202,10 @@ std::vector<WireRail> with_hop(std::vector<WireRail> peer_rails, const Path& pat
 
 void set_peer_windows(Path& path, const WirePath& peer) {
   for (std::uint32_t qp = 0; qp < path.queue_pairs.size(); ++qp) {
-    path.queue_pairs[qp]->set_peer_window(
-        {.address = peer.counters_address + qp * kWindowWords * sizeof(std::uint64_t),
-         .rkey = peer.counters_rkey});
+    RecvQueuePair::of(*path.queue_pairs[qp])
+        .set_peer_window(
+            {.address = peer.counters_address + qp * kWindowWords * sizeof(std::uint64_t),
+             .rkey = peer.counters_rkey});
   }
 }
 
@@ -231,7 +232,8 @@ Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings) {
     if (const Status status = to_init(own, queue_pair.verbs()); !status.ok()) return status;
     queue_pair.set_started();
     path.has_ece = take_ece(path, queue_pair, peer.path->ece);
-    if (const Status status = queue_pair.fill_receive_queue(); !status.ok()) return status;
+    if (const Status status = queue_pair.receives().fill(queue_pair.verbs()); !status.ok())
+      return status;
     far.qpn = peer.path->qpn[i];
     if (const Status status = to_rtr(own, queue_pair.verbs(), far, tries); !status.ok())
       return status;

@@ -16,7 +16,7 @@ namespace {
 // write of it is under way.
 bool drained(const Path& path) {
   return std::all_of(path.queue_pairs.begin(), path.queue_pairs.end(),
-                     [](const auto& queue_pair) { return queue_pair->drained(); });
+                     [](const auto& queue_pair) { return queue_pair->receives().drained(); });
 }
 
 // Returns a count that grows with whatever gets through, in either direction.
@@ -177,7 +177,7 @@ bool PathRepair::count_taken(Path& path, Fence* fence) {
     if (!all_came_back && link_.host().now_ns() < repair.drain_until_ns) return false;
     if (!flush(path)) return false;
     for (const auto& queue_pair : path.queue_pairs)
-      repair.own_taken.push_back(queue_pair->announcements_taken());
+      repair.own_taken.push_back(queue_pair->receives().taken());
     link_.peer_link().paths().destroy(path);
     repair.gone_first = !all_came_back;
   }

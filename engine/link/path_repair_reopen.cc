@@ -301,7 +301,7 @@ bool PathRepair::probe(std::uint32_t index) {
     link_.peer_link().paths().drain_completions();
     failed = path.health.probe_failed;
     through = path.queue_pairs[0]->outstanding() == 0;
-    black_hole = path.queue_pairs[0]->full_packet_hangs();
+    black_hole = SendQueuePair::of(*path.queue_pairs[0]).full_packet_hangs();
     why_dead = relayed_.why_dead(index);
   }
   if (!why_dead.empty()) {

@@ -1,23 +1,46 @@
-// Accounts for a queue pair's work when its path is lost. Announcements of one queue pair arrive in
-// the order in which they were posted, so the receiver's count of them tells exactly which stripes
-// it has and which it will never see.
-#include "engine/data/queue_pair.h"
+#include "engine/data/send_queue_pair.h"
 
 #include "engine/data/progress_loop_datapath.h"
 #include "src/base/check.h"
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 namespace mesh::engine {
 
-void QueuePair::quarantine() noexcept {
-  DCHECK(loop_.held());
-  refused_ = true;  // what is staged goes nowhere
-  room_.close();
-  set_return_at(announcements_taken() + INT64_MAX);  // never
+void SendQueuePair::adopt(verbs::QpHandle qp, std::uint64_t id_base, const InlineBytes& granted) {
+  QueuePair::adopt(std::move(qp), id_base, granted);
+  single_.wr().opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
-void QueuePair::retire(std::uint64_t at) noexcept {
+void SendQueuePair::renew() noexcept {
+  full_probe_ = 0;
+  QueuePair::renew();
+}
+
+// Gives a new promise and takes one of it. Returns false if there is no room.
+bool SendQueuePair::promise_small() noexcept {
+  DCHECK(loop_.held());
+  DCHECK(counted_ == 0);
+  promise_.withdraw();
+  if (!room_.window_open()) return false;
+  promise_.give(std::min(room_.left(), room_.window_left()));
+  return promise_.take();
+}
+
+std::uint32_t SendQueuePair::stripes_left() noexcept {
+  DCHECK(counted_ != 0);
+  make_chain_room(1);
+  if (!room_.read_window()) return 0;
+  return static_cast<std::uint32_t>(
+      std::min({room_.left(), room_.window_left(), std::uint64_t{chain_.left()}}));
+}
+
+// ---- A lost path. Announcements of one queue pair arrive in the order in which they were posted,
+// so the receiver's count of them tells exactly which stripes it has and which it will never see.
+
+void SendQueuePair::retire(std::uint64_t at) noexcept {
   const Mark mark = ring_[at & ring_mask_];
   if (mark.is_row()) return;
   Request& request = *mark.request();
@@ -28,32 +51,18 @@ void QueuePair::retire(std::uint64_t at) noexcept {
   request.complete_whole();
 }
 
-const QueuePair::PostedPart* QueuePair::part_at(std::uint64_t at) const noexcept {
+const SendQueuePair::PostedPart* SendQueuePair::part_at(std::uint64_t at) const noexcept {
   return ring_[at & ring_mask_].is_part() ? &parts_[at & ring_mask_] : nullptr;
 }
 
-bool QueuePair::announces_at(std::uint64_t at) const noexcept {
+bool SendQueuePair::announces_at(std::uint64_t at) const noexcept {
   const PostedPart* const part = part_at(at);
   return part != nullptr ? part->ends != Ends::Nothing : !ring_[at & ring_mask_].is_row();
 }
 
-StripeSpan QueuePair::span_at(std::uint64_t at) const noexcept {
-  const Mark mark = ring_[at & ring_mask_];
-  if (mark.is_whole()) return {.offset = 0, .bytes = mark.request()->bytes};
-  if (mark.is_part()) return parts_[at & ring_mask_].stripe;
-  if (mark.is_shared()) {
-    const std::uint64_t bytes = mark.request()->stripes;
-    return {.offset = mark.shared_number() * bytes, .bytes = bytes};
-  }
-  const TransferPolicy& policy = place_.link->policy();
-  const StripePlan plan = plan_stripes(mark.request()->bytes, policy,
-                                       policy.qps);  // uniform messages go over the only path
-  return plan.span(mark.number());
-}
-
 // Counts a lost stripe of a uniform message by itself: the message's bytes are in flight no more,
 // and every lost stripe is outstanding. The first one takes the message's place.
-void QueuePair::count_apart(Request& request) noexcept {
+void SendQueuePair::count_apart(Request& request) noexcept {
   if (!request.uniform) {
     ++request.channel->outstanding;
     return;
@@ -63,7 +72,7 @@ void QueuePair::count_apart(Request& request) noexcept {
   place_.path->bulk_done += request.bytes;
 }
 
-std::uint64_t QueuePair::open_announcements() const noexcept {
+std::uint64_t SendQueuePair::open_announcements() const noexcept {
   std::uint64_t open = 0;
   for (std::uint64_t at = room_.retired(); at != room_.posted(); ++at) {
     if (announces_at(at)) ++open;
@@ -71,13 +80,13 @@ std::uint64_t QueuePair::open_announcements() const noexcept {
   return open;
 }
 
-bool QueuePair::may_have_taken(std::uint64_t taken) const noexcept {
+bool SendQueuePair::may_have_taken(std::uint64_t taken) const noexcept {
   return taken >= room_.announced() - open_announcements() && taken <= room_.announced();
 }
 
 // Returns the lost stripe. It counts for itself from here on: in its channel's outstanding, and as
 // an open stripe, until another queue pair has carried it.
-Span QueuePair::lose(std::uint64_t at) noexcept {
+Span SendQueuePair::lose(std::uint64_t at) noexcept {
   const Mark mark = ring_[at & ring_mask_];
   Request& request = *mark.request();
   const Span lost{.request = &request, .stripe = span_at(at)};
@@ -88,7 +97,7 @@ Span QueuePair::lose(std::uint64_t at) noexcept {
   return lost;
 }
 
-void QueuePair::account_lost(std::uint64_t taken, std::vector<Span>* lost) {
+void SendQueuePair::account_lost(std::uint64_t taken, std::vector<Span>* lost) {
   DCHECK(loop_.held());
   DCHECK(refused_);
   DCHECK(may_have_taken(taken));
@@ -106,32 +115,10 @@ void QueuePair::account_lost(std::uint64_t taken, std::vector<Span>* lost) {
   DCHECK(landed == 0);
 }
 
-void QueuePair::renew() noexcept {
-  DCHECK(!qp_);
-  DCHECK(outstanding() == 0);
-  DCHECK(!in_staged_list && !window_due);
-  chain_.clear();
-  signal_next_ = started_ = stopped_ = false;
-  reposted_ = flushed_ = signaled_ = window_round_end_ = 0;
-  return_at_ = 0;
-  to_return_ = -1;
-  bytes_posted_ = doorbells_ = completions_ = full_probe_ = 0;
-  room_.renew();
-  quarantine();
-}
-
-void QueuePair::open() noexcept {
+int SendQueuePair::post_probe(const verbs::LocalSource& source,
+                              const verbs::RemoteTarget& target) noexcept {
   DCHECK(loop_.held());
-  DCHECK(refused_);
-  DCHECK(qp_ && started_);
-  refused_ = false;
-  room_.open();
-}
-
-int QueuePair::post_probe(const verbs::LocalSource& source,
-                          const verbs::RemoteTarget& target) noexcept {
-  DCHECK(loop_.held());
-  DCHECK(!rows_only_ && outstanding() == 0 && full_probe_ == 0);
+  DCHECK(outstanding() == 0 && full_probe_ == 0);
   ibv_sge bytes{.addr = source.address, .length = source.bytes, .lkey = source.lkey};
   std::array<ibv_send_wr, SendRoom::kProbes> probes{};  // small and full
   const std::size_t count = source.bytes == 0 ? 1 : 2;
