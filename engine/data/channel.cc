@@ -126,7 +126,7 @@ std::uint32_t Channel::open_count() const noexcept {
   for_each_request([&count](const Request& request) {
     // acquire: pairs with ReceiveGroups::form(), which counts the members.
     const RequestState state = request.state.load(std::memory_order_acquire);
-    if (is_open(state)) count += state == RequestState::Group ? request.open_stripes : 1;
+    if (is_open(state)) count += state == RequestState::Group ? request.open_members : 1;
   });
   return count;
 }

@@ -217,13 +217,14 @@ struct Answer {
 // flush too, but not a peer that has closed in good order.
 Errc flush_answer(Request& request) noexcept {
   engine::Flusher& flusher = *request.channel->loop.flusher;
-  const Errc answer = flusher.finish(request);
+  auto& flush = static_cast<engine::Flush&>(request);  // its state says so
+  const Errc answer = flusher.finish(flush);
   if (answer != Errc::WouldBlock) [[likely]]
     return answer;
   const Errc why = request.channel->failure.load(std::memory_order_acquire);
   if (why == Errc::Ok || why == Errc::PeerClosed) [[likely]]
     return answer;
-  flusher.abandon(request);
+  flusher.abandon(flush);
   return why;
 }
 
@@ -292,7 +293,7 @@ template <typename Size>
   if (state != RequestState::Gathered) [[unlikely]] {
     if (state != RequestState::Failed || !channel.is_group(request)) return Errc::InvalidArgument;
     error = std::exchange(request.error, Errc::Ok);
-    request.open_stripes = 0;
+    request.open_members = 0;
   }
   engine::ReceiveGroups& groups = engine::RecvChannel::of(channel).groups;
   const std::size_t count = groups.count_of(request);

@@ -24,9 +24,9 @@ inline Request* ChannelTable::on_announcement(std::uint64_t imm, std::uint64_t b
         .on_message(slot, static_cast<std::uint32_t>(bytes), behind);
   } else if (const std::uint64_t stripes = std::rotr(differs, kStripesShift);
              stripes - 1 < kStripesTold) {
-    DCHECK(slot.stripe_count() < kStripesTold);
-    slot.stripes += (bytes << Request::kBytesShift) + 1;
-    if (slot.stripe_count() == static_cast<std::uint8_t>(stripes))
+    DCHECK(slot.landed.count() < kStripesTold);
+    slot.landed.add(bytes);
+    if (slot.landed.count() == static_cast<std::uint8_t>(stripes))
       RecvChannel::of(*slot.channel).on_stripes(slot);
   } else {
     on_rare_announcement(slot, imm);

@@ -16,7 +16,7 @@ namespace mesh::engine {
 
 namespace {
 
-constexpr std::size_t kRequestsAtFirst = 64;
+constexpr std::size_t kFlushesAtFirst = 64;
 // Failed reads that one flush bears: a fault that strikes a few in a row is no reason to end a job.
 constexpr std::uint32_t kFailuresMax = 30;
 
@@ -24,108 +24,107 @@ constexpr std::uint64_t bit_of(std::uint32_t rail) noexcept { return std::uint64
 
 }  // namespace
 
-Request* Flusher::take_free() noexcept {
-  if (free_.empty()) return make_request();
-  Request* const request = free_.back();
+Flush* Flusher::take_free() noexcept {
+  if (free_.empty()) return make_flush();
+  Flush* const flush = free_.back();
   free_.pop_back();
-  return request;
+  return flush;
 }
 
-// Makes one request more than were ever open, with room so that giving it back needs no memory.
-Request* Flusher::make_request() noexcept {
+// Makes one flush more than were ever open, with room so that giving it back needs no memory.
+Flush* Flusher::make_flush() noexcept {
   try {
-    if (free_.capacity() == requests_.size())
-      free_.reserve(2 * requests_.size() + kRequestsAtFirst);
-    return &requests_.emplace_back();
+    if (free_.capacity() == flushes_.size()) free_.reserve(2 * flushes_.size() + kFlushesAtFirst);
+    return &flushes_.emplace_back();
   } catch (const std::exception&) {
     return nullptr;
   }
 }
 
-void Flusher::release(Request& request) noexcept {
-  DCHECK(request.bytes == 0);
+void Flusher::release(Flush& flush) noexcept {
+  DCHECK(flush.open_rails == 0);
   DCHECK(free_.size() < free_.capacity());
-  request.state.store(RequestState::Free, std::memory_order_relaxed);
-  free_.push_back(&request);
+  flush.state.store(RequestState::Free, std::memory_order_relaxed);
+  free_.push_back(&flush);
 }
 
 // Notes a read that a rail owes. It is posted when the failed queue pair is empty, and made anew.
-void Flusher::owe(std::uint32_t rail, Request& request) noexcept {
-  if (request.region == nullptr) return;
-  request.stripes |= bit_of(rail);
-  if (++request.tag <= kFailuresMax || request.error != Errc::Ok) return;
+void Flusher::owe(std::uint32_t rail, Flush& flush) noexcept {
+  if (flush.region == nullptr) return;
+  flush.owed_rails |= bit_of(rail);
+  if (++flush.failures <= kFailuresMax || flush.error != Errc::Ok) return;
   LOG_WARN("{}: a flush of GPU memory at {:#x} has failed {} times", rails_[rail].lane->name(),
-           request.address, request.tag);
-  request.error = Errc::Transport;
+           flush.address, flush.failures);
+  flush.error = Errc::Transport;
 }
 
 // Posts a read, which lands where nobody looks.
-bool Flusher::post_read(Rail& rail, Request& request) noexcept {
+bool Flusher::post_read(Rail& rail, Flush& flush) noexcept {
   ibv_sge sge{rail.lane->probe_target().address, 1, rail.lane->probe_source(1).lkey};
   ibv_send_wr wr{};
-  wr.wr_id = reinterpret_cast<std::uintptr_t>(&request);
+  wr.wr_id = reinterpret_cast<std::uintptr_t>(&flush);
   wr.sg_list = &sge;
   wr.num_sge = 1;
   wr.opcode = IBV_WR_RDMA_READ;
   wr.send_flags = IBV_SEND_SIGNALED;
-  wr.wr.rdma.remote_addr = request.address;
-  wr.wr.rdma.rkey = request.region->keys(rail.lane->index()).rkey;
+  wr.wr.rdma.remote_addr = flush.address;
+  wr.wr.rdma.rkey = flush.region->keys(rail.lane->index()).rkey;
   ibv_send_wr* bad = nullptr;
   return ibv_post_send(rail.qp.get(), &wr, &bad) == 0;
 }
 
-void Flusher::post(std::uint32_t at, Request& request) noexcept {
+void Flusher::post(std::uint32_t at, Flush& flush) noexcept {
   Rail& rail = rails_[at];
   if (rail.broken && rail.open == 0) [[unlikely]] {
     if (rail.lane != nullptr) make(rail);
     if (rail.gone) return;
   }
   if (!rail.qp) {
-    request.error = Errc::Transport;
+    flush.error = Errc::Transport;
   } else if (rail.broken || rail.open == kFlushDepth) {
-    request.stripes |= bit_of(at);
-  } else if (post_read(rail, request)) {
+    flush.owed_rails |= bit_of(at);
+  } else if (post_read(rail, flush)) {
     ++rail.open;
-    request.bytes |= bit_of(at);
+    flush.open_rails |= bit_of(at);
   } else {
     rail.broken = true;
-    owe(at, request);
+    owe(at, flush);
   }
 }
 
-void Flusher::post_all(std::uint64_t rails, Request& request) noexcept {
-  for (std::uint32_t rail = 0; rail < rails_.size() && request.error == Errc::Ok; ++rail) {
-    if ((rails & bit_of(rail)) != 0) post(rail, request);
+void Flusher::post_all(std::uint64_t rails, Flush& flush) noexcept {
+  for (std::uint32_t rail = 0; rail < rails_.size() && flush.error == Errc::Ok; ++rail) {
+    if ((rails & bit_of(rail)) != 0) post(rail, flush);
   }
 }
 
-Result<Request*> Flusher::start(const FlushPlace& place, std::uint64_t rails) noexcept {
+Result<Flush*> Flusher::start(const FlushPlace& place, std::uint64_t rails) noexcept {
   const Hold hold(*this);
-  Request* const request = take_free();
-  if (request == nullptr) return Errc::System;
-  request->channel = place.channel;
-  request->region = place.region;
-  request->address = place.address;
-  request->tag = 0;
-  request->bytes = 0;
-  request->stripes = 0;
-  request->error = Errc::Ok;
-  post_all(rails, *request);
-  request->state.store(RequestState::Flushing, std::memory_order_relaxed);
-  return request;
+  Flush* const flush = take_free();
+  if (flush == nullptr) return Errc::System;
+  flush->channel = place.channel;
+  flush->region = place.region;
+  flush->address = place.address;
+  flush->failures = 0;
+  flush->open_rails = flush->owed_rails = 0;
+  flush->abandoned = false;
+  flush->error = Errc::Ok;
+  post_all(rails, *flush);
+  flush->state.store(RequestState::Flushing, std::memory_order_relaxed);
+  return flush;
 }
 
 void Flusher::take(std::uint32_t at, const ibv_wc& completion) noexcept {
   Rail& rail = rails_[at];
-  Request& request = *reinterpret_cast<Request*>(completion.wr_id);
-  DCHECK(rail.open != 0 && (request.bytes & bit_of(at)) != 0);
+  Flush& flush = *reinterpret_cast<Flush*>(completion.wr_id);
+  DCHECK(rail.open != 0 && (flush.open_rails & bit_of(at)) != 0);
   --rail.open;
-  request.bytes ^= bit_of(at);
+  flush.open_rails ^= bit_of(at);
   if (completion.status != IBV_WC_SUCCESS) [[unlikely]] {
     rail.broken = true;
-    owe(at, request);
+    owe(at, flush);
   }
-  if (request.error == Errc::PeerClosed && request.bytes == 0) release(request);
+  if (flush.abandoned && flush.open_rails == 0) release(flush);
 }
 
 void Flusher::poll() noexcept {
@@ -138,21 +137,21 @@ void Flusher::poll() noexcept {
   }
 }
 
-Errc Flusher::finish(Request& request) noexcept {
+Errc Flusher::finish(Flush& flush) noexcept {
   const Hold hold(*this);
   poll();
-  if (request.stripes != 0 && request.error == Errc::Ok) [[unlikely]]
-    post_all(std::exchange(request.stripes, 0), request);
-  const bool owes = request.stripes != 0 && request.error == Errc::Ok;
-  if (request.bytes != 0 || owes) return Errc::WouldBlock;
-  release(request);
-  return request.error;
+  if (flush.owed_rails != 0 && flush.error == Errc::Ok) [[unlikely]]
+    post_all(std::exchange(flush.owed_rails, 0), flush);
+  const bool owes = flush.owed_rails != 0 && flush.error == Errc::Ok;
+  if (flush.open_rails != 0 || owes) return Errc::WouldBlock;
+  release(flush);
+  return flush.error;
 }
 
-void Flusher::abandon(Request& request) noexcept {
+void Flusher::abandon(Flush& flush) noexcept {
   const Hold hold(*this);
-  request.error = Errc::PeerClosed;
-  if (request.bytes == 0) release(request);
+  flush.abandoned = true;
+  if (flush.open_rails == 0) release(flush);
 }
 
 void Flusher::leave(std::uint32_t at) noexcept {
@@ -160,21 +159,21 @@ void Flusher::leave(std::uint32_t at) noexcept {
   Rail& rail = rails_[at];
   rail.open = 0;
   rail.broken = true;  // whoever needs it next looks whether the card is back
-  for (Request& request : requests_) {
-    request.stripes &= ~bit_of(at);
-    if ((request.bytes & bit_of(at)) == 0) continue;
-    request.bytes &= ~bit_of(at);
-    if (request.error == Errc::PeerClosed && request.bytes == 0) release(request);
+  for (Flush& flush : flushes_) {
+    flush.owed_rails &= ~bit_of(at);
+    if ((flush.open_rails & bit_of(at)) == 0) continue;
+    flush.open_rails &= ~bit_of(at);
+    if (flush.abandoned && flush.open_rails == 0) release(flush);
   }
 }
 
 void Flusher::forget(const Channel& channel, const Registration& region) noexcept {
   const Hold hold(*this);
-  for (Request& request : requests_) {
-    const bool concerned = request.channel == &channel || request.channel == nullptr;
-    if (request.region != &region || !concerned) continue;
-    request.region = nullptr;
-    request.stripes = 0;
+  for (Flush& flush : flushes_) {
+    const bool concerned = flush.channel == &channel || flush.channel == nullptr;
+    if (flush.region != &region || !concerned) continue;
+    flush.region = nullptr;
+    flush.owed_rails = 0;
   }
 }
 
@@ -190,10 +189,13 @@ Result<Request*> flush(Channel& channel, const RecvArgs& args) noexcept {
   Registration* const region = args.region;
   if (!needs_flush(args)) return nullptr;
   if (!region->covers(args.data, 1)) return nullptr;
-  return channel.loop.flusher->start({.channel = &channel,
-                                      .region = region,
-                                      .address = reinterpret_cast<std::uint64_t>(args.data)},
-                                     channel.link.paths().written_rails());
+  const Result<engine::Flush*> started =
+      channel.loop.flusher->start({.channel = &channel,
+                                   .region = region,
+                                   .address = reinterpret_cast<std::uint64_t>(args.data)},
+                                  channel.link.paths().written_rails());
+  if (!started.ok()) return started.status();
+  return *started;
 }
 
 }  // namespace mesh

@@ -39,6 +39,14 @@ struct FlushPlace {
   std::uint64_t address = 0;
 };
 
+// A flush: what NCCL holds is its Request, in state Flushing. Rails are bits.
+struct Flush : Request {
+  std::uint64_t open_rails = 0;  // with an open read
+  std::uint64_t owed_rails = 0;  // that still owe a read
+  std::uint32_t failures = 0;    // reads that failed
+  bool abandoned = false;        // nobody asks about it any more
+};
+
 class Flusher {
  public:
   Flusher(std::size_t rails, const Settings& settings) : settings_(settings), rails_(rails) {}
@@ -49,12 +57,12 @@ class Flusher {
   // line says so, and flushes over that rail fail.
   void provide(Lane& lane);
 
-  // Starts the reads; rails are bits. Returns System if there is no memory for one more request.
-  Result<Request*> start(const FlushPlace& place, std::uint64_t rails) noexcept;
-  // Returns WouldBlock while a request in state Flushing is open, else its result, and frees it.
-  Errc finish(Request& request) noexcept;
-  // Gives up a request about which nobody will ask any more.
-  void abandon(Request& request) noexcept;
+  // Starts the reads; rails are bits. Returns System if there is no memory for one more flush.
+  Result<Flush*> start(const FlushPlace& place, std::uint64_t rails) noexcept;
+  // Returns WouldBlock while the flush is open, else its result, and frees it.
+  Errc finish(Flush& flush) noexcept;
+  // Gives up a flush about which nobody will ask any more.
+  void abandon(Flush& flush) noexcept;
   // Ends the open reads of a rail whose card has left: it writes no more and may complete no read.
   void leave(std::uint32_t rail) noexcept;
   // Notes that the region is about to go: what has failed of its open flushes is not repeated.
@@ -93,27 +101,24 @@ class Flusher {
   static void drop_completions(Rail& rail) noexcept;
   static int connect(Rail& rail) noexcept;
 
-  // ---- Its requests (flusher.cc).
-  void post(std::uint32_t rail, Request& request) noexcept;
-  void post_all(std::uint64_t rails, Request& request) noexcept;
-  bool post_read(Rail& rail, Request& request) noexcept;
-  void owe(std::uint32_t rail, Request& request) noexcept;
+  // ---- Its flushes (flusher.cc).
+  void post(std::uint32_t rail, Flush& flush) noexcept;
+  void post_all(std::uint64_t rails, Flush& flush) noexcept;
+  bool post_read(Rail& rail, Flush& flush) noexcept;
+  void owe(std::uint32_t rail, Flush& flush) noexcept;
   void poll() noexcept;
   void take(std::uint32_t rail, const ibv_wc& completion) noexcept;
-  Request* take_free() noexcept;
-  Request* make_request() noexcept;
-  void release(Request& request) noexcept;
+  Flush* take_free() noexcept;
+  Flush* make_flush() noexcept;
+  void release(Flush& flush) noexcept;
 
   const Settings& settings_;
   std::mutex providing_;
   std::vector<Port> ports_;
   std::atomic_flag lock_;
   std::vector<Rail> rails_;
-  // In the request of a flush, `bytes` has a bit for each rail with an open read, `stripes` one for
-  // each rail that still owes one, `tag` counts reads that failed, and the error PeerClosed says
-  // that nobody asks about it any more.
-  std::deque<Request> requests_;
-  std::vector<Request*> free_;
+  std::deque<Flush> flushes_;
+  std::vector<Flush*> free_;
 };
 
 }  // namespace mesh::engine

@@ -30,7 +30,7 @@ class PathShares {
   const StripeTable& spread(std::uint64_t bytes) noexcept;
 
  private:
-  void learn() noexcept;
+  [[gnu::noinline]] void learn() noexcept;
 
   const TransferPolicy& policy_;
   std::vector<Path*> usable_;

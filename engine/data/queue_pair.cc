@@ -121,7 +121,7 @@ StripeSpan QueuePair::span_at(std::uint64_t at) const noexcept {
   if (mark.is_whole()) return {.offset = 0, .bytes = mark.request()->bytes};
   if (mark.is_part()) return parts_[at & ring_mask_].stripe;
   if (mark.is_shared()) {
-    const std::uint64_t bytes = mark.request()->stripes;
+    const std::uint64_t bytes = mark.request()->cut.shared_bytes;
     return {.offset = mark.shared_number() * bytes, .bytes = bytes};
   }
   const TransferPolicy& policy = place_.link->policy();
@@ -153,8 +153,8 @@ void QueuePair::drop_outstanding() noexcept {
     if (mark.is_row()) continue;
     Request& request = *mark.request();
     DCHECK(request.channel->outstanding != 0);
-    DCHECK(!mark.is_uniform() || request.open_stripes != 0);
-    if (!mark.is_uniform() || --request.open_stripes == 0) --request.channel->outstanding;
+    DCHECK(!mark.is_uniform() || request.cut.open != 0);
+    if (!mark.is_uniform() || --request.cut.open == 0) --request.channel->outstanding;
   }
   room_.retire_through(room_.posted());
   room_.close();  // nobody posts to it any more

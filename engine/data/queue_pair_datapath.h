@@ -196,10 +196,10 @@ inline void QueuePair::signal_chain() noexcept {
 
 // Ends a stripe. A message's last stripe completes the request, which is NCCL's again then.
 inline void QueuePair::finish_stripe(Request& request) noexcept {
-  DCHECK(request.open_stripes != 0);
-  if (--request.open_stripes != 0) return;
-  if (request.uniform) [[likely]] {
-    request.uniform = false;
+  DCHECK(request.cut.open != 0);
+  if (--request.cut.open != 0) return;
+  if (request.cut.uniform) [[likely]] {
+    request.cut.uniform = false;
     DCHECK(request.channel->outstanding != 0);
     DCHECK(request.bytes <= place_.path->inflight_bytes());
     --request.channel->outstanding;
@@ -211,10 +211,10 @@ inline void QueuePair::finish_stripe(Request& request) noexcept {
 // Ends a stripe of a message that several paths share: its path and its channel have counted the
 // stripe by itself.
 inline void QueuePair::finish_shared(Request& request) noexcept {
-  DCHECK(!request.uniform);
+  DCHECK(!request.cut.uniform);
   DCHECK(request.channel->outstanding != 0);
-  DCHECK(request.stripes <= place_.path->inflight_bytes());
-  place_.path->bulk_done += request.stripes;
+  DCHECK(request.cut.shared_bytes <= place_.path->inflight_bytes());
+  place_.path->bulk_done += request.cut.shared_bytes;
   --request.channel->outstanding;
   finish_stripe(request);
 }

@@ -42,7 +42,7 @@ class ReceiveGroups {
   }
   void form(Request& first, std::size_t count) noexcept {
     DCHECK(count > 1 && count <= kGroupMax && count <= ring_.size());
-    counts_[index_of(first)] = first.open_stripes = static_cast<std::uint8_t>(count);
+    counts_[index_of(first)] = first.open_members = static_cast<std::uint8_t>(count);
     first.state.store(RequestState::Group, std::memory_order_release);
   }
   // Returns the number of members if the request is a group's first one, else 0.
@@ -93,9 +93,9 @@ class ReceiveGroups {
   // that all have, so it changes last.
   static void land(Request& first, std::uint32_t members) noexcept {
     DCHECK(first.state.load(std::memory_order_relaxed) == RequestState::Group);
-    DCHECK(members <= first.open_stripes);
-    first.open_stripes = static_cast<std::uint8_t>(first.open_stripes - members);
-    if (first.open_stripes != 0) return;
+    DCHECK(members <= first.open_members);
+    first.open_members = static_cast<std::uint8_t>(first.open_members - members);
+    if (first.open_members != 0) return;
     first.state.store(first.error == Errc::Ok ? RequestState::Gathered : RequestState::Failed,
                       std::memory_order_release);
   }
@@ -129,7 +129,7 @@ inline void ReceiveGroups::dissolve(Request& first, std::span<Size> bytes) noexc
   const std::size_t index = index_of(first);
   const std::size_t count = std::exchange(counts_[index], std::uint8_t{0});
   DCHECK(count > 1);
-  DCHECK(first.error == Errc::Ok && first.open_stripes == 0);
+  DCHECK(first.error == Errc::Ok && first.open_members == 0);
   if (bytes.size() < count || index + count > ring_.size()) [[unlikely]]
     return dissolve_apart(index, count, bytes);
   if (free_members(&first, count, bytes.data()) > std::numeric_limits<Size>::max()) [[unlikely]]

@@ -78,9 +78,9 @@ void RecvChannel::on_overrun(const Request& slot, std::uint64_t said) noexcept {
 // then other stripes only count.
 void RecvChannel::on_recorded(Request& slot) noexcept {
   Record& record = records_[&slot - requests.get()];
-  ++slot.stripes;
-  DCHECK(slot.stripe_count() != 0);
-  if (!record_says(record, join(slot.stripe_count(), round_of(slot.generation)))) return;
+  slot.landed.add_recorded();
+  DCHECK(slot.landed.count() != 0);
+  if (!record_says(record, join(slot.landed.count(), round_of(slot.generation)))) return;
   const std::uint64_t size = record_bytes(record);
   if ((size & kRecordTruncated) != 0) return on_truncated(slot, size & ~kRecordTruncated);
   if (size > slot.bytes) return on_overrun(slot, size);
@@ -128,7 +128,7 @@ std::size_t RecvChannel::fill_members(const RecvGroup& group, Request* slot) noe
   static_assert(kGroupMax <= RecvQueuePair::kRowsMax);
   const RecvGroup all = group;
   std::uint64_t* words = express_->row_words();
-  Request::Credited credited = Request::credited(cursor_.generation(), cursor_.imm());
+  Request::CreditedWords credited = Request::credited(cursor_.generation(), cursor_.imm());
   OfRegion of{.region = this, .generation = cursor_.generation(), .rail = first_rail_};  // none
   std::size_t i = 0;
   do {
@@ -138,7 +138,7 @@ std::size_t RecvChannel::fill_members(const RecvGroup& group, Request* slot) noe
     if (slot->state.load(std::memory_order_relaxed) != RequestState::Free) break;
     if (region != of.region && !find_key(region, &of)) break;
     if (!region->covers(all.data[i], bytes)) break;
-    DCHECK(slot->expected == kNoAnnouncement && slot->stripes == 0);
+    DCHECK(slot->expected == kNoAnnouncement && slot->landed.none());
     const auto tag = static_cast<std::uint32_t>(all.tags[i]);
     slot->address = data;
     slot->bytes = bytes;
@@ -200,7 +200,7 @@ Waiting RecvChannel::waiting(std::uint64_t sequence) noexcept {
   DCHECK(sequence < submitted.load(std::memory_order_relaxed));
   const std::uint64_t waits = awaited(sequence);
   if (waits < accepted.load(std::memory_order_relaxed))
-    return {.reason = WaitReason::Data, .landed = request(waits).stripe_count()};
+    return {.reason = WaitReason::Data, .landed = request(waits).landed.count()};
   // It waits for room for the next row, or for the acknowledgement of rows that were written again.
   if (!express_->has_room(1) || express_->retired() < rewritten_until_)
     return {.reason = WaitReason::Queue, .path = &express_->path()};

@@ -101,9 +101,9 @@ class RecvChannel final : public Channel {
   // The slot's message is there, or cannot come. The slot is of a group, or its channel has failed.
   [[gnu::noinline]] void land_in_group(Request& slot, std::uint64_t bytes) noexcept;
   [[gnu::noinline]] void on_truncated(Request& slot, std::uint64_t sent) noexcept;
-  // Also resets the slot's stripes, for its next receive.
+  // Also resets what has landed, for its next receive.
   void count_stripes_received(Request& slot, std::uint64_t bytes) noexcept {
-    slot.stripes = 0;
+    slot.landed = {};
     count_received(slot, bytes);
   }
   void count_received(Request& slot, std::uint64_t bytes) noexcept {

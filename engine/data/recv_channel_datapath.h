@@ -22,7 +22,7 @@ inline void RecvChannel::write_credit(Request& request, std::uint32_t imm,
   DCHECK(is_open(request.state.load(std::memory_order_relaxed)) ||
          ReceiveGroups::is_open_member(request));
   DCHECK(request.expected == kNoAnnouncement);  // its credit before this one is used up
-  DCHECK(request.stripes == 0);
+  DCHECK(request.landed.none());
   DCHECK(&request == &requests[slot_of(imm)]);
   DCHECK(channel_of(imm) == index && stripes_of(imm) == 0);
   request.expected = imm;
@@ -136,7 +136,7 @@ inline Request* RecvChannel::on_message(Request& slot, std::uint32_t bytes,
     on_overrun(slot, bytes);
     return nullptr;
   }
-  DCHECK(slot.stripes == 0);
+  DCHECK(slot.landed.none());
   count_received(slot, bytes);
   if (slot.complete(bytes)) [[likely]]
     return nullptr;
@@ -168,7 +168,7 @@ inline std::uint32_t RecvChannel::on_group(Request& slot,
     if (place >= row.count) break;
     Request& member = row.first[place];
     if (member.expected == kNoAnnouncement || next->byte_len > member.bytes) break;
-    DCHECK(member.stripes == 0 && ReceiveGroups::is_open_member(member));
+    DCHECK(member.landed.none() && ReceiveGroups::is_open_member(member));
     member.expected = kNoAnnouncement;
     member.bytes = next->byte_len;
     bytes += next->byte_len;
@@ -182,7 +182,7 @@ inline std::uint32_t RecvChannel::on_group(Request& slot,
 
 // Completes a receive of several stripes, all of which have landed.
 inline void RecvChannel::on_stripes(Request& slot) noexcept {
-  const std::uint64_t size = slot.stripes >> Request::kBytesShift;
+  const std::uint64_t size = slot.landed.bytes();
   if (size > slot.bytes) [[unlikely]]
     return on_overrun(slot, size);
   count_stripes_received(slot, size);

@@ -17,7 +17,7 @@ namespace mesh {
 // In a group of receives the first slot is the request that NCCL has. Group: it is open. Gathered:
 // every member has its message. Member: another slot of the group, whether or not it has its
 // message; it becomes Gathered too when the channel fails.
-// Flushing: a flush (flusher.h), which is no slot of a channel's.
+// Flushing: a Flush (flusher.h), which is no slot of a channel's.
 enum class RequestState : std::uint32_t {
   Free,
   Submitted,
@@ -37,6 +37,30 @@ constexpr bool is_of_group(RequestState state) noexcept { return state >= Reques
 
 inline constexpr std::uint64_t kNoAnnouncement = UINT64_MAX;  // no immediate looks like this
 
+// The stripes of a receive's message that have landed, by the loop: their number in the lowest
+// byte, so that one addition counts a stripe and its bytes.
+class Landed {
+ public:
+  void add(std::uint64_t bytes) noexcept { word_ += (bytes << kBytesShift) + 1; }
+  // Counts a stripe of a message whose record tells the bytes.
+  void add_recorded() noexcept { ++word_; }
+  std::uint8_t count() const noexcept { return static_cast<std::uint8_t>(word_); }
+  std::uint64_t bytes() const noexcept { return word_ >> kBytesShift; }
+  bool none() const noexcept { return word_ == 0; }
+
+ private:
+  static constexpr std::uint32_t kBytesShift = 8;
+  std::uint64_t word_ = 0;
+};
+
+// How a send was cut, by the loop.
+struct Cut {
+  std::uint32_t shared_bytes;  // of each stripe but the last, where several paths share the message
+  std::uint8_t stripes;        // as its record says
+  std::uint8_t open;           // stripes not yet completed
+  bool uniform;  // its channel's outstanding counts it once, and so does its path when all is done
+};
+
 class alignas(64) Request {
  public:
   // The loop releases Done and Failed, and test() acquires them.
@@ -50,36 +74,39 @@ class alignas(64) Request {
   Errc error = Errc::Ok;         // when Failed; Ok again when the slot is Free
   // Receives of a group: the first one lies this many slots before this one (receive_groups.h).
   std::uint8_t offset = 0;
-  bool uniform = false;  // sends, loop: its channel's outstanding counts it once, and so does its
-                         // path when all is done
-  // Loop. Sends: stripes not yet completed. The first of a group: members without a message.
-  std::uint8_t open_stripes = 0;
+  std::uint8_t open_members = 0;  // loop: the first one of a group counts those without a message
   // Loop. The immediate of its announcements. Receives: that of the credit given from this slot,
   // without the number of stripes; it outlives the request, because announcements may come late.
   // Sends: kept for the case that a path is lost.
   std::uint64_t expected = kNoAnnouncement;
-  // Receives: the number of stripes announced in the lowest byte, their bytes above it. Sends with
-  // a record: the number of stripes. Sends that several paths share: the bytes of one stripe.
-  std::uint64_t stripes = 0;
+  union {
+    Landed landed{};  // of a receive
+    Cut cut;          // of a send
+  };
 
-  // The fields from `generation` to `expected` of a group's member, stored at once; those of the
-  // next member are one credited_step() further.
-  using Credited [[gnu::vector_size(16)]] = std::uint64_t;
-  static Credited credited(std::uint32_t generation_of, std::uint64_t imm_of) noexcept {
-    return Credited{generation_of, imm_of};
+  // The fields from `generation` to `expected` of a group's member, stored at once; as two words,
+  // so that one addition leads to the next member's.
+  struct Credited {
+    std::uint32_t generation = 0;
+    Errc error = Errc::Ok;
+    std::uint8_t offset = 0;
+    std::uint8_t open_members = 0;
+    std::uint64_t expected = 0;
+  };
+  using CreditedWords [[gnu::vector_size(sizeof(Credited))]] = std::uint64_t;
+  static CreditedWords credited(std::uint32_t generation_of, std::uint64_t imm_of) noexcept {
+    return CreditedWords{generation_of, imm_of};
   }
-  static Credited credited_step(std::uint64_t imm_step) noexcept {
-    return Credited{std::uint64_t{1} << 40, imm_step};
+  static CreditedWords credited_step(std::uint64_t imm_step) noexcept {
+    return CreditedWords{std::uint64_t{1} << 8 * offsetof(Credited, offset), imm_step};
   }
-  void set_credited(const Credited& value) noexcept {
-    std::memcpy(&generation, &value, sizeof value);
+  void set_credited(const CreditedWords& words) noexcept {
+    std::memcpy(&generation, &words, sizeof words);
   }
 
   std::uint32_t imm() const noexcept {
     return static_cast<std::uint32_t>(expected);
   }  // of a send, or of a live credit
-  std::uint8_t stripe_count() const noexcept { return static_cast<std::uint8_t>(stripes); }
-  static constexpr std::uint32_t kBytesShift = 8;  // from this bit on, `stripes` counts bytes
 
   // Loop, holding the token. Completes a receive. Returns false if it is one of a group, or has
   // failed already: then it stays failed, as its slot may be dead.
@@ -102,7 +129,7 @@ class alignas(64) Request {
   void complete_send() noexcept {
     if (state.load(std::memory_order_relaxed) != RequestState::Submitted) [[unlikely]]
       return;
-    DCHECK(open_stripes == 0);
+    DCHECK(cut.open == 0);
     state.store(error == Errc::Ok ? RequestState::Done : RequestState::Failed,
                 std::memory_order_release);
   }
@@ -117,7 +144,14 @@ class alignas(64) Request {
 };
 static_assert(sizeof(Request) == 64, "one cache line a slot");
 static_assert(static_cast<int>(Errc::Ok) == 0);
-static_assert(offsetof(Request, offset) == offsetof(Request, generation) + 5);
-static_assert(offsetof(Request, expected) == offsetof(Request, generation) + 8);
+static_assert(sizeof(Landed) == sizeof(Request::cut) && sizeof(Request::Credited) == 16);
+static_assert(offsetof(Request, error) - offsetof(Request, generation) ==
+              offsetof(Request::Credited, error));
+static_assert(offsetof(Request, offset) - offsetof(Request, generation) ==
+              offsetof(Request::Credited, offset));
+static_assert(offsetof(Request, open_members) - offsetof(Request, generation) ==
+              offsetof(Request::Credited, open_members));
+static_assert(offsetof(Request, expected) - offsetof(Request, generation) ==
+              offsetof(Request::Credited, expected));
 
 }  // namespace mesh

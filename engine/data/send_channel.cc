@@ -58,9 +58,10 @@ bool SendChannel::needs_slow_path() const noexcept {
       truncated || count > kStripesTold || request.bytes > apart_above_ ||
       std::any_of(posting_.spans.begin(), posting_.spans.end(),
                   [this](const Span& span) { return span.stripe.bytes > wr_bytes_; });
-  request.open_stripes = static_cast<std::uint8_t>(count);
-  request.uniform = false;
-  request.stripes = count;
+  request.cut = {.shared_bytes = 0,
+                 .stripes = static_cast<std::uint8_t>(count),
+                 .open = static_cast<std::uint8_t>(count),
+                 .uniform = false};
   request.generation = credit_.generation;
   request.expected = pack({.stripes = record ? 0 : count,
                            .channel = index,
@@ -117,7 +118,7 @@ bool SendChannel::match() noexcept {
 
 // Begins sends by tag. Reads all credits that are there, so that one without a send stands in
 // nobody's way. Returns false if it wants another visit.
-bool SendChannel::match_by_tag() noexcept {
+[[gnu::flatten]] bool SendChannel::match_by_tag() noexcept {
   have_credit_ = false;
   tagged_ = true;
   NearCredit near;
@@ -182,14 +183,16 @@ bool SendChannel::post_uniform() noexcept {
 }
 
 void SendChannel::plan_usual(std::uint64_t bytes) noexcept {
-  usual_plan_ = apart_plan_ = shared_plan_ = {.total_bytes = bytes};
-  const StripePlan plan = plan_stripes(bytes, link.policy(), link.paths().bulk().count());
-  if (!plan.uniform(wr_bytes_)) return;
+  PathSet& paths = link.paths();
+  usual_plan_ = plan_stripes(bytes, link.policy(), paths.bulk().count());
+  usual_way_ = Way::Spans;
+  if (!usual_plan_.uniform(wr_bytes_)) return;
+  const std::uint32_t count = usual_plan_.count;
   const bool apart = bytes > apart_above_;
   if (one_path()) {
-    (apart ? apart_plan_ : usual_plan_) = plan;
-  } else if (!apart && (plan.count == 1 || plan.count % link.paths().usable_count() == 0)) {
-    shared_plan_ = plan;
+    usual_way_ = apart ? Way::Apart : Way::Uniform;
+  } else if (!apart && (count == 1 || count % paths.usable_count() == 0)) {
+    usual_way_ = Way::Shared;
   }
 }
 
@@ -202,12 +205,11 @@ bool SendChannel::post_next_shared(Request& request) noexcept {
 // Posts the next send, which fits the next credit, as a whole. Returns false, and does nothing, if
 // it is not uniform or finds no room.
 bool SendChannel::post_large(Request& request, verbs::RemoteTarget target) noexcept {
-  if (request.bytes != usual_plan_.total_bytes) [[unlikely]]
-    plan_usual(request.bytes);
+  if (const Way way = way_of(request.bytes); way != Way::Uniform) [[unlikely]]
+    return way == Way::Shared && post_next_shared(request);
   const StripePlan& plan = usual_plan_;
-  if (plan.count == 0) return shared_plan_.count != 0 && post_next_shared(request);
   if (!take_uniform(plan.total_bytes)) return false;
-  request.open_stripes = static_cast<std::uint8_t>(plan.count);
+  request.cut.open = static_cast<std::uint8_t>(plan.count);
   request.expected = cursor_.imm() + plan.imm_more();
   stage_uniform(
       request,
@@ -302,8 +304,8 @@ void SendChannel::leave_byte_wait() noexcept {
 void SendChannel::stage_record(SendQueuePair& queue_pair, const Request& request) noexcept {
   const std::uint64_t size =
       request.error == Errc::Truncated ? request.bytes | kRecordTruncated : request.bytes;
-  DCHECK(request.stripe_count() != 0 && stripes_of(request.imm()) == 0);
-  const Record record = encode_record(size, request.stripe_count(), round_of(request.generation));
+  DCHECK(request.cut.stripes != 0 && stripes_of(request.imm()) == 0);
+  const Record record = encode_record(size, request.cut.stripes, round_of(request.generation));
   std::uint64_t* const words = queue_pair.stage_row(
       sizeof record, {.address = records_.address + slot_of(request.imm()) * sizeof(Record),
                       .rkey = records_.rkeys[queue_pair.path().index]});

@@ -1,8 +1,8 @@
 #pragma once
 // The sending side: matches NCCL's sends with the credits that the receiver's NIC writes into our
-// ring, cuts each message and posts it in one of three ways: small (one work request on the express
-// queue pair), uniform (stripes of one work request each, all at once) or as spans, each as far as
-// there is room. Stripes that a lost path has not carried are spans too. Sends of one tag go out in
+// ring, cuts each message and posts it in one of five ways (engine/README.md): small, uniform,
+// shared or apart, where all of it has room at once, else as spans, each as far as there is room.
+// Stripes that a lost path has not carried are spans too. Sends of one tag go out in
 // order. Sends of different tags do not wait for one another: a credit without a send of its tag is
 // kept, and sends of further tags than the first have queues of their own (tag_queues.h). Thread:
 // loop (token), construction and take-back under the control mutex too. Bound: policy.slots sends
@@ -127,6 +127,14 @@ class SendChannel final : public Channel {
   bool post() noexcept;
   bool post_uniform() noexcept;
   [[gnu::noinline]] bool post_large(Request& request, verbs::RemoteTarget target) noexcept;
+  // The ways in which a large message goes out (engine/README.md): all at once, or as spans.
+  enum class Way : std::uint8_t { Spans, Uniform, Apart, Shared };
+  // Returns the way of such a message, whose plan is usual_plan_ then.
+  Way way_of(std::uint64_t bytes) noexcept {
+    if (bytes != usual_plan_.total_bytes) [[unlikely]]
+      plan_usual(bytes);
+    return usual_way_;
+  }
   [[gnu::noinline]] void plan_usual(std::uint64_t bytes) noexcept;
   bool take_uniform(std::uint64_t bytes) noexcept;
   struct UniformMessage {
@@ -138,7 +146,7 @@ class SendChannel final : public Channel {
                                                    const UniformMessage& message) noexcept;
   // Posts a large message over several paths that are alike. Returns false if it did nothing.
   inline bool post_shared(Request& request, const Credit& credit) noexcept;
-  [[gnu::noinline]] bool post_next_shared(Request& request) noexcept;
+  [[gnu::flatten, gnu::noinline]] bool post_next_shared(Request& request) noexcept;
   inline void stage_shared(Request& request, const UniformMessage& message,
                            const Credit& credit) noexcept;
   static inline void stage_rest(SendQueuePair& queue_pair, const Request& request,
@@ -194,10 +202,9 @@ class SendChannel final : public Channel {
   Credit credit_;                 // the next one, when have_credit_
   Records records_;
   Posting posting_;
-  // Plan of the last large message: the next is mostly as large. No stripes: it is not uniform.
+  // Plan and way of the last large message: the next is mostly as large.
   StripePlan usual_plan_;
-  StripePlan apart_plan_;   // for a message whose data goes apart
-  StripePlan shared_plan_;  // over several paths that are alike
+  Way usual_way_ = Way::Spans;
   std::uint32_t tier_ = 0;  // the tier whose keys the rows hold that count
   // Stripes that other queue pairs must carry, in the order in which they go out.
   std::vector<Span> replays_;

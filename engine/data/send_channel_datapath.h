@@ -83,12 +83,12 @@ inline void SendChannel::stage_uniform(Request& request, const UniformMessage& m
                                 .target = message.target,
                                 .imm = request.imm(),
                                 .mark = Mark::of(request, Mark::kUniform).word};
-  DCHECK(plan.count != 0 && plan.count == request.open_stripes);
+  DCHECK(plan.count != 0 && plan.count == request.cut.open);
   DCHECK(plan.total_bytes == request.bytes);
   DCHECK(plan.uniform(wr_bytes_));
   DCHECK(plan.count <= link.paths().bulk().count());
   DCHECK(stripes_of(request.imm()) == plan.count);
-  request.uniform = true;
+  request.cut.uniform = true;
   path.bulk_posted += plan.total_bytes;
   ++outstanding;
   SendQueuePair* const* next = link.paths().bulk().from(message.first_bulk);
@@ -108,9 +108,9 @@ inline void SendChannel::stage_uniform(Request& request, const UniformMessage& m
 inline void SendChannel::stage_apart(Request& request, const UniformMessage& message) noexcept {
   const StripePlan& plan = message.plan;
   Path& path = link.paths()[0];
-  request.open_stripes = static_cast<std::uint8_t>(plan.count);
-  request.uniform = true;
-  request.stripes = plan.count;
+  request.cut.open = static_cast<std::uint8_t>(plan.count);
+  request.cut.uniform = true;
+  request.cut.stripes = static_cast<std::uint8_t>(plan.count);
   request.generation = cursor_.generation();
   request.expected = cursor_.imm() - (1u << kStripesShift);  // a record tells how many
   path.bulk_posted += plan.total_bytes;
@@ -136,9 +136,9 @@ inline void SendChannel::stage_apart(Request& request, const UniformMessage& mes
 // Posts the next credit's message with its data apart. Returns false if nothing was posted.
 inline bool SendChannel::post_apart(Request& request) noexcept {
   if (request.bytes <= apart_above_ || request.bytes > credit_.bytes) return false;
-  if (request.bytes != apart_plan_.total_bytes) plan_usual(request.bytes);
-  const StripePlan& plan = apart_plan_;
-  if (plan.count == 0 || !bytes_fit(link.paths()[0], plan.total_bytes)) return false;
+  if (way_of(request.bytes) != Way::Apart) return false;
+  const StripePlan& plan = usual_plan_;
+  if (!bytes_fit(link.paths()[0], plan.total_bytes)) return false;
   SendQueuePair* const* const first = link.paths().bulk().from(link.paths().bulk().next_first());
   const auto has_room = [](SendQueuePair* queue_pair) { return queue_pair->has_apart_room(); };
   if (!std::all_of(first, first + plan.count, has_room)) return false;
@@ -159,7 +159,7 @@ inline void SendChannel::stage_shared(Request& request, const UniformMessage& me
                                 .target = {.address = credit.address},
                                 .imm = request.imm(),
                                 .mark = Mark::of(request, Mark::kFirstShared).word};
-  request.stripes = step;
+  request.cut.shared_bytes = step;
   outstanding += plan.count;
   SendQueuePair* const* next = link.paths().bulk().from(message.first_bulk);
   for (std::uint32_t left = plan.count; left != 0; --left, ++next) {
@@ -188,13 +188,12 @@ inline void SendChannel::stage_rest(SendQueuePair& queue_pair, const Request& re
 
 // take_uniform() comes last, because what it promises must be posted.
 inline bool SendChannel::post_shared(Request& request, const Credit& credit) noexcept {
-  if (request.bytes != shared_plan_.total_bytes) plan_usual(request.bytes);
-  const StripePlan& plan = shared_plan_;
-  if (plan.count == 0 || request.bytes > credit.bytes) return false;
+  if (way_of(request.bytes) != Way::Shared || request.bytes > credit.bytes) return false;
+  const StripePlan& plan = usual_plan_;
   if (!link.paths().shares().alike(request.bytes) || !link.paths().bulk().take_uniform())
     return false;
-  request.open_stripes = static_cast<std::uint8_t>(plan.count);
-  request.uniform = false;
+  request.cut.open = static_cast<std::uint8_t>(plan.count);
+  request.cut.uniform = false;
   request.expected = cursor_.imm() + plan.imm_more();
   stage_shared(request,
                {.plan = plan, .first_bulk = link.paths().bulk().next(plan.count), .target = {}},

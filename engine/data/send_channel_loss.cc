@@ -25,7 +25,8 @@ void SendChannel::read_keys_of_tier() noexcept {
 void SendChannel::choose_express() noexcept {
   DCHECK(loop.held());
   read_keys_of_tier();
-  usual_plan_ = apart_plan_ = shared_plan_ = posting_.plan = {};  // they were for other paths
+  usual_plan_ = posting_.plan = {};  // they were for other paths
+  usual_way_ = Way::Spans;
   posting_.uniform = false;
   express_ = &SendQueuePair::of(link.paths().express(index));
   express_place_ = express_->path().key_place;

@@ -63,11 +63,11 @@ bool SendQueuePair::announces_at(std::uint64_t at) const noexcept {
 // Counts a lost stripe of a uniform message by itself: the message's bytes are in flight no more,
 // and every lost stripe is outstanding. The first one takes the message's place.
 void SendQueuePair::count_apart(Request& request) noexcept {
-  if (!request.uniform) {
+  if (!request.cut.uniform) {
     ++request.channel->outstanding;
     return;
   }
-  request.uniform = false;
+  request.cut.uniform = false;
   DCHECK(request.bytes <= place_.path->inflight_bytes());
   place_.path->bulk_done += request.bytes;
 }
@@ -91,8 +91,8 @@ Span SendQueuePair::lose(std::uint64_t at) noexcept {
   Request& request = *mark.request();
   const Span lost{.request = &request, .stripe = span_at(at)};
   if (mark.is_uniform()) count_apart(request);
-  if (mark.is_shared()) place_.path->bulk_done += request.stripes;
-  if (mark.is_whole()) request.open_stripes = 1, request.uniform = false;
+  if (mark.is_shared()) place_.path->bulk_done += request.cut.shared_bytes;
+  if (mark.is_whole()) request.cut.open = 1, request.cut.uniform = false;
   if (const PostedPart* const part = part_at(at)) place_.path->bulk_done += part->counted_bytes;
   return lost;
 }

@@ -22,7 +22,7 @@ std::vector<Registration*> device_regions(const PeerLink& link) {
 }  // namespace
 
 PathFlush::~PathFlush() {
-  for (Request* const request : open_) flusher_->abandon(*request);
+  for (Flush* const flush : open_) flusher_->abandon(*flush);
 }
 
 void PathFlush::begin(Flusher& flusher, const PeerLink& link, std::uint32_t rail) {
@@ -31,7 +31,7 @@ void PathFlush::begin(Flusher& flusher, const PeerLink& link, std::uint32_t rail
   const std::vector<Registration*> regions = device_regions(link);
   open_.reserve(regions.size());
   for (Registration* const region : regions) {
-    const Result<Request*> started =
+    const Result<Flush*> started =
         flusher.start({.region = region, .address = region->address}, std::uint64_t{1} << rail);
     if (!started.ok()) throw std::bad_alloc();
     open_.push_back(*started);
@@ -40,8 +40,8 @@ void PathFlush::begin(Flusher& flusher, const PeerLink& link, std::uint32_t rail
 
 Errc PathFlush::finish() noexcept {
   Errc failed = Errc::Ok;
-  std::erase_if(open_, [this, &failed](Request* request) {
-    const Errc answer = flusher_->finish(*request);
+  std::erase_if(open_, [this, &failed](Flush* flush) {
+    const Errc answer = flusher_->finish(*flush);
     if (answer != Errc::Ok && answer != Errc::WouldBlock) failed = answer;
     return answer != Errc::WouldBlock;
   });

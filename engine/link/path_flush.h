@@ -13,6 +13,7 @@
 namespace mesh::engine {
 
 class Flusher;
+struct Flush;
 class PeerLink;
 
 class PathFlush {
@@ -40,7 +41,7 @@ class PathFlush {
   }
 
   Flusher* flusher_ = nullptr;
-  std::vector<Request*> open_;
+  std::vector<Flush*> open_;
 };
 
 }  // namespace mesh::engine
