@@ -2,6 +2,7 @@
 // All of it is read from the plugin's own lines.
 #include "perf/driver/plugin_log.h"
 #include "tests/e2e/line.h"
+#include "tests/unit/base/child.h"
 
 #include <gtest/gtest.h>
 
@@ -11,10 +12,28 @@
 #include <string>
 
 #include <sched.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 namespace mesh::e2e {
 namespace {
+
+// Gives this process and its ranks a /dev/shm of their own, where pollers claim CPUs: other jobs of
+// this user and machine may hold claims. Changes nothing where the process has no right to.
+void leave_claims() {
+  const std::string user = std::to_string(::geteuid());
+  if (::unshare(CLONE_NEWNS) != 0 &&
+      (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0 ||
+       !testkit::write_text("/proc/self/uid_map", user + " " + user + " 1")))
+    return;
+  if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0)
+    ::mount("tmpfs", "/dev/shm", "tmpfs", 0, nullptr);
+}
+
+class Policy : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { leave_claims(); }
+};
 
 constexpr const char* kOnlySoft = "its profile is of the software fabric";
 
@@ -37,12 +56,12 @@ RunOptions with(std::vector<std::pair<std::string, std::string>> environment) {
   return {.software_only = kOnlySoft, .environment = std::move(environment)};
 }
 
-TEST(Policy, WithoutAProfileTheDefaultsHold) {
+TEST_F(Policy, WithoutAProfileTheDefaultsHold) {
   expect_run_says(kOneMessage, with({{"NCCL_MESH_PROFILE", "none"}}),
                   "per path 1 express + 4 bulk queue pairs");
 }
 
-TEST(Policy, AProfileChangesWhatThePluginDoes) {
+TEST_F(Policy, AProfileChangesWhatThePluginDoes) {
   const std::string file = profile_file(R"({"qps": 2, "express_bytes": 2048})");
   const auto ranks = run(kOneMessage, with({{"NCCL_MESH_PROFILE", file}}));
   expect_success(ranks);
@@ -56,7 +75,7 @@ TEST(Policy, AProfileChangesWhatThePluginDoes) {
   }
 }
 
-TEST(Policy, AnExplicitSettingBeatsTheProfile) {
+TEST_F(Policy, AnExplicitSettingBeatsTheProfile) {
   const std::string file = profile_file(R"({"qps": 2, "express_bytes": 2048})");
   const auto ranks = run(kOneMessage, with({{"NCCL_MESH_PROFILE", file}, {"NCCL_MESH_QPS", "3"}}));
   expect_success(ranks);
@@ -70,7 +89,7 @@ TEST(Policy, AnExplicitSettingBeatsTheProfile) {
   }
 }
 
-TEST(Policy, AProfileOfOtherRailsIsIgnoredWithALine) {
+TEST_F(Policy, AProfileOfOtherRailsIsIgnoredWithALine) {
   const std::string file = profile_file(R"({"qps": 2})", "40000");
   expect_run_says(kOneMessage, with({{"NCCL_MESH_PROFILE", file}}),
                   "is ignored: it was measured at 40000 Mb/s");
@@ -78,7 +97,7 @@ TEST(Policy, AProfileOfOtherRailsIsIgnoredWithALine) {
                   "per path 1 express + 4 bulk queue pairs");
 }
 
-TEST(Policy, ABadProfileOrNoneStopsTheStartWithALine) {
+TEST_F(Policy, ABadProfileOrNoneStopsTheStartWithALine) {
   const std::string file = profile_file(R"({"qps": 64})");
   expect_run_says(kNoPlugin, with({{"NCCL_MESH_PROFILE", file}}),
                   ": settings: qps is 64; wanted: 1..32");
@@ -92,7 +111,7 @@ std::string poller_line(const RankEnd& rank) {
 }
 
 // Two processes of one machine stand for two jobs on one host here.
-TEST(Policy, PollersOfTwoProcessesTakeDifferentCores) {
+TEST_F(Policy, PollersOfTwoProcessesTakeDifferentCores) {
   cpu_set_t allowed;
   ASSERT_EQ(::sched_getaffinity(0, sizeof(allowed), &allowed), 0);
   if (CPU_COUNT(&allowed) < 2) GTEST_SKIP() << "one CPU";
@@ -113,7 +132,7 @@ std::size_t first_allowed_cpu() {
   return cpu;
 }
 
-TEST(Policy, NamedCpusAreUsedAndOneForTwoPollersIsShared) {
+TEST_F(Policy, NamedCpusAreUsedAndOneForTwoPollersIsShared) {
   const std::size_t cpu = first_allowed_cpu();
   // A user who names CPUs asks for a poller, however few CPUs there are.
   const auto ranks = run(kOneMessage, with({{"NCCL_MESH_CPUS", std::to_string(cpu)}}));
@@ -130,7 +149,7 @@ TEST(Policy, NamedCpusAreUsedAndOneForTwoPollersIsShared) {
   EXPECT_EQ(ranks_that_say(shared), 1);
 }
 
-TEST(Policy, CpusThatAreNotOursStopTheStartWithALine) {
+TEST_F(Policy, CpusThatAreNotOursStopTheStartWithALine) {
   expect_run_says(kNoPlugin, with({{"NCCL_MESH_CPUS", "8191"}}),
                   "NCCL_MESH_CPUS: this process may not run on any of '8191'");
   expect_run_says(kNoPlugin, with({{"NCCL_MESH_CPUS", "1-"}}),
