@@ -139,7 +139,7 @@ TEST_F(Policy, NamedCpusAreUsedAndOneForTwoPollersIsShared) {
   expect_success(ranks);
   if (testing::Test::IsSkipped()) return;
   const std::string own = "on CPU " + std::to_string(cpu);
-  const std::string shared = "so it shares " + std::to_string(cpu);
+  const std::string shared = "so it shares CPU " + std::to_string(cpu);
   const auto ranks_that_say = [&](const std::string& text) {
     return std::count_if(ranks.begin(), ranks.end(), [&](const RankEnd& rank) {
       return poller_line(rank).find(text) != std::string::npos;
