@@ -140,7 +140,8 @@ class Channel {
   engine::OpenRequest oldest_open(std::uint64_t from) const noexcept;
   // Control mutex. Updates `oldest` to what has now been open for longest.
   void see_open(std::uint64_t now_ns) noexcept;
-  // Holding the token. Counts the open requests; of a group, the members without a message.
+  // Holding the token. Counts the requests in state Submitted and, for each in state Group, its
+  // members without a message.
   std::uint32_t open_count() const noexcept;
 
   // Fields off the message path. They come first, so that what the loop changes lies beside the

@@ -81,8 +81,9 @@ class PathSet {
   // ---- Set-up.
   // Adds a primary path; make() comes next. Standby paths come last, without queue pairs.
   Path& add_primary(Lane& lane, const PathEnds& ends, std::string name);
-  // Adds a primary path that rests, over other hosts: beside others as the last one, or the first
-  // of a link whose paths are all relayed.
+  // Adds a primary path that rests, over other hosts: the last one beside direct paths, or the
+  // first one of a link without direct paths. Its queue pairs are objects without a verbs queue
+  // pair.
   Path& add_resting(Lane& lane, const PathEnds& ends, std::string name);
   void add_beside(Lane& lane, const PathEnds& ends, std::string name);
   void add_standby(Lane& lane, const PathEnds& ends, std::string name);

@@ -37,7 +37,7 @@ class Openings {
   void open_at(PendingConnect& stage, std::uint32_t index);
   void decline(PendingConnect& stage, Errc why);
   void fail_for_memory(PendingConnect& stage) noexcept;
-  bool answer(const Open& asked, Errc why);
+  bool answer(const Open& asked, Errc why);  // sends OPENED; returns true, since the link goes on
   bool welcome_channel(Listener& listener, const Open& asked);
 
   LinkCore& link_;

@@ -112,7 +112,9 @@ class PathRepair {
   bool await_destruction(const Path& path);
   void note_stall();
   void fail_without_route();
-  std::string causes() const;  // returns why no path is up
+  // Called while no path is up. Returns, for each path that does not rest, its last failure or what
+  // it waits for.
+  std::string causes() const;
   std::string what_is_awaited(std::uint32_t index) const;
   void note_admitted();
 

@@ -140,11 +140,21 @@ class NetAdapter final : public NetApi {
     }
   }
 
+  // It is no group of one: perf/instructions counts what an adapter calls, but not the adapter.
   int irecv(void* comm, const NetPiece& piece, void** request) override {
+    if (kVersion < 9 && piece.bytes > kOldMessageMax) return kNetInternalError;
     // The 0x1 marker ("completion not needed") was never shown to plugins older than v9.
     if (kVersion < 9 && *request == reinterpret_cast<void*>(NCCL_NET_OPTIONAL_RECV_COMPLETION))
       *request = nullptr;
-    return irecv_group(comm, {&piece, 1}, request);
+    Bytes bytes = static_cast<Bytes>(piece.bytes);
+    void* data = piece.data;
+    int tag = piece.tag;
+    void* mhandle = piece.mhandle;
+    [[maybe_unused]] void* phandle = piece.phandle;
+    if constexpr (kVersion >= 10)
+      return code(net_.irecv(comm, 1, &data, &bytes, &tag, &mhandle, &phandle, request));
+    else
+      return code(net_.irecv(comm, 1, &data, &bytes, &tag, &mhandle, request));
   }
 
   int irecv_group(void* comm, std::span<const NetPiece> pieces, void** request) override {

@@ -137,6 +137,7 @@ struct Description {
   bool differs = false;
 };
 
+// Returns what has set a setting that differs from its default.
 std::string origin(const Setting& setting, const Environment& environment) {
   const Environment::value_type* variable = deciding(setting, environment);
   if (variable == nullptr) return "set by the program";

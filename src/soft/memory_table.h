@@ -1,7 +1,8 @@
 #pragma once
 // The registered regions of one NIC, which say what a key allows. The table is private memory of
 // the process that grows in chunks and never moves. Thread: add and remove under the NIC's turn
-// lock; allows from any thread, where a stale key is simply not found. Bound: kRegionsMax regions.
+// lock; allows and resolve from any thread, where a stale key is simply not found. Bound:
+// kRegionsMax regions.
 
 #include "src/soft/ring.h"
 

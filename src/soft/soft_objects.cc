@@ -1,4 +1,4 @@
-// The provider's objects: protection domains, regions, completion queues, queue pairs and their
+// The objects of a SoftHost: protection domains, regions, completion queues, queue pairs and their
 // states.
 
 #include "src/base/check.h"

@@ -101,7 +101,8 @@ void fill_from_sysfs(HostTopology& host, const std::string& root) {
   }
 }
 
-// A container sees its own quota in cgroup v2: "200000 100000" is two CPUs, "max 100000" no limit.
+// Returns the CPUs of the quota that a container sees in cgroup v2: "200000 100000" is two. Returns
+// 0 if there is no limit ("max 100000") or no such file.
 int read_quota(const std::string& root) {
   const std::string text = read_first_line(root + "/fs/cgroup/cpu.max").value_or("");
   std::int64_t quota = 0;

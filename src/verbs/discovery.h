@@ -58,9 +58,9 @@ std::optional<std::uint16_t> current_lid(Provider& provider, const Rail& rail);
 // and give it back under another index. Returns no value if the port has lost the address.
 std::optional<int> gid_index_now(Provider& provider, const Rail& rail, std::size_t address);
 
-// The port as it is now. A port that does not answer is down, and its card has left if the kernel
-// has no device or no answer from it. A port that is down knows neither its speed nor its MTU: both
-// are then those found at the start.
+// The port as it is now. A port that does not answer is down (up is false), and its card has left
+// if the kernel has no device or no answer from it. The speed and the MTU of a port that is down
+// are those found at the start.
 struct PortNow {
   bool up = false;
   bool card_left = false;  // the kernel has no device, or no answer from it

@@ -247,8 +247,8 @@ void HostileWorld::say_anything(Input& input) {
   const auto line = plane_->lines.find(id);
   if (line == plane_->lines.end()) return;
   MemoryPlane::Event event{.id = id};
-  event.header.type = static_cast<MessageType>(
-      1 + input.below(static_cast<std::uint32_t>(MessageType::End) - 1));
+  event.header.type =
+      static_cast<MessageType>(1 + input.below(static_cast<std::uint32_t>(MessageType::End) - 1));
   number(event, line->second);
   const std::span<const std::byte> body = std::as_bytes(input.bytes(input.u8()));
   event.body.assign(body.begin(), body.end());
