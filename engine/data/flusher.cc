@@ -50,7 +50,7 @@ void Flusher::release(Flush& flush) noexcept {
 
 // Notes a read that a rail owes. It is posted when the failed queue pair is empty, and made anew.
 void Flusher::owe(std::uint32_t rail, Flush& flush) noexcept {
-  if (flush.region == nullptr) return;
+  if (flush.region == nullptr || flush.abandoned) return;
   flush.owed_rails |= bit_of(rail);
   if (++flush.failures <= kFailuresMax || flush.error != Errc::Ok) return;
   LOG_WARN("{}: a flush of GPU memory at {:#x} has failed {} times", rails_[rail].lane->name(),

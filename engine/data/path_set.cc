@@ -15,6 +15,7 @@ namespace mesh::engine {
 PathSet::PathSet(PeerLink& link)
     : link_(link), loop_(link.loop()), policy_(link.policy()), shares_(policy_) {
   paths_.reserve(kPathsMax);
+  usable_.reserve(kPathsMax);
 }
 
 Path& PathSet::place(Lane& lane, const PathEnds& ends, std::string name) {
