@@ -81,7 +81,7 @@ void Link::distribute_connects() {
 
 // Moves the connects that wait for this link to a new link, which dials after the pause.
 void Link::dial_anew(const Redialing& anew) {
-  CHECK(connector() && !has_carried());
+  CHECK(connector() && !has_carried() && !waiting.empty());
   Link& next = add_sibling(waiting.front()->asked);
   next.handshake_.dial_as(anew);
   next.waiting.swap(waiting);

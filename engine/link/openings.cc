@@ -8,6 +8,7 @@
 #include "src/base/timeouts.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <exception>
 #include <utility>
 
@@ -24,7 +25,11 @@ void Openings::fail(PendingConnect& stage, Errc why) noexcept {
 }
 
 void Openings::fail_all(Errc why) noexcept {
-  while (!link_.waiting.empty()) fail(*link_.waiting.back(), why);
+  while (!link_.waiting.empty()) {
+    const std::size_t before = link_.waiting.size();
+    fail(*link_.waiting.back(), why);
+    CHECK(link_.waiting.size() < before);
+  }
 }
 
 void Openings::expire() {
