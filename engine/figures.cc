@@ -44,7 +44,7 @@ PathSnapshot snapshot_of(const Path& path) {
     case PathState::Up: shot.up = 1; break;
     case PathState::Quarantined: shot.quarantined = 1; break;
     case PathState::Down: shot.down = 1; break;
-    case PathState::Resting: shot.standby = 1; break;
+    case PathState::Standby: shot.standby = 1; break;
   }
   shot.epoch = path.health.epoch;
   shot.failures = path.health.failures;

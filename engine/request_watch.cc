@@ -95,10 +95,10 @@ void see_loop(Context& context, std::uint64_t elapsed_ns) {
   context.turned = std::exchange(context.turns_seen, turns) != turns;
   for (const auto& link : context.links) {
     if (link->state() != LinkState::Up || !link->has_peer_link()) continue;
-    if (link->peer_link().reach().dormant() || link->peer_link().reach().asleep())
+    if (link->peer_link().reach().unreachable() || link->peer_link().reach().lazy())
       continue;  // it has no path
     const std::uint32_t up = paths_up(link->peer_link());
-    if (up + paths_in(PathState::Resting, link->peer_link()) < link->peer_link().paths().count())
+    if (up + paths_in(PathState::Standby, link->peer_link()) < link->peer_link().paths().count())
       link->watched.degraded_ns += elapsed_ns;
     if (up == 0) link->watched.without_path_ns += elapsed_ns;
   }

@@ -113,7 +113,7 @@ class Channel {
 
   // Loop, holding the token: later calls of NCCL return `why`; the first reason stays.
   void take_no_more(Errc why) noexcept;
-  // Holding the token: NCCL's calls return WouldBlock until the link has a path (Reach::Asleep).
+  // Holding the token: NCCL's calls return WouldBlock until the link has a path (Reach::Lazy).
   void sleep() noexcept;
   void wake() noexcept;
   // Loop, holding the token: take_no_more(), and all that is open fails.

@@ -18,10 +18,11 @@ namespace {
   return Errc::WouldBlock;
 }
 
-// Returns why the channel takes no request: it has failed, is asleep, or is of the other side.
+// Returns why the channel takes no request: it has failed, its link is lazy, or it is of the other
+// side.
 [[gnu::cold, gnu::noinline]] Errc takes_none(const Channel& channel, engine::Side side) noexcept {
   if (channel.side != side) return Errc::InvalidArgument;
-  if (channel.link.reach().dormant()) channel.link.reach().tell_dormant();
+  if (channel.link.reach().unreachable()) channel.link.reach().tell_unreachable();
   // acquire: pairs with take_no_more(); what the control thread wrote about the end is visible.
   const Errc failure = channel.failure.load(std::memory_order_acquire);
   if (failure != Errc::Ok) return failure;

@@ -30,8 +30,8 @@ Kind* ChannelTable::place(std::unique_ptr<Kind> channel, std::uint32_t life) {
   CHECK(!channels_[added->index]);
   link_.loop().attach(*added);
   if (link_.failure() != Errc::Ok) added->fail_all(link_.failure());
-  if (link_.reach().dormant()) added->fail_all(Errc::Unreachable);  // its first message fails
-  if (link_.reach().asleep()) added->sleep();
+  if (link_.reach().unreachable()) added->fail_all(Errc::Unreachable);  // its first message fails
+  if (link_.reach().lazy()) added->sleep();
   channels_[added->index] = std::move(channel);
   ++count_;
   return added;

@@ -9,7 +9,7 @@ void LinkReach::want_path() noexcept {
   if (!wanted_.exchange(true, std::memory_order_relaxed)) loop_.wake_control();
 }
 
-void LinkReach::tell_dormant() noexcept {
+void LinkReach::tell_unreachable() noexcept {
   if (told_.exchange(true, std::memory_order_relaxed)) return;
   LOG_WARN("peer {}: a message to a host that no path leads to fails: {}", peer_host_, why_);
 }

@@ -15,10 +15,10 @@ namespace mesh::engine {
 class ProgressLoop;
 
 enum class Reach : std::uint8_t {
-  Open,    // there are paths, of which one has been up
-  Asleep,  // all paths lead over other hosts, and none was ever opened: the first message asks for
-           // it
-  Dormant  // no path leads to the peer: channels open and close, and their first message fails
+  Open,  // there are paths, of which one has been up
+  Lazy,  // all paths lead over other hosts, and none was ever opened: the first message asks for
+         // it
+  Unreachable  // no path leads to the peer: channels open and close, and their first message fails
 };
 
 class LinkReach {
@@ -27,24 +27,24 @@ class LinkReach {
       : loop_(loop), peer_host_(peer_host) {}
 
   Reach now() const noexcept { return now_.load(std::memory_order_acquire); }  // any thread
-  bool dormant() const noexcept { return now() == Reach::Dormant; }
-  bool asleep() const noexcept { return now() == Reach::Asleep; }
+  bool unreachable() const noexcept { return now() == Reach::Unreachable; }
+  bool lazy() const noexcept { return now() == Reach::Lazy; }
   // The caller has opened the first path (control mutex and token).
   void wake_up() noexcept {
-    DCHECK(asleep());
+    DCHECK(lazy());
     now_.store(Reach::Open, std::memory_order_release);
   }
 
   // NCCL's thread, to start a message.
-  void tell_dormant() noexcept;  // says why no path leads to the peer, once
+  void tell_unreachable() noexcept;  // says why no path leads to the peer, once
   void want_path() noexcept;
   bool wants_path() const noexcept { return wanted_.load(std::memory_order_relaxed); }
 
   // Set-up (control mutex and token); constant once there are channels.
-  void be_dormant(std::string why) { begin(Reach::Dormant, std::move(why)); }
-  void be_asleep(std::string why) {
+  void be_unreachable(std::string why) { begin(Reach::Unreachable, std::move(why)); }
+  void be_lazy(std::string why) {
     all_relayed_ = true;
-    begin(Reach::Asleep, std::move(why));
+    begin(Reach::Lazy, std::move(why));
   }
   bool all_relayed() const noexcept { return all_relayed_; }
   // Returns why no path leads to the peer, or why all paths lead over other hosts.

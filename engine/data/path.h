@@ -26,9 +26,9 @@ class QueuePair;
 
 // A path that failed is quarantined at once: nothing more is posted to it. When both sides have
 // stopped and counted (the fence) it is down, what it lost goes over other paths, and it is opened
-// again in the background under the next epoch. A path that stands by for better ones rests: it has
-// no queue pairs, and nobody tries to open it.
-enum class PathState : std::uint8_t { Up, Quarantined, Down, Resting };
+// again in the background under the next epoch. A path on standby has no verbs queue pairs, and
+// nobody tries to open it: better ones are up, or no message has needed it.
+enum class PathState : std::uint8_t { Up, Quarantined, Down, Standby };
 
 struct PathHealth {
   PathState state = PathState::Up;

@@ -41,11 +41,11 @@ Path& PathSet::add_primary(Lane& lane, const PathEnds& ends, std::string name) {
   return added;
 }
 
-Path& PathSet::add_resting(Lane& lane, const PathEnds& ends, std::string name) {
+Path& PathSet::add_primary_on_standby(Lane& lane, const PathEnds& ends, std::string name) {
   CHECK(primary_count_ == paths_.size());
   Path& added = place(lane, ends, std::move(name));
   added.key_place = primary_count_++;
-  added.health.state = PathState::Resting;
+  added.health.state = PathState::Standby;
   provide_queue_pairs(added);
   return added;
 }
@@ -53,7 +53,7 @@ Path& PathSet::add_resting(Lane& lane, const PathEnds& ends, std::string name) {
 void PathSet::add_beside(Lane& lane, const PathEnds& ends, std::string name) {
   CHECK(ends.relayed && !has_beside_);
   has_beside_ = true;
-  add_rails({&add_resting(lane, ends, std::move(name)).rail, 1});
+  add_rails({&add_primary_on_standby(lane, ends, std::move(name)).rail, 1});
 }
 
 void PathSet::add_standby(Lane& lane, const PathEnds& ends, std::string name) {
@@ -61,7 +61,7 @@ void PathSet::add_standby(Lane& lane, const PathEnds& ends, std::string name) {
   Path& added = place(lane, ends, std::move(name));
   added.tier = added.index / primary_count_;
   added.key_place = added.index % primary_count_;
-  added.health.state = PathState::Resting;
+  added.health.state = PathState::Standby;
 }
 
 void PathSet::add_none(Lane& any) {
@@ -138,16 +138,16 @@ bool PathSet::fencing() const noexcept {
 }
 
 void PathSet::call(Path& path) {
-  DCHECK(path.health.state == PathState::Resting);
+  DCHECK(path.health.state == PathState::Standby);
   set_state(path, PathState::Down);
 }
 
-void PathSet::let_rest(Path& path) noexcept {
+void PathSet::let_stand_by(Path& path) noexcept {
   DCHECK(path.health.state == PathState::Down);
   DCHECK(path.tier != 0 || is_beside(path.index));
   path.stop();
   destroy(path);
-  set_state(path, PathState::Resting);
+  set_state(path, PathState::Standby);
 }
 
 // Drains only the queues of its own queue pairs: a context of many peers has many queues.

@@ -51,7 +51,7 @@ class PathSet {
   std::uint32_t tier() const noexcept { return tier_; }
   const Path& first_of_tier() const noexcept { return (*this)[tier_ * primary_count_]; }
   // Returns true if a better tier than the path's carries the link.
-  bool stands_back(const Path& path) const noexcept { return !stalled() && path.tier > tier_; }
+  bool is_outranked(const Path& path) const noexcept { return !stalled() && path.tier > tier_; }
   // The paths of that tier that are up. If none is, nothing is posted and requests wait.
   std::uint32_t usable_count() const noexcept { return static_cast<std::uint32_t>(usable_.size()); }
   bool stalled() const noexcept { return usable_.empty(); }
@@ -72,11 +72,11 @@ class PathSet {
   // ---- States of paths; holding the token.
   // The only place where the state of one of our paths changes once the link has channels.
   void set_state(Path& path, PathState state) noexcept;
-  void order();                        // after the last path, and when one comes or goes
-  bool fencing() const noexcept;       // true if a path is lost and not yet fenced
-  void call(Path& path);               // from Resting to Down: it is to be opened
-  void let_rest(Path& path) noexcept;  // from Down to Resting: it is not wanted any more
-  void drain_completions() noexcept;   // all that are there now, before anything is counted
+  void order();                            // after the last path, and when one comes or goes
+  bool fencing() const noexcept;           // true if a path is lost and not yet fenced
+  void call(Path& path);                   // from Standby to Down: it is to be opened
+  void let_stand_by(Path& path) noexcept;  // from Down to Standby: it is not wanted any more
+  void drain_completions() noexcept;       // all that are there now, before anything is counted
 
   // ---- Set-up.
   // Adds a primary path; make() comes next. Standby paths come last, without queue pairs.
@@ -84,10 +84,10 @@ class PathSet {
   // Adds a primary path that rests, over other hosts: the last one beside direct paths, or the
   // first one of a link without direct paths. Its queue pairs are objects without a verbs queue
   // pair.
-  Path& add_resting(Lane& lane, const PathEnds& ends, std::string name);
+  Path& add_primary_on_standby(Lane& lane, const PathEnds& ends, std::string name);
   void add_beside(Lane& lane, const PathEnds& ends, std::string name);
   void add_standby(Lane& lane, const PathEnds& ends, std::string name);
-  void add_none(Lane& any);  // instead of paths: a place for the channels of a dormant link
+  void add_none(Lane& any);  // instead of paths: a place for the channels of a unreachable link
   // Control mutex: lane indices, each once, of the paths that have been open. Every registration
   // through this link is on all of them, so its release need not ask on which it is: they only
   // grow, together with what is registered (standby_memory.h).
@@ -117,7 +117,7 @@ class PathSet {
   PathShares shares_;
   std::uint32_t express_count_ = 0, primary_count_ = 0, tier_ = 0;
   bool has_beside_ = false;
-  // Paths that are neither up nor at rest; the store releases what happened to them.
+  // Paths that are neither up nor on standby; the store releases what happened to them.
   std::atomic<std::uint32_t> away_{0};
   std::vector<std::uint32_t> rails_;  // in order
   std::atomic<std::uint64_t> written_rails_{0};

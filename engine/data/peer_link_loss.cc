@@ -40,7 +40,7 @@ void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
     return fail_for_memory(path, error.what());
   }
   loop_.wake_control();
-  if (paths_.stands_back(path)) {
+  if (paths_.is_outranked(path)) {
     LOG_DETAIL("peer {}: path {} is a standby path again", identity_.peer_host, path.name);
     return;
   }
@@ -122,12 +122,12 @@ void PeerLink::admit(Path& path) {
   for (const auto& queue_pair : path.queue_pairs) queue_pair->open();
   MESH_PROBE3(path_back, identity_.peer_host.c_str(), path.name.c_str(), path.health.epoch);
   reroute();
-  if (reach_.asleep()) {
+  if (reach_.lazy()) {
     reach_.wake_up();
     channels_.for_each([](Channel& channel) { channel.wake(); });
   }
   for (Path& other : paths_.all()) {
-    if (other.health.state == PathState::Up && paths_.stands_back(other))
+    if (other.health.state == PathState::Up && paths_.is_outranked(other))
       quarantine(other, "a better path is up");
   }
 }

@@ -16,7 +16,7 @@ RecvChannel::RecvChannel(PeerLink& link_of, std::uint32_t index_of, Record* reco
                .row_bytes = credit_bytes(link_of.paths().primary_count()),
                .channel = index_of}),
       key_count_(link_of.paths().primary_count()),
-      first_rail_(link_of.reach().dormant() ? 0 : link_of.paths().first_of_tier().rail),
+      first_rail_(link_of.reach().unreachable() ? 0 : link_of.paths().first_of_tier().rail),
       records_(records),
       tier_(link_of.paths().tier()) {
   post_to(*express_);

@@ -11,7 +11,7 @@ namespace mesh::engine {
 // Changes to the link's tier. Live credits hold another tier's keys: the fence that comes before or
 // with the change has them written again.
 void RecvChannel::write_keys_of_tier() noexcept {
-  if (link.reach().dormant() || link.paths().tier() == tier_) return;
+  if (link.reach().unreachable() || link.paths().tier() == tier_) return;
   cursor_.change_tier(tier_, link.paths().tier());
   tier_ = link.paths().tier();
   first_rail_ = link.paths().first_of_tier().rail;

@@ -183,8 +183,8 @@ bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
     } else if (kind == PathClass::Beside) {
       peer_link.paths().add_beside(lane, own.ends, std::move(name));
     } else if (peer_link.paths().count() == 0) {
-      peer_link.paths().add_resting(lane, own.ends, std::move(name));
-      peer_link.reach().be_asleep(plan.none);
+      peer_link.paths().add_primary_on_standby(lane, own.ends, std::move(name));
+      peer_link.reach().be_lazy(plan.none);
     } else {
       peer_link.paths().add_standby(lane, own.ends, std::move(name));
     }
@@ -204,7 +204,7 @@ bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
                         add_all(relayed.subspan(plan.beside), PathClass::Relayed);
   if (complete && peer_link.paths().count() == 0) {
     peer_link.paths().add_none(*link_.context().loop.lanes.front());
-    peer_link.reach().be_dormant(plan.none);
+    peer_link.reach().be_unreachable(plan.none);
   }
   if (complete) peer_link.paths().order();
   link_.set_peer_link(std::move(made));

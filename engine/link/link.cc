@@ -199,7 +199,7 @@ bool Link::at_rest() const noexcept {
   if (!rests || (bring_up_ != nullptr && !rises) || failure() != Errc::Ok) return false;
   if (!peer_link_) return true;
   const bool wants_path =
-      connector() && peer_link_->reach().asleep() && peer_link_->reach().wants_path();
+      connector() && peer_link_->reach().lazy() && peer_link_->reach().wants_path();
   return peer_link_->paths().all_up() && !wants_path;
 }
 

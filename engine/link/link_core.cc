@@ -130,7 +130,7 @@ std::string crossing_text(const LinkCore& link) {
 
 void announce(const LinkCore& link) {
   const PeerLink& peer_link = link.peer_link();
-  if (peer_link.reach().dormant()) {
+  if (peer_link.reach().unreachable()) {
     LOG_INFO(
         "{} host {}: {}; what NCCL connects and never uses does no harm, the first message would "
         "fail; NCCL_ALGO=Ring keeps to neighbours, or cable the two hosts",

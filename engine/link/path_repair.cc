@@ -86,17 +86,17 @@ void PathRepair::note_admitted() {
 bool PathRepair::tend_path(std::uint32_t index) {
   CHECK(repairs_.size() == link_.peer_link().paths().count() && index < repairs_.size());
   PathState state = PathState::Up;
-  bool stands_back = false;
+  bool is_outranked = false;
   {
     const ProgressLoop::Guard guard(link_.context().loop);
     const Path& path = link_.peer_link().paths()[index];
     state = path.health.state;
-    stands_back = link_.peer_link().paths().stands_back(path);
+    is_outranked = link_.peer_link().paths().is_outranked(path);
   }
   if (state == PathState::Quarantined) return fence(index);
   if (state != PathState::Down) return false;
-  if (is_unasked_beside(index)) return rest_beside(index);
-  return stands_back ? let_rest(index) : reopen(index);
+  if (is_unasked_beside(index)) return let_beside_stand_by(index);
+  return is_outranked ? let_stand_by(index) : reopen(index);
 }
 
 // Tends lost paths before a REOPEN: the frames that end the fence may have come with this wake-up.
@@ -245,7 +245,7 @@ std::string PathRepair::causes() const {
   std::string text;
   for (std::uint32_t i = 0; i < link.paths().count(); ++i) {
     const Path& path = link.paths()[i];
-    if (path.health.state == PathState::Resting) continue;
+    if (path.health.state == PathState::Standby) continue;
     text +=
         fmt::format("{}{}: {}", text.empty() ? "" : "; ", path.name,
                     path.health.last_cause.empty() ? what_is_awaited(i) : path.health.last_cause);
@@ -284,9 +284,8 @@ void PathRepair::note_stall() {
   // acceptor may post receives long before anything is sent.
   const PeerLink& sleeper = link_.peer_link();
   const bool wanted =
-      !sleeper.reach().asleep() || (link_.connector() && sleeper.reach().wants_path());
-  if (stalled_since_ns_ == 0 &&
-      (!wanted || (sleeper.paths().all_up() && !sleeper.reach().asleep())))
+      !sleeper.reach().lazy() || (link_.connector() && sleeper.reach().wants_path());
+  if (stalled_since_ns_ == 0 && (!wanted || (sleeper.paths().all_up() && !sleeper.reach().lazy())))
     return;
   const std::uint64_t now_ns = link_.host().now_ns();
   const std::uint64_t bound_ns = link_.path_timeout_ns();
@@ -308,7 +307,7 @@ void PathRepair::note_stall() {
     repair.at_ns = std::min(repair.at_ns, now_ns + kReopenPauseStalledMaxNs);
   }
   if (now_ns >= stalled_since_ns_ + bound_ns &&
-      !link_.peer_link().channels().have_open_requests() && !link_.peer_link().reach().asleep())
+      !link_.peer_link().channels().have_open_requests() && !link_.peer_link().reach().lazy())
     stalled_since_ns_ = now_ns;  // no request waits
   link_.host().tend_at(stalled_since_ns_ + bound_ns);
   if (now_ns < stalled_since_ns_ + bound_ns) return;

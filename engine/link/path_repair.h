@@ -140,8 +140,8 @@ class PathRepair {
   void call_beside();
   void leave_beside(std::uint32_t index, const std::string& why);
   bool is_unasked_beside(std::uint32_t index) const;
-  bool rest_beside(std::uint32_t index);
-  bool let_rest(std::uint32_t index);
+  bool let_beside_stand_by(std::uint32_t index);
+  bool let_stand_by(std::uint32_t index);
   void leave_better_ones(std::uint32_t index);
   std::unique_ptr<StandbyMemory> memory_for(const Path& path) const;
   bool take_memory(const BringUp& done, std::string* why);

@@ -144,7 +144,7 @@ bool PathRepair::on(const Reopen& body) {
   {
     const ProgressLoop::Guard guard(link_.context().loop);
     if (body.epoch <= path.health.epoch) return true;  // a repeated REOPEN
-    if (path.health.state == PathState::Resting) {
+    if (path.health.state == PathState::Standby) {
       link_.peer_link().paths().call(path);
       repairs_[body.path].lost_at_ns = link_.host().now_ns();
     }

@@ -20,7 +20,7 @@ void PathRepair::call_standby(std::uint64_t now_ns) {
   if (!link_.connector() || peer_link.paths().fencing()) return;
   for (std::uint32_t i = 0; i < peer_link.paths().count(); ++i) {  // primary ones rest if relayed
     Path& path = peer_link.paths()[i];
-    if (path.health.state != PathState::Resting) continue;
+    if (path.health.state != PathState::Standby) continue;
     peer_link.paths().call(path);
     const std::uint32_t before =
         peer_link.reach().all_relayed() || path.tier == 0 ? path.tier : path.tier - 1;
@@ -37,7 +37,7 @@ void PathRepair::call_beside() {
   const std::uint32_t index = peer_link.paths().direct_count();
   const std::uint64_t now_ns = link_.host().now_ns();
   const ProgressLoop::Guard guard(link_.context().loop);
-  if (peer_link.paths()[index].health.state != PathState::Resting) return;
+  if (peer_link.paths()[index].health.state != PathState::Standby) return;
   std::uint64_t carried = 0;
   for (std::uint32_t i = 0; i < index; ++i) carried += peer_link.paths()[i].bulk_posted;
   const std::uint64_t again_ns = repairs_[index].at_ns;  // 0: it was never tried
@@ -55,7 +55,7 @@ void PathRepair::leave_beside(std::uint32_t index, const std::string& why) {
   LOG_DETAIL("peer {}: the path the other way round the ring is not opened: {}",
              link_.identity().peer_host, why);
   const ProgressLoop::Guard guard(link_.context().loop);
-  link_.peer_link().paths().let_rest(link_.peer_link().paths()[index]);
+  link_.peer_link().paths().let_stand_by(link_.peer_link().paths()[index]);
   const std::uint64_t pause_ns = std::min(2 * repairs_[index].backoff_ns, kReopenPauseMaxNs);
   repairs_[index] = {.at_ns = link_.host().now_ns() + pause_ns, .backoff_ns = pause_ns};
 }
@@ -69,9 +69,9 @@ bool PathRepair::is_unasked_beside(std::uint32_t index) const {
 }
 
 // Acceptor: lets such a path rest; REOPEN calls it again. Returns false: nothing is left to do.
-bool PathRepair::rest_beside(std::uint32_t index) {
+bool PathRepair::let_beside_stand_by(std::uint32_t index) {
   const ProgressLoop::Guard guard(link_.context().loop);
-  link_.peer_link().paths().let_rest(link_.peer_link().paths()[index]);
+  link_.peer_link().paths().let_stand_by(link_.peer_link().paths()[index]);
   repairs_[index] = {};
   return false;
 }
@@ -121,13 +121,13 @@ bool PathRepair::tend_chains(std::uint32_t index) {
 }
 
 // Lets a path rest because a better one carries the link. Returns false: nothing is left to do.
-bool PathRepair::let_rest(std::uint32_t index) {
+bool PathRepair::let_stand_by(std::uint32_t index) {
   if (repairs_[index].in_bring_up()) return false;  // the bring-up's end wakes us
   Path& path = link_.peer_link().paths()[index];
   CHECK(path.tier != 0);
   const ProgressLoop::Guard guard(link_.context().loop);
-  link_.peer_link().paths().let_rest(path);
-  relayed_.let_rest(index);
+  link_.peer_link().paths().let_stand_by(path);
+  relayed_.let_stand_by(index);
   repairs_[index] = {};
   return false;
 }

@@ -28,7 +28,7 @@ void RelayedPaths::cut(std::uint32_t index) noexcept {
   chains_[index].reset();
 }
 
-void RelayedPaths::let_rest(std::uint32_t index) noexcept {
+void RelayedPaths::let_stand_by(std::uint32_t index) noexcept {
   chains_[index].reset();
   tries_[index].last.reset();
 }
@@ -135,7 +135,7 @@ void RelayedPaths::join(std::uint32_t index, std::uint32_t psn, const WireHop& p
 
 bool RelayedPaths::is_lost(std::uint64_t stalled_since_ns) {
   const PeerLink& peer_link = link_.peer_link();
-  if (!link_.connector() || !peer_link.reach().asleep() || routed_) return false;
+  if (!link_.connector() || !peer_link.reach().lazy() || routed_) return false;
   // A host that is known may still come to know others.
   if (link_.host().relays()->knows_others(link_.terms.peer_ticket)) return false;
   link_.host().tend_at(stalled_since_ns + kStallToNoRouteNs);

@@ -34,8 +34,9 @@ class RelayedPaths {
   bool ask(std::uint32_t index, Need need, std::string* why);
   RelayedChains* chains(std::uint32_t index) noexcept { return chains_[index].get(); }  // or null
   std::string who_is_asked(std::uint32_t index) const;
-  void cut(std::uint32_t index) noexcept;       // called when a try has failed or the path is lost
-  void let_rest(std::uint32_t index) noexcept;  // the path is not needed; nothing is wrong with it
+  void cut(std::uint32_t index) noexcept;  // called when a try has failed or the path is lost
+  void let_stand_by(
+      std::uint32_t index) noexcept;  // the path is not needed; nothing is wrong with it
   // Returns why a path that is up or probed is dead; empty if it is not. The caller holds the
   // token.
   std::string why_dead(std::uint32_t index);

@@ -182,12 +182,12 @@ void Dormant::expect_first_messages_to_fail() {
     if (comm == nullptr) continue;
     driver::NetPiece piece{.data = &byte, .bytes = 1, .tag = 0};
     require_success(communicator_.reg_mr(comm, {.data = &byte, .bytes = 1}, &piece.mhandle),
-                    "regMr on a dormant link");
+                    "regMr on a unreachable link");
     void* request = nullptr;
     const int result = comm == send_ ? communicator_.api().isend(comm, piece, &request)
                                      : communicator_.api().irecv(comm, piece, &request);
     require(result != driver::kNetSuccess, "a message that no path carries was begun");
-    require_success(communicator_.dereg_mr(comm, piece.mhandle), "deregMr on a dormant link");
+    require_success(communicator_.dereg_mr(comm, piece.mhandle), "deregMr on a unreachable link");
   }
 }
 

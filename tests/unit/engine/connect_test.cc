@@ -209,7 +209,7 @@ TEST(Connect, HostsThatShareNoSubnetConnectAndTheFirstMessageFailsByName) {
   EXPECT_TRUE(bed.empties());
 }
 
-TEST(Connect, ADormantLinkEndsWithItsPeer) {
+TEST(Connect, AnUnreachableLinkEndsWithItsPeer) {
   Bed bed({.fabric = testkit::kLine, .relay = 0});
   const testkit::Pair pair = bed.connect(kA, {2, 0});
   bed.close_context({2, 0});

@@ -36,7 +36,7 @@ class RelayFigures : public testing::Test {
   }
   void wake() {
     ASSERT_TRUE(bed_.until([&] {
-      if (!far_->pair.send->link.reach().asleep() && !far_->pair.receive->link.reach().asleep())
+      if (!far_->pair.send->link.reach().lazy() && !far_->pair.receive->link.reach().lazy())
         return true;
       EXPECT_EQ(far_->send({.bytes = 8}).code(), Errc::WouldBlock);
       return false;
@@ -67,7 +67,7 @@ class RelayFigures : public testing::Test {
 };
 
 TEST_F(RelayFigures, RoutesAreNamedOnBothSidesAndCablesHaveNone) {
-  EXPECT_TRUE(peer(0, "c").paths[0].routes.empty()) << "asleep";
+  EXPECT_TRUE(peer(0, "c").paths[0].routes.empty()) << "lazy";
   wake();
   far_->exchange(kBytes);
   for (const PeerSnapshot& side : {peer(0, "c"), peer(2, "a")}) {

@@ -42,7 +42,7 @@ class Relay : public testing::Test {
   // Sends until the path is open: the first message asks for it, and NCCL would call again.
   bool wakes(Talk& talk) {
     return bed_->until([&] {
-      if (!talk.pair.send->link.reach().asleep() && !talk.pair.receive->link.reach().asleep())
+      if (!talk.pair.send->link.reach().lazy() && !talk.pair.receive->link.reach().lazy())
         return true;
       EXPECT_EQ(talk.send({.bytes = 8}).code(), Errc::WouldBlock);
       return false;
@@ -91,7 +91,7 @@ TEST_F(Relay, AHostBehindAnotherIsReachedByTheFirstMessage) {
   open(testkit::kLine);
   link_neighbours(3, false);
   const auto far = talk(0, 2);
-  EXPECT_TRUE(far->pair.send->link.reach().asleep());
+  EXPECT_TRUE(far->pair.send->link.reach().lazy());
   bed_->rounds(1000);
   EXPECT_FALSE(bed_->hosts[1].engine->carries_for_others()) << "before a message";
   ASSERT_TRUE(wakes(*far)) << log_.joined();
@@ -194,13 +194,13 @@ TEST_F(Relay, ARouteThatIsCutWhileItIsProbedIsMadeAgainSoon) {
   late_writes(1, "n1", true), late_writes(3, "n0", true);  // so the probe stays with them
   EXPECT_EQ(far->send({.bytes = 8}).code(), Errc::WouldBlock);
   bed_->rounds(kProbing);
-  EXPECT_TRUE(far->pair.send->link.reach().asleep());
+  EXPECT_TRUE(far->pair.send->link.reach().lazy());
   late_writes(1, "n1", false), late_writes(3, "n0", false);
   for (const bool up : {false, true}) {
     port(1, "n1", up), port(3, "n0", up);
     bed_->rounds(5);
   }
-  ASSERT_TRUE(bed_->until([&] { return !far->pair.send->link.reach().asleep(); }, kSoon))
+  ASSERT_TRUE(bed_->until([&] { return !far->pair.send->link.reach().lazy(); }, kSoon))
       << log_.joined();
   bed_->tick_ns = 10'000;
   exchange_all_sizes(*far);

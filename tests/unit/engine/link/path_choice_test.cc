@@ -177,19 +177,19 @@ TEST(RelayedPairs, AreAllPairsOfCablesThatDoNotMeetThePeer) {
 TEST(RelayedPairs, AreNotForOtherSitesNorBesideRailsThatWereChosen) {
   const std::vector<WireRail> none;
   const OwnRails own(none, "east");
-  PathChoice meets, dormant;
+  PathChoice meets, unreachable;
   meets.meet.emplace_back();
   Hello hello;
   hello.site = "west";
-  EXPECT_FALSE(may_be_relayed(hello, own, dormant));
+  EXPECT_FALSE(may_be_relayed(hello, own, unreachable));
   hello.site = "east";
-  EXPECT_TRUE(may_be_relayed(hello, own, dormant));
+  EXPECT_TRUE(may_be_relayed(hello, own, unreachable));
   EXPECT_TRUE(may_be_relayed(hello, own, meets));
   hello.asked.wish = RailsWish::All;
-  EXPECT_TRUE(may_be_relayed(hello, own, dormant));
+  EXPECT_TRUE(may_be_relayed(hello, own, unreachable));
   EXPECT_FALSE(may_be_relayed(hello, own, meets));
   hello.asked.wish = RailsWish::Asked;
-  EXPECT_FALSE(may_be_relayed(hello, own, dormant));
+  EXPECT_FALSE(may_be_relayed(hello, own, unreachable));
 }
 
 }  // namespace
