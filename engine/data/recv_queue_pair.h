@@ -20,7 +20,9 @@ class RecvQueuePair final : public QueuePair {
   }
   // The caller knows that its link receives.
   static RecvQueuePair& of(QueuePair& queue_pair) noexcept {
-    return static_cast<RecvQueuePair&>(queue_pair);
+    auto& receiver = static_cast<RecvQueuePair&>(queue_pair);
+    DCHECK(receiver.rows_only_);
+    return receiver;
   }
   void adopt(verbs::QpHandle qp, std::uint64_t id_base, const InlineBytes& granted) override;
   void renew() noexcept override;

@@ -118,7 +118,7 @@ bool SendChannel::match() noexcept {
 
 // Begins sends by tag. Reads all credits that are there, so that one without a send stands in
 // nobody's way. Returns false if it wants another visit.
-[[gnu::flatten]] bool SendChannel::match_by_tag() noexcept {
+bool SendChannel::match_by_tag() noexcept {
   have_credit_ = false;
   tagged_ = true;
   NearCredit near;
@@ -129,7 +129,7 @@ bool SendChannel::match() noexcept {
   for (std::uint32_t message = 0; message < kMessagesPerVisit;) {
     const TagMatch::Pair pair = tag_match_.find();
     if (pair.request == nullptr) return readable;
-    if (!read_credit_of(pair.imm, &credit_)) {  // it is being written again
+    if (!read_kept_credit(pair.imm, &credit_)) {  // it is being written again
       readable = false;
       tag_match_.pass();
       continue;

@@ -170,7 +170,10 @@ class SendChannel final : public Channel {
   static bool waits_for_fence(const Span& replay) noexcept;
   bool post_replays() noexcept;
   bool post_replay(Span& replay) noexcept;
-  bool read_credit_of(std::uint32_t imm, Credit* credit) const noexcept;
+  [[gnu::always_inline]] inline bool read_kept_credit(std::uint32_t imm,
+                                                      Credit* credit) const noexcept;
+  [[gnu::noinline]] bool read_credit_of(std::uint32_t imm,
+                                        Credit* credit) const noexcept;  // for rare calls
   SendQueuePair* queue_pair_for(const Span& replay) noexcept;
   void drop_replays(Errc why) noexcept;
   void give_up(const Span& lost) noexcept;

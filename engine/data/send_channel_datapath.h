@@ -103,6 +103,16 @@ inline void SendChannel::stage_uniform(Request& request, const UniformMessage& m
     next[-1]->shorten_last(static_cast<std::uint32_t>(plan.last_bytes));
 }
 
+// Reads the credit of a message for which the receiver waits; it writes the credit again after
+// every fence. The row may be older still: one of the slot's former life that a lost path carried
+// late. The message is of the cursor's round or of the round before.
+inline bool SendChannel::read_kept_credit(std::uint32_t imm, Credit* credit) const noexcept {
+  std::uint64_t* const words =
+      reinterpret_cast<std::uint64_t*>(credits_ + std::size_t{slot_of(imm)} * cursor_.row_bytes());
+  const bool of_this_round = ((cursor_.generation() ^ imm) & kGenerationMask) == 0;
+  return read_credit(words, key_count_, cursor_.generation() - (of_this_round ? 0 : 1), credit);
+}
+
 // As stage_uniform(), but an empty write announces each stripe, behind its data, and a record tells
 // the bytes.
 inline void SendChannel::stage_apart(Request& request, const UniformMessage& message) noexcept {

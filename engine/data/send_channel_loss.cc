@@ -104,14 +104,8 @@ bool SendChannel::post_replays() noexcept {
   return true;
 }
 
-// Reads the credit of a message for which the receiver waits; it writes the credit again after
-// every fence. The row may be older still: one of the slot's former life that a lost path carried
-// late. The message is of the cursor's round or of the round before.
 bool SendChannel::read_credit_of(std::uint32_t imm, Credit* credit) const noexcept {
-  std::uint64_t* const words =
-      reinterpret_cast<std::uint64_t*>(credits_ + std::size_t{slot_of(imm)} * cursor_.row_bytes());
-  const bool of_this_round = ((cursor_.generation() ^ imm) & kGenerationMask) == 0;
-  return read_credit(words, key_count_, cursor_.generation() - (of_this_round ? 0 : 1), credit);
+  return read_kept_credit(imm, credit);
 }
 
 // Returns null if none has room. It is looked for anew in every visit, so that nothing waits for a

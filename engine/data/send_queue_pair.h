@@ -23,7 +23,9 @@ class SendQueuePair final : public QueuePair {
   }
   // The caller knows that its link sends.
   static SendQueuePair& of(QueuePair& queue_pair) noexcept {
-    return static_cast<SendQueuePair&>(queue_pair);
+    auto& sender = static_cast<SendQueuePair&>(queue_pair);
+    DCHECK(!sender.rows_only_);
+    return sender;
   }
   void adopt(verbs::QpHandle qp, std::uint64_t id_base, const InlineBytes& granted) override;
   void renew() noexcept override;
