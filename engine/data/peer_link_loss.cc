@@ -61,7 +61,7 @@ std::string PeerLink::what_carries_on() const {
   }
   return paths_.standby_count() == 0
              ? "no other path is up, waiting for one"
-             : fmt::format("one of {} standby paths is opened", paths_.standby_count());
+             : fmt::format("a standby path is opened ({} in all)", paths_.standby_count());
 }
 
 bool PeerLink::account_lost(Path& path, std::span<const std::uint64_t> taken) {

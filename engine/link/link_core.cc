@@ -139,7 +139,7 @@ void announce(const LinkCore& link) {
     return;
   }
   if (peer_link.reach().all_relayed()) {
-    LOG_INFO("{} host {}: {}; the first message opens a path over a host that both have links to",
+    LOG_INFO("{} host {}: {}; the first message opens a path over hosts between the two",
              link.connector() ? "sending to" : "receiving from", link.identity().peer_host,
              peer_link.reach().why());
     return;

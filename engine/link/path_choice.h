@@ -55,8 +55,8 @@ std::vector<WirePath> relayed_pairs(const std::vector<WireRail>& connector_rails
                                     const std::vector<WireRail>& acceptor_rails,
                                     const PathChoice& choice);
 
-// Returns "our subnets ...; the peer's ...", from the connector's side. Between sites it names the
-// subnets of the rails that leave the site.
+// Returns "the first has ...; the second ...": both sides name the connector first. Between sites
+// these are the subnets of the rails that leave the site.
 std::string no_path_text(const Hello& hello, const OwnRails& own);
 
 // Returns why there is no path, or none that HELLO allows; `name` is our host's.

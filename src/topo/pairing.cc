@@ -242,7 +242,7 @@ std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<cons
 }
 
 std::string no_common_subnet_text(std::span<const RailEnd> locals, std::span<const RailEnd> peers) {
-  return "our subnets " + subnets_text(locals) + "; the peer's " + subnets_text(peers);
+  return "the first has " + subnets_text(locals) + "; the second " + subnets_text(peers);
 }
 
 }  // namespace mesh::topo

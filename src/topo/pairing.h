@@ -68,8 +68,8 @@ struct PairingWish {
 std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<const RailEnd> peers,
                                  const PairingWish& wish = {});
 
-// Returns the text for the line that refuses a connection, such as "our subnets 10.0.12.0/24,
-// 10.0.13.0/24; the peer's 10.0.23.0/24".
+// Returns the text for the line that refuses a connection, such as "the first has 10.0.12.0/24,
+// 10.0.13.0/24; the second 10.0.23.0/24".
 std::string no_common_subnet_text(std::span<const RailEnd> locals, std::span<const RailEnd> peers);
 
 // Peers may have 64 rails of 8 addresses each, and each question is a system call.

@@ -149,7 +149,7 @@ TEST(Sites, WhereNoRailsThatLeaveMeetTheyAreNamedOnBothSides) {
   expect_success(ranks);
   for (const RankEnd& rank : ranks) {
     EXPECT_NE(rank.output.find("of the rails that leave their sites east and west "
-                               "(NCCL_MESH_SITE_RAILS), our subnets 10.0.1.0/24; the peer's "
+                               "(NCCL_MESH_SITE_RAILS), the first has 10.0.1.0/24; the second "
                                "10.0.2.0/24"),
               std::string::npos)
         << rank.output;

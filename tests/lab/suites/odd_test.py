@@ -257,8 +257,8 @@ class OddTest(LabCase):
         run = self.boot("line3", "ac")
         self.rails_are(run, "a", rail(0, "mesh0", 4096, "10.0.12.1/24 at 1"))
         self.rails_are(run, "c", rail(0, "mesh0", 4096, "10.0.23.3/24 at 1"))
-        self.fails_by_name(run, "ac", r"hosts [ac] and [ac] share no subnet: our subnets "
-                           r"10\.0\.(12|23)\.0/24; the peer's 10\.0\.(12|23)\.0/24")
+        self.fails_by_name(run, "ac", r"hosts [ac] and [ac] share no subnet: the first has "
+                           r"10\.0\.(12|23)\.0/24; the second 10\.0\.(12|23)\.0/24")
 
 
 if __name__ == "__main__":

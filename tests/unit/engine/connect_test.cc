@@ -198,8 +198,8 @@ TEST(Connect, HostsThatShareNoSubnetConnectAndTheFirstMessageFailsByName) {
   for (const char* peer : {"peer a: ", "peer c: "})
     EXPECT_EQ(log.count(LogLevel::Warn, std::string(peer) + "a message to a host"), 1);
   EXPECT_EQ(log.count(LogLevel::Warn,
-                      "hosts a and c share no subnet: our subnets 10.0.1.0/24; "
-                      "the peer's 10.0.2.0/24"),
+                      "hosts a and c share no subnet: the first has 10.0.1.0/24; "
+                      "the second 10.0.2.0/24"),
             2)
       << log.joined();
   EXPECT_EQ(bed.stats(0).queue_pairs + bed.stats(2).queue_pairs, 0u);

@@ -120,7 +120,7 @@ TEST_F(RelayFigures, AMiddleHostSaysAtItsEndWhatItHasCarried) {
   bed_.hosts[1].engine.reset();
   EXPECT_EQ(log_.count(LogLevel::Info, "carried for other hosts from n0:1 to n1:1: "), 1)
       << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Info, "50 % of what left over n1:1; "), 1) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Info, "50 % of the bytes sent over n1:1; "), 1) << log_.joined();
 }
 
 TEST_F(RelayFigures, ASendThatWaitsNamesTheHostsOnTheWay) {

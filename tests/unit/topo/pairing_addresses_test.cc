@@ -24,7 +24,7 @@ TEST(Pairing, AnyAddressOfAPortMayBeTheCommonOne) {
       << "the first of ours that the peer shares";
   EXPECT_EQ(pair_rails(peers, locals), (Pairs{{0, 0, 2, 2}}));
   EXPECT_EQ(no_common_subnet_text(locals, peers),
-            "our subnets 192.168.50.0/24, 10.0.12.0/24, fd12::/64; the peer's 192.168.60.0/24, "
+            "the first has 192.168.50.0/24, 10.0.12.0/24, fd12::/64; the second 192.168.60.0/24, "
             "172.16.0.0/24, fd12::/64, "
             "10.0.12.0/24");
 }

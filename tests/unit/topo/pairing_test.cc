@@ -207,9 +207,9 @@ TEST(Pairing, RefusalNamesTheSubnetsOfBothSidesOnce) {
   const Rails peers{rail("10.0.23.2"), rail("2001:db8:0:7::1", 64), ib_rail("fe80::5")};
   EXPECT_EQ(pair_rails(locals, peers), Pairs{});
   EXPECT_EQ(no_common_subnet_text(locals, peers),
-            "our subnets 10.0.12.0/24, 10.0.13.0/30; the peer's 10.0.23.0/24, 2001:db8:0:7::/64, "
+            "the first has 10.0.12.0/24, 10.0.13.0/30; the second 10.0.23.0/24, 2001:db8:0:7::/64, "
             "InfiniBand fe80::/64");
-  EXPECT_EQ(no_common_subnet_text({}, peers).substr(0, 17), "our subnets none;");
+  EXPECT_EQ(no_common_subnet_text({}, peers).substr(0, 19), "the first has none;");
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ TEST(PathChoice, NoCommonSubnetIsToldFromBothSides) {
   hello.rails = {rail({address("10.0.12.1", 24)})};
   const std::vector<WireRail> own{rail({address("10.0.23.3", 24)})};
   EXPECT_TRUE(choose_paths(hello, own, no_route).meet.empty());
-  EXPECT_EQ(no_path_text(hello, own), "our subnets 10.0.12.0/24; the peer's 10.0.23.0/24");
+  EXPECT_EQ(no_path_text(hello, own), "the first has 10.0.12.0/24; the second 10.0.23.0/24");
 }
 
 TEST(PathChoice, ARouteOfTheAcceptorsRailMakesAPath) {
@@ -131,9 +131,10 @@ TEST(PathChoice, BetweenSitesOnlyRailsThatLeaveBothMeet) {
   EXPECT_EQ(pairs("west"), 1u);
   own[0].leaves_site = 0;
   EXPECT_EQ(pairs("west"), 0u);
-  EXPECT_EQ(no_path_text(hello, {own, "west"}),
-            "of the rails that leave their sites east and west (NCCL_MESH_SITE_RAILS), our subnets "
-            "10.0.1.0/24, 10.0.3.0/24; the peer's 10.0.2.0/24");
+  EXPECT_EQ(
+      no_path_text(hello, {own, "west"}),
+      "of the rails that leave their sites east and west (NCCL_MESH_SITE_RAILS), the first has "
+      "10.0.1.0/24, 10.0.3.0/24; the second 10.0.2.0/24");
 }
 
 TEST(PathChoice, RailsInOneSubnetAreTold) {
