@@ -47,7 +47,13 @@ std::vector<GidEntry> choose_gids(std::span<const GidEntry> entries, const GidWi
     return chosen;
   }
   const auto rank_of = [&wish](const GidEntry& entry) { return rank(entry, wish); };
-  const bool any_global = std::any_of(entries.begin(), entries.end(), [&](const GidEntry& entry) {
+  // If devices are shared between network namespaces, a port's table has the addresses of all, and
+  // only those of interfaces that we see are ours.
+  const auto fits = [&](const GidEntry& entry) { return rank_of(entry) < Rank::Unfit; };
+  const auto ours = [&](const GidEntry& entry) { return fits(entry) && entry.prefix_len >= 0; };
+  if (std::any_of(chosen.begin(), chosen.end(), ours))
+    std::erase_if(chosen, [](const GidEntry& entry) { return entry.prefix_len < 0; });
+  const bool any_global = std::any_of(chosen.begin(), chosen.end(), [&](const GidEntry& entry) {
     return rank_of(entry) < Rank::LocalIpv4;
   });
   const Rank limit = any_global ? Rank::LocalIpv4 : Rank::Unfit;

@@ -32,8 +32,8 @@ inline constexpr std::size_t kRailGidsMax = 8;
 // Returns the GIDs that a rail may send from, the preferred one first. InfiniBand: the first that a
 // router knows (routable_lid), or else index 0. Ethernet: those that the wish describes, IPv4
 // before global IPv6 addresses, and the lower index first; link-local ones only if there is no
-// other. If the wish names an index, the result is that entry alone, of any type. Empty if there is
-// none.
+// other; addresses that no interface of this network namespace has only if none has one. If the
+// wish names an index, the result is that entry alone, of any type. Empty if there is none.
 std::vector<GidEntry> choose_gids(std::span<const GidEntry> entries, const GidWish& wish);
 
 // Returns the LID by which routers of an InfiniBand fabric know the subnet of a site-local GID,

@@ -65,6 +65,20 @@ TEST(GidChoice, LinkLocalOnlyWhereThereIsNoOther) {
   EXPECT_EQ(chosen_indices({gid_of(0, "fe80::1"), gid_of(1, "fd00::1")}), (std::vector<int>{1}));
 }
 
+// A device that network namespaces share shows the addresses of all of them, also of those that
+// were made first.
+TEST(GidChoice, AddressesOfOtherNetworkNamespacesAreLeftOut) {
+  std::vector<GidEntry> table = usual_table();
+  table[7].prefix_len = 24;
+  EXPECT_EQ(chosen_indices(table), std::vector<int>{7});
+  table[7].prefix_len = -1;
+  table[6].prefix_len = 16;
+  EXPECT_EQ(chosen_indices(table), std::vector<int>{6}) << "our own is link-local";
+  table[6].prefix_len = -1;
+  table[2].prefix_len = 24;
+  EXPECT_EQ(chosen_indices(table), (std::vector<int>{3, 7, 5})) << "ours is of another type";
+}
+
 TEST(GidChoice, NeverMoreThanARailHolds) {
   std::vector<GidEntry> table;
   table.reserve(20);
