@@ -60,7 +60,6 @@ struct Path {
   // the path has its key at key_place, which it shares with one path of each other tier.
   std::uint32_t tier = 0, key_place = 0;
   PathEnds ends;
-  int own_gid_index = 0;  // of our address now; the kernel may give it another when it comes back
   std::uint16_t own_lid = 0;         // of our port, as the peer was told it; InfiniBand
   bool wants_ece = false;            // NCCL_IB_ECE_ENABLE
   bool has_ece = false;              // its queue pairs use options that both sides agreed on

@@ -25,9 +25,7 @@ Path& PathSet::place(Lane& lane, const PathEnds& ends, std::string name) {
   path.index = count() - 1;
   path.rail = lane.index();
   path.ends = ends;
-  if (ends.own_address < lane.rail().gids.size())
-    path.own_gid_index = lane.rail().gids[ends.own_address].index;
-  path.name = std::move(name);
+  if (ends.own_address < lane.rail().gids.size()) path.name = std::move(name);
   path.set_port_speed(policy_, lane.rail().info.speed_mbps);
   return path;
 }

@@ -37,6 +37,16 @@ Status look_for_route(const Path& path, const PeerEnd& peer) {
   return Errc::Transport;
 }
 
+Status say_address_lost(const Path& path, const PeerEnd& peer) {
+  const std::string text = fmt::format("{}: our port has lost its address", path.name);
+  if (peer.again) {
+    LOG_INFO("{}", text);
+  } else {
+    LOG_WARN("{}", text);
+  }
+  return Errc::Transport;
+}
+
 // Sets options that the peer's device offers, or has accepted from ours. If our device refuses them
 // the queue pair works without: they are a gain, not a need.
 bool take_ece(const Path& path, QueuePair& queue_pair, const WireEce& peer) {
@@ -63,11 +73,17 @@ verbs::PortNow own_port(const Path& path) {
   return verbs::port_now(path.lane->provider(), path.lane->rail());
 }
 
-PortEnd port_end(const Path& path, verbs::Provider& provider, const Settings& settings) {
+// The kernel may have given the address another index since, if its interface was down.
+std::optional<int> own_gid_index(const Path& path) {
+  return verbs::gid_index_now(path.lane->provider(), path.lane->rail(), path.ends.own_address);
+}
+
+PortEnd port_end(const Path& path, verbs::Provider& provider, int gid_index,
+                 const Settings& settings) {
   return {.provider = provider,
           .rail = path.lane->rail(),
           .address = path.ends.own_address,
-          .gid_index = path.own_gid_index,
+          .gid_index = gid_index,
           .settings = settings,
           .name = path.name};
 }
@@ -220,6 +236,8 @@ Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings) {
     return Errc::Protocol;
   }
   if (const Status status = look_for_route(path, peer); !status.ok()) return status;
+  const std::optional<int> gid_index = own_gid_index(path);
+  if (!gid_index) return say_address_lost(path, peer);
   FarEnd far{.gid = gid_of(peer.rail->addresses[path.ends.peer_address]),
              .lid = peer.path->lid,
              .psn = peer.path->psn,
@@ -228,7 +246,7 @@ Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings) {
   ResolveTries tries{.abandoned = peer.abandoned, .again = peer.again};
   for (std::size_t i = 0; i < path.queue_pairs.size(); ++i) {
     QueuePair& queue_pair = *path.queue_pairs[i];
-    const PortEnd own = port_end(path, queue_pair.provider(), settings);
+    const PortEnd own = port_end(path, queue_pair.provider(), *gid_index, settings);
     if (const Status status = to_init(own, queue_pair.verbs()); !status.ok()) return status;
     queue_pair.set_started();
     path.has_ece = take_ece(path, queue_pair, peer.path->ece);

@@ -55,9 +55,7 @@ bool PathRepair::clear_for(std::uint32_t index, std::uint32_t epoch, std::string
   // A port that was down at start may stay down for ever. Its event ends the wait if it comes up.
   *why = verbs::why_away(path.lane->provider(), rail);
   if (!why->empty()) return false;
-  const std::optional<int> gid_index =
-      verbs::gid_index_now(*link_.host().options().provider, rail, path.ends.own_address);
-  if (!gid_index) {
+  if (!verbs::gid_index_now(*link_.host().options().provider, rail, path.ends.own_address)) {
     *why = "our port has lost its address";
     return false;
   }
@@ -66,7 +64,6 @@ bool PathRepair::clear_for(std::uint32_t index, std::uint32_t epoch, std::string
     const ProgressLoop::Guard guard(link_.context().loop);
     path.stop();
     link_.peer_link().paths().destroy(path);
-    path.own_gid_index = *gid_index;
     take_port_speed(link_.peer_link(), path);
     set_inflight(path, link_.terms.crossing, link_.peer_link().policy());
     path.health.epoch = epoch;

@@ -49,6 +49,7 @@ class Neighbourhood : public verbs::testkit::FakeProvider {
     return ece_answer;
   }
 
+  std::vector<verbs::GidEntry> gids(ibv_context*, std::uint8_t) override { return gid_table; }
   verbs::Route route(const verbs::GidEntry&, const ibv_gid&) override { return routes; }
   std::uint32_t port_speed_mbps(ibv_context*, std::uint8_t) override { return 0; }
   int query_port(ibv_context*, std::uint8_t, ibv_port_attr* attr) override {
@@ -58,6 +59,7 @@ class Neighbourhood : public verbs::testkit::FakeProvider {
 
   std::vector<ibv_qp_attr> asked;
   std::optional<ibv_port_attr> port;  // its present state
+  std::vector<verbs::GidEntry> gid_table;
   verbs::Route routes;
   int pkey_index = -1;
   ibv_qp_state state = IBV_QPS_RESET;
@@ -78,6 +80,7 @@ class LinkSetupTest : public testing::Test {
     rail_.active_mtu = IBV_MTU_4096;
     rail_.gids = {verbs::testkit::gid_of(3, "192.168.50.1"),
                   verbs::testkit::gid_of(7, "10.0.12.1")};
+    provider_.gid_table = rail_.gids;
     peer_path_.mtu = IBV_MTU_1024;
     for (const char* text : {"192.168.60.2", "10.0.13.2", "10.0.12.2"}) {
       const ibv_gid gid = verbs::testkit::gid_bytes(text);
@@ -129,6 +132,21 @@ TEST_F(LinkSetupTest, SpeaksFromAndToTheAddressesOfThePath) {
     EXPECT_EQ(attr.path_mtu, IBV_MTU_1024) << "the smaller of both ends";
   }
   EXPECT_EQ(provider_.asked[1].dest_qp_num, 12u);
+}
+
+// The interface was down and up between the start and the connect.
+TEST_F(LinkSetupTest, TheAddressIsUsedUnderTheIndexThatItHasNow) {
+  provider_.gid_table[1].index = 4;
+  ASSERT_TRUE(connect().ok());
+  EXPECT_EQ(provider_.asked.back().ah_attr.grh.sgid_index, 4);
+}
+
+TEST_F(LinkSetupTest, AnAddressThatThePortHasLostIsNamed) {
+  const testkit::LogCapture log;
+  provider_.gid_table.pop_back();
+  EXPECT_EQ(connect().code(), Errc::Transport);
+  EXPECT_TRUE(provider_.asked.empty());
+  EXPECT_EQ(log.count(LogLevel::Warn, "the path: our port has lost its address"), 1);
 }
 
 // Enhanced connection establishment: a side that gets an offer uses what it can of it, and says so.
@@ -246,7 +264,7 @@ class InfiniBandSetupTest : public LinkSetupTest {
   ibv_ah_attr address_towards(const char* own, const char* peer) {
     rail_.ethernet = false;
     rail_.gids[1] = verbs::testkit::gid_of(2, own, verbs::GidType::Ib);
-    link_->paths()[0].own_gid_index = 2;
+    provider_.gid_table = rail_.gids;
     peer_rail_.ethernet = 0;
     const ibv_gid gid = verbs::testkit::gid_bytes(peer);
     std::memcpy(peer_rail_.addresses[2].gid.data(), gid.raw, sizeof gid.raw);
