@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <memory>
+#include <string_view>
 
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -26,10 +28,29 @@ bool family_matches(const SocketAddress& address, std::string_view family) {
   return address.family == AF_INET || address.family == AF_INET6;
 }
 
-// Bridges for containers and virtual machines are up on many hosts and lead to no other host.
-bool virtual_bridge(std::string_view name) {
-  return name.starts_with("docker") || name.starts_with("virbr");
+// Docker names the bridge of a network so: "br-" and 12 hexadecimal digits. Other bridges that
+// begin with "br-" may be a host's own network.
+bool docker_network(std::string_view name) {
+  constexpr std::string_view kPrefix = "br-";
+  constexpr std::size_t kDigits = 12;
+  return name.size() == kPrefix.size() + kDigits && name.starts_with(kPrefix) &&
+         name.find_first_not_of("0123456789abcdef", kPrefix.size()) == std::string_view::npos;
 }
+
+// Bridges of containers and virtual machines are up on many hosts, often with one address on all of
+// them, and lead to no other host of a job.
+bool virtual_bridge(std::string_view name) {
+  static constexpr std::string_view kPrefixes[] = {
+      "docker", "podman", "virbr",   "lxc",    "lxdbr",  "veth",
+      "cni",    "cali",   "flannel", "cilium", "tmfifo",  // tmfifo: to the host's own BlueField
+  };
+  return docker_network(name) ||
+         std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                     [name](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+// Hosts may share nothing but such a tunnel, which is slower than any network under it.
+bool tunnel(std::string_view name) { return name.starts_with("tailscale"); }
 
 }  // namespace
 
@@ -56,6 +77,7 @@ std::vector<InterfaceAddress> choose_interfaces(const std::vector<InterfaceAddre
   // particular.
   const bool named = !names.empty() && !names.excludes();
   std::vector<InterfaceAddress> chosen;
+  std::vector<InterfaceAddress> tunnels;
   std::vector<InterfaceAddress> loopback;
   for (const InterfaceAddress& candidate : candidates) {
     if (!family_matches(candidate.address, rule.family) || !names.matches(candidate.name)) continue;
@@ -63,10 +85,13 @@ std::vector<InterfaceAddress> choose_interfaces(const std::vector<InterfaceAddre
       chosen.push_back(candidate);
     } else if (candidate.address.loopback()) {
       loopback.push_back(candidate);
-    } else if (candidate.name != "lo" && (!names.empty() || !virtual_bridge(candidate.name))) {
+    } else if (candidate.name != "lo" && !names.empty()) {
       chosen.push_back(candidate);
+    } else if (candidate.name != "lo" && !virtual_bridge(candidate.name)) {
+      (tunnel(candidate.name) ? tunnels : chosen).push_back(candidate);
     }
   }
+  if (chosen.empty()) chosen = tunnels;
   if (chosen.empty()) chosen = loopback;
   std::stable_partition(chosen.begin(), chosen.end(),
                         [](const InterfaceAddress& entry) { return !entry.address.link_local(); });

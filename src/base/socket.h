@@ -63,7 +63,8 @@ struct InterfaceAddress {
   int prefix_len = -1;
 };
 struct InterfaceRule {
-  // NCCL_SOCKET_IFNAME. Empty: everything but lo, docker* and virbr*, and lo if nothing else is up.
+  // NCCL_SOCKET_IFNAME. Empty: everything but lo and the bridges of containers and virtual machines
+  // (docker*, br-<id>, virbr*, lxc*, cni* and others); tailscale* if nothing else is up, then lo.
   std::string_view names = {};
   std::string_view family = {};  // NCCL_SOCKET_FAMILY: AF_INET, AF_INET6, or empty for both
 };

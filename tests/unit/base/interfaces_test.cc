@@ -63,6 +63,29 @@ TEST(Interfaces, LoopbackOnlyWhenNothingElseIsUp) {
   EXPECT_EQ(chosen(bare, {.names = "", .family = "AF_INET"}), (Texts{"lo 127.0.0.1"}));
 }
 
+// Each of these is on many hosts with one address, and a peer that dials it meets another host.
+TEST(Interfaces, UnsetLeavesOutTheBridgesOfContainersAndVirtualMachines) {
+  std::vector<InterfaceAddress> crowd = machine();
+  for (const char* const name : {"br-0123456789ab", "lxcbr0", "lxdbr0", "veth12ab", "cni0", "cali0",
+                                 "flannel.1", "cilium_host", "podman0", "tmfifo_net0"})
+    crowd.push_back({name, *SocketAddress::from_text("192.168.100.1"), 24});
+  EXPECT_EQ(chosen(crowd, {}), chosen(machine(), {}));
+  crowd.push_back({"br-ex", *SocketAddress::from_text("10.2.0.5"), 24});
+  EXPECT_EQ(chosen(crowd, {.names = "", .family = "AF_INET"}),
+            (Texts{"eth0 10.0.0.5", "eth1 10.1.0.5", "br-ex 10.2.0.5"}))
+      << "a bridge that may be the host's own network";
+}
+
+TEST(Interfaces, ATunnelIsForHostsThatShareNothingElse) {
+  std::vector<InterfaceAddress> all = machine();
+  all.push_back({"tailscale0", *SocketAddress::from_text("100.64.0.5"), 32});
+  EXPECT_EQ(chosen(all, {}), chosen(machine(), {}));
+  std::vector<InterfaceAddress> bare = machine();
+  bare.resize(4);
+  bare.push_back(all.back());
+  EXPECT_EQ(chosen(bare, {.names = "", .family = "AF_INET"}), (Texts{"tailscale0 100.64.0.5"}));
+}
+
 TEST(Interfaces, ThisHostHasLoopbackByName) {
   bool found = false;
   for (const InterfaceAddress& entry : interfaces({.names = "=lo", .family = "AF_INET"}))
