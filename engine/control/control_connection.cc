@@ -2,6 +2,7 @@
 
 #include "src/base/byte_order.h"
 #include "src/base/check.h"
+#include "src/base/timeouts.h"
 
 #include <fmt/format.h>
 
@@ -197,7 +198,7 @@ void note_dial_failure(Connection& connection, Errc reason, const std::string& t
 DialStep dial_next(Connection& connection) {
   DCHECK(connection.state == ConnectionState::Dialing && !connection.fd.valid());
   while (connection.next_candidate < connection.candidates.size()) {
-    const SocketAddress& address = connection.candidates[connection.next_candidate];
+    const SocketAddress& address = connection.candidates[connection.next_candidate].address;
     connection.peer = address;
     connection.name = address.text_with_port(connection.port);
     Result<UniqueFd> fd = tcp_connect_start(address, connection.port);
@@ -229,6 +230,23 @@ Status dial_result(Connection& connection) {
   if (!connected_to_itself(connection.fd.get())) return {};
   note_dial_failure(connection, Errc::PeerGone, "nobody listens there");
   return Errc::Unreachable;
+}
+
+std::uint64_t dial_patience_ns(const Connection& connection) {
+  DCHECK(connection.next_candidate > 0 && connection.dial_timeout_ns != 0);
+  constexpr std::array kShort{kFirstDialToNextNs, kSecondDialToNextNs};
+  const std::uint32_t tries = connection.candidates[connection.next_candidate - 1].tries;
+  return connection.candidates.size() > 1 && tries < kShort.size()
+             ? std::min(kShort[tries], connection.dial_timeout_ns)
+             : connection.dial_timeout_ns;
+}
+
+bool put_off_candidate(Connection& connection) {
+  if (dial_patience_ns(connection) >= connection.dial_timeout_ns) return false;
+  Connection::Candidate again = connection.candidates[connection.next_candidate - 1];
+  ++again.tries;
+  connection.candidates.push_back(again);
+  return true;
 }
 
 bool closing_done(Connection& connection) {

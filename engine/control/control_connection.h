@@ -105,7 +105,11 @@ struct Connection {
   std::optional<Loss> loss;  // found where it could not be reported
 
   // ---- For a dial.
-  std::vector<SocketAddress> candidates;
+  struct Candidate {
+    SocketAddress address;
+    std::uint32_t tries = 0;  // that ended in silence
+  };
+  std::vector<Candidate> candidates;
   std::size_t next_candidate = 0;
   std::uint16_t port = 0;
   std::uint64_t dial_timeout_ns = 0;
@@ -132,6 +136,12 @@ DialStep dial_next(Connection& connection);
 // Returns Ok, WouldBlock, or why this candidate failed, which is also added to dial_loss.
 Status dial_result(Connection& connection);
 void note_dial_failure(Connection& connection, Errc reason, const std::string& text);
+// Returns how long to wait for the candidate that dial_next has started: shortly at first if there
+// are others.
+std::uint64_t dial_patience_ns(const Connection& connection);
+// Puts that candidate, which was silent, behind the others. Returns false if it has had the whole
+// time.
+bool put_off_candidate(Connection& connection);
 
 // Flushes and shuts down, then discards what still arrives. Returns true if the socket may be
 // closed.

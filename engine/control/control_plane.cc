@@ -122,7 +122,8 @@ void Plane::prepare_dial(Connection& connection, const DialOrder& order) {
   connection.known = true;
   connection.port = order.port;
   connection.dial_timeout_ns = order.timeout_ns;
-  connection.candidates = with_scopes(order.addresses, listener_.addresses);
+  for (const SocketAddress& address : with_scopes(order.addresses, listener_.addresses))
+    connection.candidates.push_back({address});
   start_dial(connection);
 }
 
@@ -154,7 +155,7 @@ void Plane::start_dial(Connection& connection) {
       continue;
     }
     connection.watched = EPOLLOUT;
-    connection.step_deadline_ns = clock_.now_ns() + connection.dial_timeout_ns;
+    connection.step_deadline_ns = clock_.now_ns() + dial_patience_ns(connection);
     note_deadline(connection.step_deadline_ns);
     return;
   }

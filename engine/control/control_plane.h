@@ -68,7 +68,7 @@ struct ControlPlaneOptions {
 
 // The addresses of a control port, and how long to wait for each of them.
 struct DialOrder {
-  std::span<const SocketAddress> addresses;  // tried in order
+  std::span<const SocketAddress> addresses;  // tried in order, and again if several are silent
   std::uint16_t port = 0;
   std::uint64_t timeout_ns = kDialToAnswerNs;  // for each address
 };

@@ -85,6 +85,10 @@ void Handshake::greet() {
   const Settings settings = link_.settings();
   enter(LinkState::AwaitWelcome);
   hello_at_ns_ = host.now_ns();
+  if (silent_addresses_ == 0) hello_until_ns_ = step_deadline_ns_;
+  step_deadline_ns_ = hello_until_ns_;
+  if (!link_.port.proven && link_.port.addresses.size() > 1)
+    host.tend_at(hello_at_ns_ + (kHelloToNextAddressNs << silent_addresses_));
   link_.send(Hello{.connector_context = link_.context().id,
                    .acceptor_context = link_.identity().peer_context,
                    .host = options.provider->host_name(),

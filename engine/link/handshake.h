@@ -64,8 +64,9 @@ class Handshake {
   PathKey key_for(const AskedRails& asked) const;
   PathKey key() const;  // of this link
   void dial_as(const Redialing& anew) noexcept { anew_ = anew; }
-  void greet();                       // the connection is up: sends HELLO
-  bool say_hello_again(Errc reason);  // after a loss; returns true if it dials again
+  void greet();  // the connection is up: sends HELLO
+  // After the loss of the connection. Returns true if it dials again, or has ended the link.
+  bool say_hello_again(Errc reason);
   // The handshake has failed, and the listeners that HELLO named know it. Fails the connects to
   // them; connects to other listeners wait for another link. Does nothing if the link is up.
   void fail_named(Errc why);
@@ -123,6 +124,11 @@ class Handshake {
   bool shakes() const noexcept;  // true for a connector, from HELLO to READY
   void give_up(const char* what);
   bool dials_anew(const Refuse& body);
+  bool asks_elsewhere(const Refuse& body);
+  std::vector<SocketAddress> next_addresses() const;
+  void say_hello_at(std::span<const SocketAddress> addresses);
+  void end_as_refused(const Refuse& body);
+  void tend_silence(std::uint64_t now_ns);
 
   LinkCore& link_;
   Owner& owner_;
@@ -135,7 +141,10 @@ class Handshake {
   std::vector<Id128> listeners_;         // acceptor: the ones that HELLO named
   std::unique_ptr<Welcome> welcome_;     // acceptor: unsent until the queue pairs are made
   std::vector<WirePath> meet_;           // connector: the pairs of rails in WELCOME
-  std::uint32_t hello_tries_ = 0;        // dials after the first
+  std::uint32_t hello_tries_ = 0;        // dials after a lost connection
+  std::uint32_t silent_addresses_ = 0;   // dials after an address that did not answer HELLO
+  std::uint64_t hello_until_ns_ = 0;     // the end of all waits for WELCOME; 0: no HELLO was sent
+  std::unique_ptr<Refuse> refusal_;      // connector: of an address that need not be the peer's
   Redialing anew_;                       // connector
 };
 

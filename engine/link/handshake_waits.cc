@@ -62,20 +62,88 @@ void Handshake::tend() {
     if (idle && step_deadline_ns_ == 0) enter(LinkState::Up);
   }
   tend_measure();
+  tend_silence(now_ns);
   if (const char* const what = awaited(); what != nullptr && now_ns >= step_deadline_ns_)
     give_up(what);
 }
 
-bool Handshake::say_hello_again(Errc reason) {
-  if (link_.state() != LinkState::AwaitWelcome || reason != Errc::PeerGone ||
-      hello_tries_ >= kHelloTriesMax)
-    return false;
-  ++hello_tries_;
+// ---- Addresses. Another host, or a program that is none of ours, may answer at an address that
+// many hosts have, such as that of a bridge for containers. Only WELCOME proves an address.
+
+// Returns the peer's addresses from the one behind the last that was asked. The ones before it
+// follow, unless an address has refused: each is asked once then.
+std::vector<SocketAddress> Handshake::next_addresses() const {
+  std::vector<SocketAddress> next = link_.port.addresses;
+  const auto asked = std::find_if(next.begin(), next.end(), [this](const SocketAddress& each) {
+    return each.same_host(source_);
+  });
+  if (asked == next.end()) return refusal_ ? std::vector<SocketAddress>{} : next;
+  const auto left = static_cast<std::size_t>(next.end() - asked) - 1;
+  std::rotate(next.begin(), asked + 1, next.end());
+  if (refusal_) next.resize(left);
+  return next;
+}
+
+void Handshake::say_hello_at(std::span<const SocketAddress> addresses) {
+  link_.drop_connection();
   link_.set_state(LinkState::Dialing);
   // The peer has forgotten our HELLO with its connection.
   link_.conversation() = Conversation{};
-  link_.dial_all();
+  link_.set_connection(
+      link_.host().plane().dial({.addresses = addresses,
+                                 .port = link_.port.port,
+                                 .timeout_ns = refusal_ ? kRedialToAnswerNs : kDialToAnswerNs}));
+}
+
+bool Handshake::say_hello_again(Errc reason) {
+  const bool asked = link_.state() == LinkState::AwaitWelcome;
+  if (!asked && (link_.state() != LinkState::Dialing || !refusal_)) return false;
+  const std::vector<SocketAddress> next = asked ? next_addresses() : std::vector<SocketAddress>{};
+  if (refusal_ && next.empty()) {
+    end_as_refused(*refusal_);
+    return true;
+  }
+  const bool another = !link_.port.proven && next.size() > 1;
+  const std::size_t tries_max = kHelloTriesMax + (another ? next.size() : 0);
+  if (hello_tries_ >= tries_max || (reason != Errc::PeerGone && !another && !refusal_))
+    return false;
+  ++hello_tries_;
+  if (link_.port.proven) {
+    say_hello_at(link_.port.addresses);
+  } else {
+    say_hello_at(next);
+  }
   return true;
+}
+
+// Asks the peer's next address if another host may have refused. The host that has the communicator
+// is the only one with other reasons than that it has none.
+bool Handshake::asks_elsewhere(const Refuse& body) {
+  if (link_.state() != LinkState::AwaitWelcome || link_.port.proven ||
+      body.reason != Errc::PeerClosed)
+    return false;
+  if (!refusal_) refusal_ = std::make_unique<Refuse>(body);
+  const std::vector<SocketAddress> next = next_addresses();
+  if (next.empty()) return false;
+  LOG_INFO("peer {}: {} refuses: {}; its other addresses are asked", link_.identity().peer_host,
+           link_.connection_name(), body.text);
+  say_hello_at(next);
+  return true;
+}
+
+// Asks the next address if this one has taken HELLO and is silent.
+void Handshake::tend_silence(std::uint64_t now_ns) {
+  if (link_.state() != LinkState::AwaitWelcome || link_.port.proven ||
+      link_.port.addresses.size() < 2 ||
+      now_ns < hello_at_ns_ + (kHelloToNextAddressNs << silent_addresses_))
+    return;
+  const std::vector<SocketAddress> next = next_addresses();
+  if (next.empty()) return;
+  LOG_INFO("peer {}: {} has not answered HELLO in {} s; its other addresses are asked",
+           link_.identity().peer_host, link_.connection_name(),
+           (now_ns - hello_at_ns_) / kNsPerSecond);
+  ++silent_addresses_;
+  say_hello_at(next);
 }
 
 void Handshake::give_up(const char* what) {
@@ -96,7 +164,11 @@ void Handshake::give_up(const char* what) {
 }
 
 bool Handshake::on(const Refuse& body) {
-  if (dials_anew(body)) return true;
+  if (!dials_anew(body) && !asks_elsewhere(body)) end_as_refused(body);
+  return true;
+}
+
+void Handshake::end_as_refused(const Refuse& body) {
   // Both ends of a broken link tell each other. An end that has warned already does not warn twice.
   if (link_.failure() != Errc::Ok) {
     LOG_INFO("peer {}: {}", link_.connection_name(), body.text);
@@ -105,7 +177,6 @@ bool Handshake::on(const Refuse& body) {
   }
   fail_named(body.reason);
   link_.take_down(body.reason);
-  return true;
 }
 
 bool Handshake::shakes() const noexcept {

@@ -23,6 +23,11 @@ inline constexpr std::uint64_t kAcceptToFirstFrameNs = 5 * kNsPerSecond;
 inline constexpr std::uint64_t kFrameBeginToEndNs = 10 * kNsPerSecond;
 // TCP sends SYN at 0, 1, 3 and 7 s.
 inline constexpr std::uint64_t kDialToAnswerNs = 10 * kNsPerSecond;
+// If a peer has several addresses, each has so long at first, as in RFC 8305 (Happy Eyeballs):
+// longer than a round trip between hosts of a job, and seven silent ones cost two seconds.
+inline constexpr std::uint64_t kFirstDialToNextNs = 300 * kNsPerMs;
+// Each address that was silent then has time for three SYNs, and at last the whole time.
+inline constexpr std::uint64_t kSecondDialToNextNs = 3 * kNsPerSecond;
 // 256 strangers in 10 ms each are 25,000 a second, as fast as they can be accepted.
 inline constexpr std::uint64_t kAcceptToGiveWayNs = 10 * kNsPerMs;
 // A program that frees descriptors does so now and then; ten looks a second cost nothing.
@@ -53,6 +58,9 @@ inline constexpr std::uint64_t kHandshakeStepToAnswerNs = 300 * kNsPerSecond;
 inline constexpr std::uint64_t kHalfOpenToGiveWayNs = 20 * kNsPerSecond;
 // A dropped connector dials at once, and again after a second if nothing answers: ten tries.
 inline constexpr std::uint64_t kLostHelloToNextNs = 10 * kNsPerSecond;
+// Twice the 16 s above: only a host that is none of the peer's, or one that is stopped, is silent
+// for so long. Doubled after each address.
+inline constexpr std::uint64_t kHelloToNextAddressNs = 30 * kNsPerSecond;
 // Four of the longest round trips between sites.
 inline constexpr std::uint64_t kProbeToRoundTripNs = 2 * kNsPerSecond;
 // No round trip between sites is longer: the rest is the peer's own time, which is not for timers.

@@ -1,12 +1,17 @@
 // How channels are opened, and what becomes of channels that never open.
 
 #include "engine/control/frames.h"
+#include "engine/control/handle.h"
+#include "src/base/socket.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
+#include <string>
+
+#include <unistd.h>
 
 namespace mesh {
 namespace {
@@ -273,6 +278,38 @@ TEST(Connect, RandomBytesAreNoHandle) {
   EXPECT_EQ(log.count(LogLevel::Warn, "are not a handle"), 100);
   EXPECT_EQ(log.count(LogLevel::Warn, "names a stage"), 100);
   EXPECT_EQ(bed.stats(0).links, 0u);
+}
+
+// A program that is none of ours has the port at an address that the handle names first.
+TEST(Connect, AStrangeProgramAtOneOfThePeersAddressesDecidesNothing) {
+  for (const std::string& answer : {std::string(), std::string("SSH-2.0-OpenSSH_9.2\r\n")}) {
+    Bed bed({});
+    HandleBytes bytes{};
+    Listener* const listener = listen(bed, kB, bytes);
+    engine::Handle handle = *engine::read_handle(bytes);
+    handle.addresses.insert(handle.addresses.begin(), *SocketAddress::from_text("127.0.0.9"));
+    engine::write_handle(handle, bytes);
+    const Result<UniqueFd> strange = tcp_listen(handle.addresses.front(), handle.port);
+    ASSERT_TRUE(strange.ok());
+    int met = 0;
+    const auto serve = [&] {
+      const Result<AcceptedSocket> caller = tcp_accept(strange->get());
+      if (!caller.ok()) return;
+      ++met;
+      EXPECT_EQ(::write(caller->fd.get(), answer.data(), answer.size()),
+                static_cast<ssize_t>(answer.size()));
+    };
+    Errc connected = Errc::WouldBlock, accepted = Errc::WouldBlock;
+    EXPECT_TRUE(bed.until([&] {
+      serve();
+      if (connected == Errc::WouldBlock) connected = try_connect(bed, kA, bytes).code();
+      if (accepted == Errc::WouldBlock) accepted = bed.hosts[1].engine->accept(*listener).code();
+      return connected != Errc::WouldBlock && accepted != Errc::WouldBlock;
+    }));
+    EXPECT_EQ(connected, Errc::Ok) << answer;
+    EXPECT_EQ(accepted, Errc::Ok) << answer;
+    EXPECT_EQ(met, 1);
+  }
 }
 
 TEST(Connect, DeviceOutOfRangeIsRefused) {

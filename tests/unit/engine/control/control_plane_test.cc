@@ -236,28 +236,60 @@ TEST_F(ControlPlaneTest, FallsBackFromARefusedAddress) {
   EXPECT_TRUE(our_events_.lost.empty());
 }
 
-TEST_F(ControlPlaneTest, FallsBackFromASilentAddressAtItsDeadline) {
-  // A listener with a full backlog answers no further SYN.
-  sockaddr_storage storage{};
-  const socklen_t bytes = loopback("127.0.0.9").to_sockaddr(theirs_->port(), storage);
-  const UniqueFd silent(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  ASSERT_EQ(::bind(silent.get(), reinterpret_cast<const sockaddr*>(&storage), bytes), 0);
-  ASSERT_EQ(::listen(silent.get(), 0), 0);
-  std::vector<UniqueFd> fillers;
-  for (int i = 0; i < 4; ++i) {
-    fillers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    [[maybe_unused]] const int begun =
-        ::connect(fillers.back().get(), reinterpret_cast<const sockaddr*>(&storage), bytes);
+// A listener with a full backlog answers no further SYN.
+class SilentListener {
+ public:
+  SilentListener(const SocketAddress& address, std::uint16_t port) {
+    const socklen_t bytes = address.to_sockaddr(port, storage_);
+    const auto* const name = reinterpret_cast<const sockaddr*>(&storage_);
+    EXPECT_EQ(::bind(fd_.get(), name, bytes), 0);
+    EXPECT_EQ(::listen(fd_.get(), 0), 0);
+    for (int i = 0; i < 4; ++i) {
+      fillers_.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+      [[maybe_unused]] const int begun = ::connect(fillers_.back().get(), name, bytes);
+    }
   }
+
+ private:
+  sockaddr_storage storage_{};
+  UniqueFd fd_{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  std::vector<UniqueFd> fillers_;
+};
+
+TEST_F(ControlPlaneTest, FallsBackFromASilentAddressAfterAShortWhile) {
+  const SilentListener silent(loopback("127.0.0.9"), theirs_->port());
   const std::vector<SocketAddress> addresses{loopback("127.0.0.9"), loopback()};
   ours_->dial({addresses, theirs_->port()});
   turn_until_idle();
-  our_clock_ns_ += kDialToAnswerNs - 1;
+  our_clock_ns_ += kFirstDialToNextNs - 1;
   turn_until_idle();
   EXPECT_TRUE(our_events_.dialed.empty());
   our_clock_ns_ += 1;
   ASSERT_TRUE(turn_until([&] { return !our_events_.dialed.empty(); }));
   EXPECT_TRUE(our_events_.lost.empty());
+}
+
+// A SYN may be lost, or the way may be long.
+TEST_F(ControlPlaneTest, EachSilentAddressHasTheWholeTimeAtLast) {
+  const SilentListener one(loopback("127.0.0.8"), theirs_->port());
+  const SilentListener other(loopback("127.0.0.9"), theirs_->port());
+  const std::vector<SocketAddress> addresses{loopback("127.0.0.8"), loopback("127.0.0.9")};
+  ours_->dial({addresses, theirs_->port()});
+  for (const std::uint64_t patience_ns :
+       {kFirstDialToNextNs, kSecondDialToNextNs, kDialToAnswerNs}) {
+    for (int each = 0; each < 2; ++each) {
+      turn_until_idle();
+      our_clock_ns_ += patience_ns - 1;
+      turn_until_idle();
+      EXPECT_TRUE(our_events_.lost.empty()) << patience_ns;
+      our_clock_ns_ += 1;
+    }
+  }
+  ASSERT_TRUE(turn_until([&] { return !our_events_.lost.empty(); }));
+  EXPECT_EQ(our_events_.lost[0].reason, Errc::Timeout);
+  const std::string& text = our_events_.lost[0].text;
+  EXPECT_EQ(text.find("127.0.0.8"), text.rfind("127.0.0.8")) << text;
+  EXPECT_NE(text.find("127.0.0.9"), std::string::npos) << text;
 }
 
 TEST_F(ControlPlaneTest, ADialWithoutAnswerAnywhereIsLostAndNamesAll) {

@@ -116,6 +116,124 @@ TEST(Handshake, ARefusalOfTheListenersThatWereNamedIsTheirVerdictOnly) {
   EXPECT_EQ(late.state, StageState::Failed);
 }
 
+// An end whose peer has three addresses, of which one has answered the dial.
+struct ManyAddresses : TwoEnds {
+  const std::vector<SocketAddress> all{*SocketAddress::from_text("172.17.0.1"),
+                                       *SocketAddress::from_text("127.0.0.2"),
+                                       *SocketAddress::from_text("10.0.0.2")};
+  ManyAddresses() {
+    sender().port.addresses = all;
+    answer_at(0);
+  }
+  // The dial that was made last has met the peer's address with this index, and HELLO is said.
+  void answer_at(std::size_t index) {
+    a.wire.peer = all[index];
+    if (a.wire.dialed.empty()) sender().dial_all();
+    a.reception.on_dialed(sender().connection());
+  }
+  std::vector<SocketAddress> last_dialed() const { return a.wire.dialed.back(); }
+  void refuse() {
+    sender().handshake().on(Refuse{.reason = Errc::PeerClosed, .text = "no such communicator"});
+  }
+};
+
+// A bridge for containers has one address on all hosts, so another host's plugin may answer there.
+TEST(Handshake, AnotherHostsRefusalSendsTheConnectorToTheNextAddress) {
+  ManyAddresses ends;
+  ends.refuse();
+  EXPECT_EQ(ends.connect.state, StageState::Waiting);
+  EXPECT_EQ(ends.last_dialed(), (std::vector{ends.all[1], ends.all[2]}));
+  ends.a.wire.said.clear();
+  ends.answer_at(1);
+  ends.carry_all();
+  EXPECT_EQ(ends.connect.state, StageState::Ready);
+}
+
+TEST(Handshake, ThatAllAddressesRefuseIsFinal) {
+  ManyAddresses ends;
+  ends.refuse();
+  ends.answer_at(1);
+  ends.refuse();
+  EXPECT_EQ(ends.last_dialed(), std::vector{ends.all[2]});
+  ends.answer_at(2);
+  ends.refuse();
+  EXPECT_EQ(ends.connect.state, StageState::Failed);
+  EXPECT_EQ(ends.connect.error, Errc::PeerClosed);
+}
+
+TEST(Handshake, ARefusalIsTheVerdictWhereTheOtherAddressesAreSilent) {
+  ManyAddresses ends;
+  ends.refuse();
+  ends.a.reception.on_lost(ends.sender().connection(), Errc::Timeout, "no answer");
+  EXPECT_EQ(ends.connect.error, Errc::PeerClosed);
+}
+
+// The communicator exists where a refusal has another reason.
+TEST(Handshake, ARefusalForAnotherReasonIsThePeersOwn) {
+  ManyAddresses ends;
+  ends.sender().handshake().on(Refuse{.reason = Errc::Unreachable, .text = "no common subnet"});
+  EXPECT_EQ(ends.connect.error, Errc::Unreachable);
+  EXPECT_EQ(ends.a.wire.dialed.size(), 1u);
+}
+
+// A program that is none of ours answers garbage, or closes the connection.
+TEST(Handshake, AStrangeAnswerSendsTheConnectorToTheNextAddress) {
+  for (const Errc reason : {Errc::Protocol, Errc::PeerGone}) {
+    ManyAddresses ends;
+    ends.a.reception.on_lost(ends.sender().connection(), reason, "strange");
+    EXPECT_EQ(ends.last_dialed(), (std::vector{ends.all[1], ends.all[2], ends.all[0]}));
+    ends.a.wire.said.clear();
+    ends.answer_at(1);
+    ends.carry_all();
+    EXPECT_EQ(ends.connect.state, StageState::Ready);
+  }
+}
+
+TEST(Handshake, StrangeAnswersAtAllAddressesEndTheConnect) {
+  ManyAddresses ends;
+  std::size_t rounds = 0;
+  for (; ends.connect.state == StageState::Waiting && rounds < 100; ++rounds) {
+    ends.answer_at(rounds % ends.all.size());
+    ends.a.reception.on_lost(ends.sender().connection(), Errc::Protocol, "strange");
+  }
+  EXPECT_EQ(ends.connect.error, Errc::Protocol);
+  EXPECT_LE(rounds, kHelloTriesMax + ends.all.size() + 1);
+}
+
+TEST(Handshake, ASilentAddressIsLeftForTheNext) {
+  const testkit::LogCapture log;
+  ManyAddresses ends;
+  EXPECT_LE(ends.a.due_ns, ends.a.now_ns() + kHelloToNextAddressNs);
+  ends.advance_ns(kHelloToNextAddressNs - 1);
+  ends.a.links.tend();
+  EXPECT_EQ(ends.a.wire.dialed.size(), 1u);
+  ends.advance_ns(1);
+  ends.a.links.tend();
+  EXPECT_EQ(ends.last_dialed(), (std::vector{ends.all[1], ends.all[2], ends.all[0]}));
+  EXPECT_EQ(log.count(LogLevel::Info, "has not answered HELLO in 30 s"), 1);
+  ends.a.wire.said.clear();
+  ends.answer_at(1);
+  ends.carry_all();
+  EXPECT_EQ(ends.connect.state, StageState::Ready);
+}
+
+// A peer that is stopped is silent at all its addresses. The wait for WELCOME does not begin anew.
+TEST(Handshake, SilenceAtAllAddressesEndsTheConnectInItsTime) {
+  ManyAddresses ends;
+  const std::uint64_t until_ns = ends.a.now_ns() + kHandshakeStepToAnswerNs;
+  std::size_t dialed = 1;
+  for (std::size_t index = 1; ends.connect.state == StageState::Waiting;
+       ends.advance_ns(kNsPerSecond)) {
+    ASSERT_LE(ends.a.now_ns(), until_ns);
+    ends.a.links.tend();
+    if (ends.a.wire.dialed.size() == dialed || ends.connect.state != StageState::Waiting) continue;
+    dialed = ends.a.wire.dialed.size();
+    ends.answer_at(index++ % ends.all.size());
+  }
+  EXPECT_EQ(ends.connect.error, Errc::Timeout);
+  EXPECT_GE(dialed, 3u);
+}
+
 // A link that ends before it has opened a channel to a listener counts as failed for that listener.
 TEST(Handshake, ARefusalOfTheConnectorFailsTheAccept) {
   TwoEnds ends;
