@@ -168,7 +168,7 @@ Result<Channel*> EngineImpl::later_connect(HandleBytes& bytes) {
 
 Result<Registration*> EngineImpl::register_memory(Channel& channel, const MemoryRange& range) {
   Lock lock(mutex_);
-  if (range.type == MemoryType::Device) channel.loop.flusher->note_ports(channel.loop.lanes);
+  if (range.type == MemoryType::Device) channel.loop.flusher->note_ports(channel.loop.devices);
   RegistrationTable& table = *links_.of_channel(channel).context().registrations;
   const RailSet rails(channel.link.paths().rails());
   lock.unlock();  // pinning gigabytes takes time

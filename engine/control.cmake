@@ -3,7 +3,7 @@ add_library(mesh_control STATIC
   control/control_connection.cc
   control/control_listener.cc
   control/control_plane.cc
-  control/control_strangers.cc
+  control/unauthenticated.cc
   control/conversation.cc
   control/handle.cc
   control/frames.cc

@@ -53,7 +53,7 @@ EngineImpl::EngineImpl(const EngineOptions& options)
                  .rails = rails_,
                  .clock = clock_,
                  .plane = plane_,
-                 .stranger_lines = stranger_lines_,
+                 .unauthenticated_lines = unauthenticated_lines_,
                  .figures = figures_,
                  .channels = *this,
                  .waker = *this,
@@ -185,8 +185,8 @@ void EngineImpl::control_thread() {
     try {
       poll_control_locked();
     } catch (const std::exception& error) {
-      if (stranger_lines_.take(clock_.now_ns()))
-        LOG_WARN("control: {}{}", error.what(), stranger_lines_.rest());
+      if (unauthenticated_lines_.take(clock_.now_ns()))
+        LOG_WARN("control: {}{}", error.what(), unauthenticated_lines_.rest());
       services_.tend_soon();
       const timespec pause{.tv_sec = 0, .tv_nsec = kControlBusyWaitMs * 1'000'000};
       ::nanosleep(&pause, nullptr);  // what is due stays due: no pause, and this spins
@@ -222,8 +222,8 @@ bool EngineImpl::poll_control_locked() {
     moved = plane_->poll_once();
   } catch (const std::exception& error) {
     // The next pass handles the event that failed in this one. The links are tended in any case.
-    if (stranger_lines_.take(clock_.now_ns()))
-      LOG_WARN("control: {}{}", error.what(), stranger_lines_.rest());
+    if (unauthenticated_lines_.take(clock_.now_ns()))
+      LOG_WARN("control: {}{}", error.what(), unauthenticated_lines_.rest());
   }
   tend_links();
   relay_client_.tend();
@@ -267,16 +267,16 @@ Result<Context*> EngineImpl::open_context(const ContextOptions& options) {
   const Lock lock(mutex_);
   auto context = std::make_unique<Context>(options, static_cast<LinkHost&>(services_));
   context->id = random_id();
-  std::vector<Lane*> lanes;
+  std::vector<DeviceContext*> devices;
   for (std::size_t i = 0; i < rails_.size(); ++i) {
-    auto lane =
-        std::make_unique<Lane>(*options_.provider, rails_[i], static_cast<std::uint32_t>(i));
-    if (const Status status = lane->open(); !status.ok()) return status;
-    if (options_.threading != Threading::Manual) lane->destroy_in_background(context->loop);
-    lanes.push_back(lane.get());
-    context->loop.lanes.push_back(std::move(lane));
+    auto device = std::make_unique<DeviceContext>(*options_.provider, rails_[i],
+                                                  static_cast<std::uint32_t>(i));
+    if (const Status status = device->open(); !status.ok()) return status;
+    if (options_.threading != Threading::Manual) device->destroy_in_background(context->loop);
+    devices.push_back(device.get());
+    context->loop.devices.push_back(std::move(device));
   }
-  context->registrations = std::make_unique<RegistrationTable>(std::move(lanes), settings_,
+  context->registrations = std::make_unique<RegistrationTable>(std::move(devices), settings_,
                                                                options_.policy.inline_bytes);
   context->loop.registrations = context->registrations.get();
   context->loop.flusher = std::make_unique<Flusher>(rails_.size(), settings_);

@@ -1,7 +1,8 @@
 #pragma once
 // The engine behind mesh::Engine: rails, contexts, listeners, and the control path that serves
 // their links. Thread: public calls any; private ones under mutex_. Lock order: mutex_, then a
-// loop's token, then the mutex of a registration table. Bounds: those of contexts and links.
+// loop's progress lock, then the mutex of a registration table. Bounds: those of contexts and
+// links.
 
 #include <mesh/engine.h>
 
@@ -109,7 +110,7 @@ class EngineImpl final : public Engine,
   Pollers pollers_;
   std::thread thread_;
   bool stopping_ = false;
-  LogBudget stranger_lines_;  // for lines about strangers that we refuse
+  LogBudget unauthenticated_lines_;  // for lines about unauthenticated connections that we refuse
   RequestWatch watch_;
   Figures figures_;
   LinkServices services_;

@@ -37,7 +37,7 @@ ChannelCounts counts_of(const Channel& channel) {
 PathSnapshot snapshot_of(const Path& path) {
   PathSnapshot shot;
   shot.name = path.name;
-  shot.rail = path.lane->name();
+  shot.rail = path.device->name();
   shot.counters = path.counters();
   shot.inflight_bytes = path.inflight_bytes();
   switch (path.health.state) {
@@ -55,7 +55,7 @@ PathSnapshot snapshot_of(const Path& path) {
   return shot;
 }
 
-// Returns the figures of one link. The caller holds the token of its loop.
+// Returns the figures of one link. The caller holds the progress lock of its loop.
 PeerSnapshot snapshot_of(const Link& link, std::uint64_t now_ns) {
   PeerLink& peer = link.peer_link();
   PeerSnapshot shot;
@@ -210,9 +210,9 @@ EngineStats Figures::stats(const Contexts& contexts) const {
     const ProgressLoop::Guard guard(context->loop);  // counters belong to the holder
     add_loop(context->loop.counters, stats);
     stats.registrations += context->registrations->size();
-    for (const auto& lane : context->loop.lanes) {
-      stats.queue_pairs += lane->queue_pair_count();
-      stats.completion_queues += lane->completion_queue_count();
+    for (const auto& device : context->loop.devices) {
+      stats.queue_pairs += device->queue_pair_count();
+      stats.completion_queues += device->completion_queue_count();
     }
     for (const auto& link : context->links) {
       stats.pending_answers += link->farewell().pending_answers();

@@ -1,7 +1,7 @@
 #pragma once
 // The counters and states of an engine at one moment, for operators. The counters include those of
-// links and loops that have ended. Thread: control mutex; it takes each loop's token to read what
-// belongs to it. Bound: one row for each peer (peer_ledger.h).
+// links and loops that have ended. Thread: control mutex; it takes each loop's progress lock to
+// read what belongs to it. Bound: one row for each peer (peer_ledger.h).
 
 #include <mesh/metrics.h>
 #include <mesh/snapshot.h>

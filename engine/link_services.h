@@ -27,7 +27,7 @@ class LinkServices final : public LinkHost {
     const std::vector<verbs::Rail>& rails;
     const Clock& clock;
     const std::unique_ptr<ControlPlane>& plane;
-    LogBudget& stranger_lines;
+    LogBudget& unauthenticated_lines;
     Figures& figures;
     ChannelOwner& channels;
     ControlWaker& waker;
@@ -47,7 +47,7 @@ class LinkServices final : public LinkHost {
   }
   std::uint64_t now_ns() const noexcept override { return checked().clock.now_ns(); }
   ControlPlane& plane() noexcept override { return *checked().plane; }
-  LogBudget& stranger_lines() noexcept override { return checked().stranger_lines; }
+  LogBudget& unauthenticated_lines() noexcept override { return checked().unauthenticated_lines; }
   LinkCounts& counts() noexcept override { return checked().figures.counts; }
   LinkIndex& index() noexcept override {
     static_cast<void>(checked());

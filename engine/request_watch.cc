@@ -32,8 +32,8 @@ Named name_of_receive(const RecvChannel& channel) {
   return {.text = std::move(text), .bytes = waits.bytes};
 }
 
-// Names the channel's oldest open request. The caller holds the token, so the slot is not used
-// again meanwhile.
+// Names the channel's oldest open request. The caller holds the progress lock, so the slot is not
+// used again meanwhile.
 Named name_of(Channel& channel) {
   if (channel.side == Side::Receive) return name_of_receive(RecvChannel::of(channel));
   const std::uint64_t sequence = channel.oldest.sequence();
@@ -87,8 +87,8 @@ void rewrite_late(Link& link, std::uint64_t now_ns) {
   if (late) link.repair().rewrite_soon();
 }
 
-// Notes what only the token's holder may read: whether the loop was turned since the last look, and
-// the states of the paths.
+// Notes what only the progress lock's holder may read: whether the loop was turned since the last
+// look, and the states of the paths.
 void see_loop(Context& context, std::uint64_t elapsed_ns) {
   const ProgressLoop::Guard guard(context.loop);
   const std::uint64_t turns = context.loop.turns();

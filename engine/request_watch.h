@@ -3,8 +3,8 @@
 // has been open too long and what it waits for. The credits of a receive that waits for a second
 // are written again, once: where the writes of a queue pair overtake one another or come twice, an
 // old row may overwrite a new one, and nothing else would ever notice. Reads the requests' own
-// words; takes a loop's token only to count its turns and to say the line. Thread: control mutex.
-// Bound: one pass over the channels a second.
+// words; takes a loop's progress lock only to count its turns and to say the line. Thread: control
+// mutex. Bound: one pass over the channels a second.
 
 #include <mesh/engine.h>
 
@@ -29,7 +29,7 @@ class RequestWatch {
   void look(const std::vector<std::unique_ptr<Context>>& contexts, std::uint64_t now_ns);
 
   // Returns what the channel's oldest open request waits for, or nullopt if it has ended by now.
-  // The caller holds the token.
+  // The caller holds the progress lock.
   static std::optional<Waiting> waiting_of(Channel& channel, bool turned);
 
  private:

@@ -117,7 +117,8 @@ ReadOutcome FrameReader::end_of_stream(long received) {
   const int error = received < 0 ? errno : 0;
   loss_ = {silent(error) ? Errc::Unreachable : Errc::PeerGone,
            error != 0 ? error_text(error) : std::string("closed the connection")};
-  // The text says more if the peer is a stranger, or if the stream ends within a message.
+  // The text says more if the peer is an unauthenticated connection, or if the stream ends within a
+  // message.
   if (in_frame() || !spoke_) loss_.text += " after " + describe();
   return ReadOutcome::Lost;
 }

@@ -96,7 +96,7 @@ struct Connection {
   bool send_broken = false;   // the socket takes nothing more; reading finds the reason
   std::uint32_t watched = 0;  // the epoll events that were asked for
   std::uint64_t accepted_ns = 0;
-  std::uint64_t stranger_deadline_ns = kNever;
+  std::uint64_t first_frame_deadline_ns = kNever;
   std::uint64_t step_deadline_ns = kNever;  // for the dial, the half frame or the close
   SocketAddress peer;
   std::string name;
@@ -118,7 +118,7 @@ struct Connection {
   Loss dial_loss;
 
   std::uint64_t deadline_ns() const noexcept {
-    return stranger_deadline_ns < step_deadline_ns ? stranger_deadline_ns : step_deadline_ns;
+    return first_frame_deadline_ns < step_deadline_ns ? first_frame_deadline_ns : step_deadline_ns;
   }
   std::uint32_t wanted_events() const noexcept;
 };

@@ -16,23 +16,23 @@ namespace mesh::engine {
 
 namespace {
 
-std::size_t strangers_allowed() {
+std::size_t unauthenticated_allowed() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kStrangersMax;
-  return std::clamp<rlim_t>(limit.rlim_cur / kStrangersShare, 1, kStrangersMax);
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kUnauthenticatedMax;
+  return std::clamp<rlim_t>(limit.rlim_cur / kUnauthenticatedShare, 1, kUnauthenticatedMax);
 }
 
 }  // namespace
 
 Status Plane::open(const ControlPlaneOptions& options) {
   const OneAtATime::Call call(calls_);
-  strangers_max_ = strangers_allowed();
+  unauthenticated_max_ = unauthenticated_allowed();
   if (const Status status = watcher_.open(); !status.ok()) return status;
   Result<ControlListener> listener = open_listener(options);
   if (!listener.ok()) return listener.status();
   listener_ = std::move(*listener);
   for (const UniqueFd& fd : listener_.fds) {
-    if (const Status status = watcher_.watch(fd.get(), kListenerToken, EPOLLIN); !status.ok())
+    if (const Status status = watcher_.watch(fd.get(), kListenerKey, EPOLLIN); !status.ok())
       return status;
   }
   return {};
@@ -56,7 +56,7 @@ void Plane::erase(ConnectionId id) {
   if (found == connections_.end()) return;
   drop_socket(*found->second);
   connections_.erase(found);
-  forget_stranger(id);
+  forget_unauthenticated(id);
 }
 
 void Plane::note_deadline(std::uint64_t deadline_ns) noexcept {
@@ -87,9 +87,9 @@ void Plane::update_watch(Connection& connection) {
 void Plane::lose(ConnectionId id, const Loss& loss) {
   Connection* connection = find(id);
   DCHECK(connection != nullptr && connection->state != ConnectionState::Lost);
-  if (strangers_.contains(id) && stranger_lines_.take(clock_.now_ns())) {
+  if (unauthenticated_.contains(id) && unauthenticated_lines_.take(clock_.now_ns())) {
     LOG_INFO("control: dropped an unauthenticated connection, {}{}", loss.text,
-             stranger_lines_.rest());
+             unauthenticated_lines_.rest());
   }
   connection->state = ConnectionState::Lost;
   drop_socket(*connection);
@@ -222,9 +222,9 @@ void Plane::identify(ConnectionId id) {
   const OneAtATime::Call call(calls_);
   Connection* connection = find(id);
   if (connection == nullptr) return;
-  connection->stranger_deadline_ns = kNever;
+  connection->first_frame_deadline_ns = kNever;
   connection->known = true;
-  forget_stranger(id);
+  forget_unauthenticated(id);
 }
 
 void Plane::close(ConnectionId id) {
@@ -238,7 +238,7 @@ void Plane::close(ConnectionId id) {
     return;
   }
   connection->state = ConnectionState::Closing;
-  connection->stranger_deadline_ns = kNever;
+  connection->first_frame_deadline_ns = kNever;
   connection->step_deadline_ns = clock_.now_ns() + kCloseToCutNs;
   note_deadline(connection->step_deadline_ns);
   advance_close(id);
@@ -281,10 +281,10 @@ bool Plane::poll_once() {
   std::array<epoll_event, kEventsPerPass> room;
   bool active = false;
   for (const epoll_event& event : watcher_.ready(room)) {
-    if (event.data.u64 == SocketWatcher::kWakeToken) {
+    if (event.data.u64 == SocketWatcher::kWakeKey) {
       watcher_.wake_taken();
-    } else if (event.data.u64 == kListenerToken) {
-      active = accept_strangers() || active;
+    } else if (event.data.u64 == kListenerKey) {
+      active = accept_connections() || active;
     } else if ((event.data.u64 & kForeignBit) != 0) {
       on_foreign_event(static_cast<int>(event.data.u64 & ~kForeignBit), event.events);
       active = true;

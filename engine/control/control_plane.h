@@ -2,12 +2,13 @@
 // The sockets of the control path: the listening sockets of an engine, its control connections, and
 // frames with deadlines. The plane knows bytes and frames, and nothing of links or channels.
 //
-// A stranger is a connection that has not been identified. One that sends nothing, garbage or half
-// a message is dropped at its deadline. It holds at most twice the memory of what it sent of a
-// frame. At most kStrangersMax strangers exist, and at most an eighth of the descriptors that the
-// process may have. Beyond that the oldest stranger is dropped. While the oldest one is younger
-// than kAcceptToGiveWayNs, new connections wait in the kernel's backlog. When no descriptor is
-// left, the oldest stranger is dropped at once, and a dial waits until its time is up.
+// An unauthenticated connection is a connection that has not been identified. One that sends
+// nothing, garbage or half a message is dropped at its deadline. It holds at most twice the memory
+// of what it sent of a frame. At most kUnauthenticatedMax unauthenticated connections exist, and at
+// most an eighth of the descriptors that the process may have. Beyond that the oldest
+// unauthenticated connection is dropped. While the oldest one is younger than kAcceptToGiveWayNs,
+// new connections wait in the kernel's backlog. When no descriptor is left, the oldest
+// unauthenticated connection is dropped at once, and a dial waits until its time is up.
 //
 // Thread: all calls from the holder of the engine's control mutex, wake() and wait() from any.
 // Only wait() blocks. Bounds: those above, and 1 MiB to send for each connection.
@@ -28,12 +29,12 @@
 
 namespace mesh::engine {
 
-// 256 strangers in kAcceptToGiveWayNs are 25,000 a second, as fast as they can be accepted. So the
-// backlog stays short. The first words of an honest peer have arrived by the time it is accepted,
-// so it comes through a flood in a few milliseconds.
-inline constexpr int kStrangersMax = 256;
-// Strangers get at most this part of RLIMIT_NOFILE's soft limit: an eighth.
-inline constexpr std::uint64_t kStrangersShare = 8;
+// 256 unauthenticated connections in kAcceptToGiveWayNs are 25,000 a second, as fast as they can be
+// accepted. So the backlog stays short. The first words of an honest peer have arrived by the time
+// it is accepted, so it comes through a flood in a few milliseconds.
+inline constexpr int kUnauthenticatedMax = 256;
+// Unauthenticated connections get at most this part of RLIMIT_NOFILE's soft limit: an eighth.
+inline constexpr std::uint64_t kUnauthenticatedShare = 8;
 
 using ConnectionId = std::uint64_t;  // never reused; 0 is none
 
@@ -50,7 +51,7 @@ class ControlEvents {
   //   Unreachable, Timeout   nobody answers
   //   Protocol, Exhausted    the connection is of no use
   // Never called after close(), nor from a call of the plane other than poll_once(), nor for a
-  // stranger that sent no whole frame.
+  // unauthenticated connection that sent no whole frame.
   virtual void on_lost(ConnectionId id, Errc reason, const std::string& text) = 0;
   // A descriptor given to watch() may have something to read. Called in every pass until it has
   // been read.
@@ -88,7 +89,7 @@ class ControlPlane {
   virtual ConnectionId dial(const DialOrder& order) = 0;
   // Queues the frame. Returns false if the connection is lost, closed or full.
   virtual bool send(ConnectionId id, Bytes frame) = 0;
-  // The connection is no stranger from now on, and has no deadline for its first frame.
+  // The connection is authenticated from now on, and has no deadline for its first frame.
   virtual void identify(ConnectionId id) = 0;
   virtual void close(ConnectionId id) = 0;  // queued frames are still flushed, for at most 1 s
   virtual std::string peer_name(ConnectionId id) const = 0;  // "10.0.0.2:4711"

@@ -1,7 +1,7 @@
 #pragma once
 // The control plane on the kernel's sockets. A connection is looked up by its id before every use,
 // because any callback may close any connection. Thread: as ControlPlane. Bounds: kEventsPerPass
-// events and kAcceptsPerPass accepts in one pass, kStrangersMax strangers.
+// events and kAcceptsPerPass accepts in one pass, kUnauthenticatedMax unauthenticated connections.
 
 #include "engine/control/control_connection.h"
 #include "engine/control/control_listener.h"
@@ -25,10 +25,10 @@ namespace mesh::engine {
 class Plane final : public ControlPlane {
  public:
   static constexpr std::size_t kEventsPerPass = 64;
-  // Marks the token of a descriptor of another owner. Connection ids never grow so large.
+  // Marks the key of a descriptor of another owner. Connection ids never grow so large.
   static constexpr std::uint64_t kForeignBit = std::uint64_t{1} << 63;
   static constexpr int kAcceptsPerPass = 64;
-  static constexpr std::uint64_t kListenerToken = std::numeric_limits<std::uint64_t>::max();
+  static constexpr std::uint64_t kListenerKey = std::numeric_limits<std::uint64_t>::max();
 
   Plane(const Clock& clock, ControlEvents& events) : clock_(clock), events_(events) {}
 
@@ -71,15 +71,15 @@ class Plane final : public ControlPlane {
   bool await_descriptor(Connection& connection);
   void advance_close(ConnectionId id);
 
-  // control_strangers.cc
-  bool accept_strangers();
+  // unauthenticated.cc
+  bool accept_connections();
   bool accept_from(int listener);
   bool make_room();
   void dismiss_oldest();
   void adopt(AcceptedSocket accepted);
   void welcome(Connection& connection, AcceptedSocket accepted);
-  bool crowded() const noexcept { return strangers_.size() >= strangers_max_; }
-  void forget_stranger(ConnectionId id);
+  bool crowded() const noexcept { return unauthenticated_.size() >= unauthenticated_max_; }
+  void forget_unauthenticated(ConnectionId id);
   void pause_accepting(std::uint64_t until_ns);
   void resume_accepting();
 
@@ -92,9 +92,9 @@ class Plane final : public ControlPlane {
   SocketWatcher watcher_;
   ControlListener listener_;
   std::unordered_map<ConnectionId, std::unique_ptr<Connection>> connections_;
-  std::set<ConnectionId> strangers_;  // ids grow, so the first is the oldest
-  std::size_t strangers_max_ = kStrangersMax;
-  LogBudget stranger_lines_, accept_lines_;
+  std::set<ConnectionId> unauthenticated_;  // ids grow, so the first is the oldest
+  std::size_t unauthenticated_max_ = kUnauthenticatedMax;
+  LogBudget unauthenticated_lines_, accept_lines_;
   ConnectionId last_id_ = 0;
   std::uint64_t accept_again_ns_ = kNever;  // kNever: connections are accepted
   bool accept_failed_ = false;              // the last accept failed

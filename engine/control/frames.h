@@ -202,7 +202,7 @@ struct Open {
   Id128 listener{};
   std::uint32_t channel = 0;  // index in the link, chosen by the connector
   std::uint32_t life = 0;     // how often the index was used before; generations start from it
-  // The connector's credit ring: a row of 32 or 64 bytes for each slot.
+  // The connector's CTS FIFO: an entry of 32 or 64 bytes for each slot.
   std::uint64_t credits_address = 0;
   std::vector<std::uint32_t> credits_rkey;  // one for each path
   static void fields(auto& io, auto& body) {

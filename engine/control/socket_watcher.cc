@@ -20,24 +20,24 @@ Status SocketWatcher::open() {
   }
   fork_close_fd(epoll_.get());
   fork_close_fd(event_.get());
-  return watch(event_.get(), kWakeToken, EPOLLIN);
+  return watch(event_.get(), kWakeKey, EPOLLIN);
 }
 
-Status SocketWatcher::watch(int fd, std::uint64_t token, std::uint32_t events) {
-  DCHECK(fd >= 0 && (token == kWakeToken) == (fd == event_.get()));
+Status SocketWatcher::watch(int fd, std::uint64_t key, std::uint32_t events) {
+  DCHECK(fd >= 0 && (key == kWakeKey) == (fd == event_.get()));
   epoll_event event{};
   event.events = events;
-  event.data.u64 = token;
+  event.data.u64 = key;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return {};
   LOG_WARN("control: cannot watch a socket: {}", std::generic_category().message(errno));
   return Errc::System;
 }
 
-bool SocketWatcher::change(int fd, std::uint64_t token, std::uint32_t events) noexcept {
-  DCHECK(fd >= 0 && token != kWakeToken);
+bool SocketWatcher::change(int fd, std::uint64_t key, std::uint32_t events) noexcept {
+  DCHECK(fd >= 0 && key != kWakeKey);
   epoll_event event{};
   event.events = events;
-  event.data.u64 = token;
+  event.data.u64 = key;
   return ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0;
 }
 

@@ -17,20 +17,20 @@ namespace mesh::engine {
 
 class SocketWatcher {
  public:
-  static constexpr std::uint64_t kWakeToken = 0;
+  static constexpr std::uint64_t kWakeKey = 0;
 
   Status open();
 
-  Status watch(int fd, std::uint64_t token, std::uint32_t events);
+  Status watch(int fd, std::uint64_t key, std::uint32_t events);
   // Returns false if it failed; then the descriptor is watched as before.
-  bool change(int fd, std::uint64_t token, std::uint32_t events) noexcept;
+  bool change(int fd, std::uint64_t key, std::uint32_t events) noexcept;
   void forget(int fd) noexcept;
 
-  // Never blocks. data.u64 of each event is the token.
+  // Never blocks. data.u64 of each event is the key.
   std::span<epoll_event> ready(std::span<epoll_event> room) noexcept;
   void wait(int timeout_ms) noexcept;  // negative: without end
   void wake() noexcept;
-  void wake_taken() noexcept;  // call it when kWakeToken was among ready()
+  void wake_taken() noexcept;  // call it when kWakeKey was among ready()
 
  private:
   UniqueFd epoll_;

@@ -9,7 +9,7 @@
 namespace mesh::engine {
 
 void BulkOrder::assign(const std::vector<Path*>& usable) {
-  promise_.withdraw();  // it was made for other queue pairs
+  reservation_.withdraw();  // it was made for other queue pairs
   const std::size_t each = usable.empty() ? 0 : usable.front()->queue_pairs.size();
   order_.clear();
   for (const std::uint32_t round : {0u, 1u}) {
@@ -23,13 +23,13 @@ void BulkOrder::assign(const std::vector<Path*>& usable) {
   cursor_ = 0;
 }
 
-bool BulkOrder::promise_uniform() noexcept {
-  promise_.withdraw();
+bool BulkOrder::reserve_uniform() noexcept {
+  reservation_.withdraw();
   if (count_ == 0) return false;
   std::uint32_t least = UINT32_MAX;
   for (std::uint32_t i = 0; i < count_; ++i) least = std::min(least, order_[i]->stripes_left());
-  promise_.give(least);
-  return promise_.take();
+  reservation_.give(least);
+  return reservation_.take();
 }
 
 }  // namespace mesh::engine

@@ -1,10 +1,10 @@
 #pragma once
 // Lists the bulk queue pairs of a link's usable paths in the order in which stripes go over them:
 // one of each path, then the next of each. On an acceptor, which sends no stripes, it is empty. The
-// promise made here covers all of them: each has room for one more stripe of one work request.
-// Thread: loop (token). Bound: kPathsMax paths of kQpsMax.
+// reservation made here covers all of them: each has room for one more stripe of one work request.
+// Thread: loop (progress lock). Bound: kPathsMax paths of kQpsMax.
 
-#include "engine/data/promise.h"
+#include "engine/data/reservation.h"
 #include "src/base/check.h"
 
 #include <cstdint>
@@ -39,20 +39,20 @@ class BulkOrder {
     cursor_ = next < count_ ? next : next - count_;
     return first;
   }
-  // Takes one from the promise. Returns true if each of them may be given a stripe of a uniform
+  // Takes one from the reservation. Returns true if each of them may be given a stripe of a uniform
   // message; the caller must then do so. The queue pairs are looked at once for many messages.
-  bool take_uniform() noexcept { return promise_.take() || promise_uniform(); }
-  Promise& promise() noexcept { return promise_; }
+  bool take_uniform() noexcept { return reservation_.take() || reserve_uniform(); }
+  Reservation& reservation() noexcept { return reservation_; }
 
   void assign(const std::vector<Path*>& usable);
 
  private:
-  [[gnu::noinline]] bool promise_uniform() noexcept;
+  [[gnu::noinline]] bool reserve_uniform() noexcept;
 
   std::vector<SendQueuePair*> order_;  // all of them, twice, so that from() never wraps
   std::uint32_t count_ = 0;
   std::uint32_t cursor_ = 0;
-  Promise promise_;
+  Reservation reservation_;
 };
 
 }  // namespace mesh::engine

@@ -111,15 +111,16 @@ class Channel {
     return submitted.load(std::memory_order_acquire) != accepted.load(std::memory_order_relaxed);
   }
 
-  // Loop, holding the token: later calls of NCCL return `why`; the first reason stays.
+  // Loop, holding the progress lock: later calls of NCCL return `why`; the first reason stays.
   void take_no_more(Errc why) noexcept;
-  // Holding the token: NCCL's calls return WouldBlock until the link has a path (Reach::Lazy).
+  // Holding the progress lock: NCCL's calls return WouldBlock until the link has a path
+  // (Reach::Lazy).
   void sleep() noexcept;
   void wake() noexcept;
-  // Loop, holding the token: take_no_more(), and all that is open fails.
+  // Loop, holding the progress lock: take_no_more(), and all that is open fails.
   void fail_all(Errc why) noexcept;
 
-  // ---- Implemented by each side, off the message path. Holding the token.
+  // ---- Implemented by each side, off the message path. Holding the progress lock.
   virtual engine::MessageCounts counts() const noexcept = 0;
   // Returns true if a NIC, ours or the peer's, may still touch the region because of this channel.
   virtual bool uses(const Registration& region) const noexcept = 0;
@@ -135,13 +136,13 @@ class Channel {
   virtual void fenced(const engine::Path& path) noexcept = 0;
   virtual void replay(const engine::Span& lost);
 
-  // Without the token. Returns the first open request of the ring, or of the queue that `from` is
-  // of. In the ring, the requests before `from` are known to have ended.
+  // Without the progress lock. Returns the first open request of the ring, or of the queue that
+  // `from` is of. In the ring, the requests before `from` are known to have ended.
   engine::OpenRequest oldest_open(std::uint64_t from) const noexcept;
   // Control mutex. Updates `oldest` to what has now been open for longest.
   void see_open(std::uint64_t now_ns) noexcept;
-  // Holding the token. Counts the requests in state Submitted and, for each in state Group, its
-  // members without a message.
+  // Holding the progress lock. Counts the requests in state Submitted and, for each in state Group,
+  // its members without a message.
   std::uint32_t open_count() const noexcept;
 
   // Fields off the message path. They come first, so that what the loop changes lies beside the

@@ -135,7 +135,7 @@ namespace {
   return channel.refuse_range(group.data[taken], group.bytes[taken]);
 }
 
-// Takes the slots of a group; the token's holder writes its credits later.
+// Takes the slots of a group; the progress lock's holder writes its credits later.
 [[gnu::noinline]] Errc take_slots(engine::RecvChannel& channel, const RecvGroup& group) noexcept {
   const std::uint64_t next = channel.submitted.load(std::memory_order_relaxed);
   for (std::size_t i = 0; i < group.count; ++i) {

@@ -1,6 +1,7 @@
 #pragma once
 // Channels that want a visit, in order. A channel is in one list at most (Channel::active), and the
-// list lies in the channels: nothing is allocated. Thread: loop (token). Bound: none, all channels.
+// list lies in the channels: nothing is allocated. Thread: loop (progress lock). Bound: none, all
+// channels.
 
 #include "engine/data/channel.h"
 #include "src/base/check.h"

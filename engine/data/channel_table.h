@@ -1,12 +1,12 @@
 #pragma once
 // The channels of a link by index, and where their announcements find their receives. Thread: the
-// hot part by the loop's holder; channels come and go under the control mutex and token. Bound:
-// kChannelsMax channels.
+// hot part by the loop's holder; channels come and go under the control mutex and progress lock.
+// Bound: kChannelsMax channels.
 
 #include <mesh/metrics.h>
 
 #include "engine/data/channel.h"
-#include "engine/data/lane.h"
+#include "engine/data/device_context.h"
 #include "engine/data/recv_channel.h"
 #include "engine/data/send_channel.h"
 #include "src/base/check.h"
@@ -26,14 +26,14 @@ class ChannelTable {
   Request* on_announcement(std::uint64_t imm, std::uint64_t bytes,
                            Behind behind = Behind::Nothing) noexcept;
 
-  // ---- Holding the token.
+  // ---- Holding the progress lock.
   SendChannel* add_sender(std::uint32_t index, std::uint32_t life, std::byte* credits);
   RecvChannel* add_receiver(std::uint32_t index, std::uint32_t life, Record* records);
   void remove(std::uint32_t index) noexcept;
   bool have_open_requests() const noexcept;
   bool rewrite_credits() noexcept;  // after a fence; false: queues were full, call again
 
-  // ---- Control mutex, or the token.
+  // ---- Control mutex, or the progress lock.
   // Returns null if there is no such channel.
   Channel* find(std::uint32_t index) const noexcept {
     return index < channels_.size() ? channels_[index].get() : nullptr;

@@ -1,6 +1,6 @@
 #pragma once
 // The message path of a channel table: an announcement (write-with-immediate completion) goes to
-// the receive that expects it. Thread: loop (token). Bounds: those of channel_table.h.
+// the receive that expects it. Thread: loop (progress lock). Bounds: those of channel_table.h.
 
 #include "engine/data/channel_table.h"
 #include "engine/data/peer_link.h"

@@ -1,6 +1,6 @@
 #include "engine/data/flusher.h"
 
-#include "engine/data/lane.h"
+#include "engine/data/device_context.h"
 #include "engine/data/peer_link.h"
 #include "engine/data/progress_loop.h"
 #include "engine/data/registration.h"
@@ -53,14 +53,14 @@ void Flusher::owe(std::uint32_t rail, Flush& flush) noexcept {
   if (flush.region == nullptr || flush.abandoned) return;
   flush.owed_rails |= bit_of(rail);
   if (++flush.failures <= kFailuresMax || flush.error != Errc::Ok) return;
-  LOG_WARN("{}: a flush of GPU memory at {:#x} has failed {} times", rails_[rail].lane->name(),
+  LOG_WARN("{}: a flush of GPU memory at {:#x} has failed {} times", rails_[rail].device->name(),
            flush.address, flush.failures);
   flush.error = Errc::Transport;
 }
 
 // Posts a read, which lands where nobody looks.
 bool Flusher::post_read(Rail& rail, Flush& flush) noexcept {
-  ibv_sge sge{rail.lane->probe_target().address, 1, rail.lane->probe_source(1).lkey};
+  ibv_sge sge{rail.device->probe_target().address, 1, rail.device->probe_source(1).lkey};
   ibv_send_wr wr{};
   wr.wr_id = reinterpret_cast<std::uintptr_t>(&flush);
   wr.sg_list = &sge;
@@ -68,7 +68,7 @@ bool Flusher::post_read(Rail& rail, Flush& flush) noexcept {
   wr.opcode = IBV_WR_RDMA_READ;
   wr.send_flags = IBV_SEND_SIGNALED;
   wr.wr.rdma.remote_addr = flush.address;
-  wr.wr.rdma.rkey = flush.region->keys(rail.lane->index()).rkey;
+  wr.wr.rdma.rkey = flush.region->keys(rail.device->index()).rkey;
   ibv_send_wr* bad = nullptr;
   return ibv_post_send(rail.qp.get(), &wr, &bad) == 0;
 }
@@ -76,7 +76,7 @@ bool Flusher::post_read(Rail& rail, Flush& flush) noexcept {
 void Flusher::post(std::uint32_t at, Flush& flush) noexcept {
   Rail& rail = rails_[at];
   if (rail.broken && rail.open == 0) [[unlikely]] {
-    if (rail.lane != nullptr) make(rail);
+    if (rail.device != nullptr) make(rail);
     if (rail.gone) return;
   }
   if (!rail.qp) {

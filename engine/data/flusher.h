@@ -28,7 +28,7 @@
 
 namespace mesh::engine {
 
-class Lane;
+class DeviceContext;
 
 inline constexpr std::uint32_t kFlushDepth = 256;
 
@@ -52,10 +52,10 @@ class Flusher {
   Flusher(std::size_t rails, const Settings& settings) : settings_(settings), rails_(rails) {}
 
   // Control mutex. Notes the ports: device memory is about to be registered on some of them.
-  void note_ports(std::span<const std::unique_ptr<Lane>> lanes);
+  void note_ports(std::span<const std::unique_ptr<DeviceContext>> devices);
   // A rail gets its queue pair when the first device region needs it. If the device refuses, one
   // line says so, and flushes over that rail fail.
-  void provide(Lane& lane);
+  void provide(DeviceContext& device);
 
   // Starts the reads; rails are bits. Returns System if there is no memory for one more flush.
   Result<Flush*> start(const FlushPlace& place, std::uint64_t rails) noexcept;
@@ -74,7 +74,7 @@ class Flusher {
     ibv_qp_attr init{}, receive{}, send{};
   };
   struct Rail {
-    Lane* lane = nullptr;
+    DeviceContext* device = nullptr;
     Port port;
     verbs::CqHandle cq;
     verbs::QpHandle qp;
@@ -96,7 +96,7 @@ class Flusher {
   };
 
   // ---- Its queue pairs (flusher_set_up.cc).
-  static Port port_of(const Lane& lane, const Settings& settings);
+  static Port port_of(const DeviceContext& device, const Settings& settings);
   static bool make(Rail& rail) noexcept;
   static void drop_completions(Rail& rail) noexcept;
   static int connect(Rail& rail) noexcept;

@@ -1,7 +1,7 @@
 // The queue pairs of flushes: each is connected to itself.
 #include "engine/data/flusher.h"
 
-#include "engine/data/lane.h"
+#include "engine/data/device_context.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/verbs/discovery.h"
@@ -27,8 +27,8 @@ constexpr int kToSend = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_Q
 }  // namespace
 
 // Returns the attributes of a queue pair of the port whose peer is the port itself.
-Flusher::Port Flusher::port_of(const Lane& lane, const Settings& settings) {
-  const verbs::Rail& rail = lane.rail();
+Flusher::Port Flusher::port_of(const DeviceContext& device, const Settings& settings) {
+  const verbs::Rail& rail = device.rail();
   Port port;
   port.init.qp_state = IBV_QPS_INIT;
   port.init.pkey_index = static_cast<std::uint16_t>(rail.ethernet ? 0 : settings.pkey_index);
@@ -53,13 +53,13 @@ Flusher::Port Flusher::port_of(const Lane& lane, const Settings& settings) {
 }
 
 int Flusher::connect(Rail& rail) noexcept {
-  verbs::Provider& provider = rail.lane->provider();
+  verbs::Provider& provider = rail.device->provider();
   ibv_qp* const qp = rail.qp.get();
   Port port = rail.port;
   port.receive.dest_qp_num = qp->qp_num;
   // A subnet manager may have given the port another LID since, and an address may have come back
   // at another place of the table.
-  const verbs::Rail& known = rail.lane->rail();
+  const verbs::Rail& known = rail.device->rail();
   ibv_ah_attr& address = port.receive.ah_attr;
   if (!known.ethernet) address.dlid = verbs::current_lid(provider, known).value_or(known.lid);
   if (const std::optional<int> index = verbs::gid_index_now(provider, known, 0))
@@ -83,40 +83,41 @@ void Flusher::drop_completions(Rail& rail) noexcept {
 // Makes the rail's queue pair anew, under the lock or before anybody knows the rail. Returns false
 // if one line said why, or the card has left.
 bool Flusher::make(Rail& rail) noexcept {
-  rail.gone = rail.broken && verbs::port_now(rail.lane->provider(), rail.lane->rail()).card_left;
+  rail.gone =
+      rail.broken && verbs::port_now(rail.device->provider(), rail.device->rail()).card_left;
   if (rail.gone) return false;
   rail.qp.reset();
   rail.broken = false;
   drop_completions(rail);
-  if (rail.cq) rail.qp = rail.lane->make_loop_back(rail.cq.get(), kFlushDepth);
+  if (rail.cq) rail.qp = rail.device->make_loop_back(rail.cq.get(), kFlushDepth);
   const int error = rail.qp ? connect(rail) : errno;
   if (rail.qp && error == 0) return true;
-  LOG_WARN("{}: cannot create the queue pair for flushes of GPU memory: {}", rail.lane->name(),
+  LOG_WARN("{}: cannot create the queue pair for flushes of GPU memory: {}", rail.device->name(),
            std::strerror(error));
   rail.qp.reset();
   rail.broken = true;  // the next flush tries again
   return false;
 }
 
-void Flusher::note_ports(std::span<const std::unique_ptr<Lane>> lanes) {
+void Flusher::note_ports(std::span<const std::unique_ptr<DeviceContext>> devices) {
   const std::lock_guard providing(providing_);
-  ports_.resize(lanes.size());
-  for (const auto& lane : lanes)
-    if (!lane->rail().gids.empty()) ports_[lane->index()] = port_of(*lane, settings_);
+  ports_.resize(devices.size());
+  for (const auto& device : devices)
+    if (!device->rail().gids.empty()) ports_[device->index()] = port_of(*device, settings_);
 }
 
-void Flusher::provide(Lane& lane) {
+void Flusher::provide(DeviceContext& device) {
   const std::lock_guard providing(providing_);
-  DCHECK(lane.index() < rails_.size());
-  if (rails_[lane.index()].lane != nullptr || !lane.provide_probes().ok()) return;
+  DCHECK(device.index() < rails_.size());
+  if (rails_[device.index()].device != nullptr || !device.provide_probes().ok()) return;
   Rail made;
-  made.lane = &lane;
-  made.port = ports_.at(lane.index());
-  made.cq = verbs::CqHandle(lane.provider(),
-                            lane.provider().create_cq(lane.rail().context.get(), kFlushDepth));
+  made.device = &device;
+  made.port = ports_.at(device.index());
+  made.cq = verbs::CqHandle(device.provider(),
+                            device.provider().create_cq(device.rail().context.get(), kFlushDepth));
   make(made);
   const Hold hold(*this);
-  rails_[lane.index()] = std::move(made);
+  rails_[device.index()] = std::move(made);
 }
 
 }  // namespace mesh::engine

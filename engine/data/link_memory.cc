@@ -1,6 +1,6 @@
 #include "engine/data/link_memory.h"
 
-#include "engine/data/lane.h"
+#include "engine/data/device_context.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/pages.h"
@@ -16,14 +16,15 @@ namespace {}  // namespace
 
 void LinkMemory::Free::operator()(std::byte* memory) const noexcept { std::free(memory); }
 
-void LinkMemory::configure(std::size_t bytes_per_channel, std::vector<Lane*> lanes_by_path) {
+void LinkMemory::configure(std::size_t bytes_per_channel,
+                           std::vector<DeviceContext*> devices_by_path) {
   DCHECK(bytes_per_channel != 0 && bytes_per_channel % 64 == 0);
-  DCHECK(lanes_by_path.size() <= kPathsMax);
+  DCHECK(devices_by_path.size() <= kPathsMax);
   DCHECK(blocks_.empty());  // places in a block depend on it
   bytes_per_channel_ = bytes_per_channel;
   channels_per_block_ = static_cast<std::uint32_t>(
       std::clamp<std::size_t>(kBlockBytesMax / bytes_per_channel, 1, kChannelsPerBlock));
-  lanes_ = std::move(lanes_by_path);
+  devices_ = std::move(devices_by_path);
 }
 
 Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) const {
@@ -36,18 +37,18 @@ Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) const {
     return Errc::System;
   }
   std::memset(block.memory.get(), 0, rounded);
-  for (std::size_t path = 0; path < lanes_.size(); ++path) {
+  for (std::size_t path = 0; path < devices_.size(); ++path) {
     std::size_t same = 0;
-    while (lanes_[same] != lanes_[path]) ++same;
+    while (devices_[same] != devices_[path]) ++same;
     if (same < path) {
       block.rkeys[path] = block.rkeys[same];
       continue;
     }
-    verbs::MrHandle mr = lanes_[path]->register_range(
+    verbs::MrHandle mr = devices_[path]->register_range(
         block.memory.get(), rounded, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     if (!mr) {
-      LOG_WARN("cannot register {} bytes on {} for a peer link: {}", rounded, lanes_[path]->name(),
-               std::strerror(errno));
+      LOG_WARN("cannot register {} bytes on {} for a peer link: {}", rounded,
+               devices_[path]->name(), std::strerror(errno));
       return Errc::System;
     }
     block.rkeys[path] = mr->rkey;

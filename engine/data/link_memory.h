@@ -1,7 +1,7 @@
 #pragma once
-// The small registered memory of a link that the peer's NIC writes: the credit ring (connector) or
-// the records (acceptor) of every channel, and the connector's window words. A channel index has
-// its own place for good, so a row that comes late from an index's former life can only meet this
+// The small registered memory of a link that the peer's NIC writes: the CTS FIFO (connector) or the
+// records (acceptor) of every channel, and the connector's window words. A channel index has its
+// own place for good, so an entry that comes late from an index's former life can only meet this
 // index again, whose generations differ. Thread: control mutex; addresses are stable and read by
 // the loop. Bound: kChannelsMax places in blocks of kChannelsPerBlock.
 
@@ -19,7 +19,7 @@
 
 namespace mesh::engine {
 
-class Lane;
+class DeviceContext;
 
 inline constexpr std::uint32_t kChannelsPerBlock = 32;  // at most
 inline constexpr std::size_t kBlockBytesMax = 65536;    // unless one channel has more
@@ -31,8 +31,8 @@ struct PeerWritable {
 
 class LinkMemory {
  public:
-  // Sets the bytes per channel, a multiple of 64, and the lanes of the paths in order.
-  void configure(std::size_t bytes_per_channel, std::vector<Lane*> lanes_by_path);
+  // Sets the bytes per channel, a multiple of 64, and the device contexts of the paths in order.
+  void configure(std::size_t bytes_per_channel, std::vector<DeviceContext*> devices_by_path);
   Result<PeerWritable> channel_memory(std::uint32_t index);  // zeroed when the index is new
   Result<PeerWritable> window_words(std::size_t bytes);      // zeroed; once
   void release() noexcept;  // deregisters all; the queue pairs are gone
@@ -43,14 +43,14 @@ class LinkMemory {
   };
   struct Block {
     std::unique_ptr<std::byte, Free> memory;
-    std::vector<verbs::MrHandle> mrs;  // by lane, one per distinct lane
+    std::vector<verbs::MrHandle> mrs;  // by device context, one per distinct device context
     std::array<std::uint32_t, kPathsMax> rkeys{};
   };
   Result<Block> make_block(std::size_t bytes) const;
 
   std::size_t bytes_per_channel_ = 0;
   std::uint32_t channels_per_block_ = kChannelsPerBlock;
-  std::vector<Lane*> lanes_;
+  std::vector<DeviceContext*> devices_;
   std::vector<std::unique_ptr<Block>> blocks_;
   std::unique_ptr<Block> window_words_;
 };

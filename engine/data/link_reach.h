@@ -29,7 +29,7 @@ class LinkReach {
   Reach now() const noexcept { return now_.load(std::memory_order_acquire); }  // any thread
   bool unreachable() const noexcept { return now() == Reach::Unreachable; }
   bool lazy() const noexcept { return now() == Reach::Lazy; }
-  // The caller has opened the first path (control mutex and token).
+  // The caller has opened the first path (control mutex and progress lock).
   void wake_up() noexcept {
     DCHECK(lazy());
     now_.store(Reach::Open, std::memory_order_release);
@@ -40,7 +40,7 @@ class LinkReach {
   void want_path() noexcept;
   bool wants_path() const noexcept { return wanted_.load(std::memory_order_relaxed); }
 
-  // Set-up (control mutex and token); constant once there are channels.
+  // Set-up (control mutex and progress lock); constant once there are channels.
   void be_unreachable(std::string why) { begin(Reach::Unreachable, std::move(why)); }
   void be_lazy(std::string why) {
     all_relayed_ = true;

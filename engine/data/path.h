@@ -21,7 +21,7 @@ class Channel;
 
 namespace mesh::engine {
 
-class Lane;
+class DeviceContext;
 class QueuePair;
 
 // A path that failed is quarantined at once: nothing more is posted to it. When both sides have
@@ -53,10 +53,10 @@ struct PathEnds {
 };
 
 struct Path {
-  Lane* lane = nullptr;
+  DeviceContext* device = nullptr;
   std::uint32_t index = 0;  // in the link
-  std::uint32_t rail = 0;   // the lane's index
-  // 0: primary. The paths of each further tier stand by for all paths before it. In a credit row
+  std::uint32_t rail = 0;   // the device context's index
+  // 0: primary. The paths of each further tier stand by for all paths before it. In a CTS entry
   // the path has its key at key_place, which it shares with one path of each other tier.
   std::uint32_t tier = 0, key_place = 0;
   PathEnds ends;
@@ -90,14 +90,14 @@ struct Path {
   std::uint64_t bulk_posted = 0,
                 bulk_done = 0;   // bytes given to the bulk queue pairs, and completed
   std::uint32_t speed_mbps = 0;  // the slower of both ports'
-  PathHealth health;             // loop (token)
+  PathHealth health;             // loop (progress lock)
   PathCounters past;             // of the queue pairs of former epochs
   std::uint32_t next_qp = 0;     // with several paths: where the next message's stripes begin
   // The first is the express one, the others are bulk; they are made anew in place. Empty until a
   // path that stands by is opened for the first time.
   std::vector<std::unique_ptr<QueuePair>> queue_pairs;
-  // Number of its queue pairs that are being destroyed. Shared with the lane, which may still
-  // destroy them when the path has gone.
+  // Number of its queue pairs that are being destroyed. Shared with the device context, which may
+  // still destroy them when the path has gone.
   std::shared_ptr<std::atomic<std::uint32_t>> dying =
       std::make_shared<std::atomic<std::uint32_t>>(0);
 };

@@ -1,6 +1,6 @@
 #include "engine/data/path_set.h"
 
-#include "engine/data/lane.h"
+#include "engine/data/device_context.h"
 #include "engine/data/peer_link.h"
 #include "engine/data/progress_loop.h"
 #include "engine/data/recv_queue_pair.h"
@@ -18,55 +18,56 @@ PathSet::PathSet(PeerLink& link)
   usable_.reserve(kPathsMax);
 }
 
-Path& PathSet::place(Lane& lane, const PathEnds& ends, std::string name) {
+Path& PathSet::place(DeviceContext& device, const PathEnds& ends, std::string name) {
   CHECK(paths_.size() < kPathsMax && none_ == nullptr);
   Path& path = paths_.emplace_back();
-  path.lane = &lane;
+  path.device = &device;
   path.index = count() - 1;
-  path.rail = lane.index();
+  path.rail = device.index();
   path.ends = ends;
-  if (ends.own_address < lane.rail().gids.size()) path.name = std::move(name);
-  path.set_port_speed(policy_, lane.rail().info.speed_mbps);
+  if (ends.own_address < device.rail().gids.size()) path.name = std::move(name);
+  path.set_port_speed(policy_, device.rail().info.speed_mbps);
   return path;
 }
 
-Path& PathSet::add_primary(Lane& lane, const PathEnds& ends, std::string name) {
+Path& PathSet::add_primary(DeviceContext& device, const PathEnds& ends, std::string name) {
   CHECK(primary_count_ == paths_.size());
-  Path& added = place(lane, ends, std::move(name));
+  Path& added = place(device, ends, std::move(name));
   added.key_place = primary_count_++;
   add_rails({&added.rail, 1});
   provide_queue_pairs(added);
   return added;
 }
 
-Path& PathSet::add_primary_on_standby(Lane& lane, const PathEnds& ends, std::string name) {
+Path& PathSet::add_primary_on_standby(DeviceContext& device, const PathEnds& ends,
+                                      std::string name) {
   CHECK(primary_count_ == paths_.size());
-  Path& added = place(lane, ends, std::move(name));
+  Path& added = place(device, ends, std::move(name));
   added.key_place = primary_count_++;
   added.health.state = PathState::Standby;
   provide_queue_pairs(added);
   return added;
 }
 
-void PathSet::add_beside(Lane& lane, const PathEnds& ends, std::string name) {
+void PathSet::add_beside(DeviceContext& device, const PathEnds& ends, std::string name) {
   CHECK(ends.relayed && !has_beside_);
   has_beside_ = true;
-  add_rails({&add_primary_on_standby(lane, ends, std::move(name)).rail, 1});
+  add_rails({&add_primary_on_standby(device, ends, std::move(name)).rail, 1});
 }
 
-void PathSet::add_standby(Lane& lane, const PathEnds& ends, std::string name) {
+void PathSet::add_standby(DeviceContext& device, const PathEnds& ends, std::string name) {
   CHECK(primary_count_ != 0);
-  Path& added = place(lane, ends, std::move(name));
+  Path& added = place(device, ends, std::move(name));
   added.tier = added.index / primary_count_;
   added.key_place = added.index % primary_count_;
   added.health.state = PathState::Standby;
 }
 
-void PathSet::add_none(Lane& any) {
+void PathSet::add_none(DeviceContext& any) {
   CHECK(paths_.empty() && none_ == nullptr);
   const ProgressLoop::Guard guard(loop_);
   none_ = std::make_unique<Path>();
-  none_->lane = &any;
+  none_->device = &any;
   none_->rail = any.index();
   none_->health.state = PathState::Down;
   add_queue_pair(*none_);
@@ -151,7 +152,7 @@ void PathSet::let_stand_by(Path& path) noexcept {
 // Drains only the queues of its own queue pairs: a context of many peers has many queues.
 void PathSet::drain_completions() noexcept {
   DCHECK(loop_.held());
-  for (const Path& path : paths_) path.lane->drain(path.queue_pairs);
+  for (const Path& path : paths_) path.device->drain(path.queue_pairs);
 }
 
 void PathSet::add_queue_pair(Path& path) {
@@ -179,7 +180,7 @@ void PathSet::provide_queue_pairs(Path& path) {
 Status PathSet::make(Path& path, const std::atomic<bool>* abandoned) {
   for (const auto& queue_pair : path.queue_pairs) {
     if (abandoned != nullptr && abandoned->load(std::memory_order_relaxed)) return Errc::PeerClosed;
-    if (const Status status = path.lane->create(
+    if (const Status status = path.device->create(
             *queue_pair, {.policy = &policy_, .loop = &loop_, .relayed = path.ends.relayed});
         !status.ok())
       return status;
@@ -187,7 +188,7 @@ Status PathSet::make(Path& path, const std::atomic<bool>* abandoned) {
   const ProgressLoop::Guard guard(loop_);
   note_written_rails();
   std::size_t all = 0;
-  for (const auto& each : loop_.lanes) all += each->queue_pair_count();
+  for (const auto& each : loop_.devices) all += each->queue_pair_count();
   loop_.reserve(all);
   return {};
 }
@@ -205,7 +206,7 @@ void PathSet::destroy(Path& path) noexcept {
   for (const auto& queue_pair : path.queue_pairs) {
     queue_pair->add_to(&path.past);
     loop_.forget(*queue_pair);
-    path.lane->destroy(*queue_pair);
+    path.device->destroy(*queue_pair);
     queue_pair->renew();
   }
   note_written_rails();
@@ -216,7 +217,7 @@ void PathSet::destroy_all() noexcept {
   for (const Path& path : paths_) {
     for (const auto& queue_pair : path.queue_pairs) {
       loop_.forget(*queue_pair);
-      path.lane->destroy(*queue_pair);
+      path.device->destroy(*queue_pair);
     }
   }
 }

@@ -1,8 +1,8 @@
 #pragma once
 // The paths of a link: which are up, which tier of them carries the link, and in what order their
-// queue pairs are used. The first paths are primary, and a credit row has as many keys; the others
+// queue pairs are used. The first paths are primary, and a CTS entry has as many keys; the others
 // stand by in tiers. Thread: the hot part by the loop's holder; the rest by the control mutex and
-// token, but for what any thread may ask. Bound: kPathsMax paths.
+// progress lock, but for what any thread may ask. Bound: kPathsMax paths.
 
 #include <mesh/policy.h>
 #include <mesh/status.h>
@@ -26,7 +26,7 @@ class PathSet {
  public:
   explicit PathSet(PeerLink& link);  // whose policy and loop are there already
 
-  // ---- Hot, holding the token.
+  // ---- Hot, holding the progress lock.
   Path& operator[](std::uint32_t index) noexcept {
     DCHECK(index < paths_.size());
     return paths_[index];
@@ -69,7 +69,7 @@ class PathSet {
     return written_rails_.load(std::memory_order_acquire);
   }
 
-  // ---- States of paths; holding the token.
+  // ---- States of paths; holding the progress lock.
   // The only place where the state of one of our paths changes once the link has channels.
   void set_state(Path& path, PathState state) noexcept;
   void order();                            // after the last path, and when one comes or goes
@@ -80,31 +80,32 @@ class PathSet {
 
   // ---- Set-up.
   // Adds a primary path; make() comes next. Standby paths come last, without queue pairs.
-  Path& add_primary(Lane& lane, const PathEnds& ends, std::string name);
+  Path& add_primary(DeviceContext& device, const PathEnds& ends, std::string name);
   // Adds a primary path that rests, over other hosts: the last one beside direct paths, or the
   // first one of a link without direct paths. Its queue pairs are objects without a verbs queue
   // pair.
-  Path& add_primary_on_standby(Lane& lane, const PathEnds& ends, std::string name);
-  void add_beside(Lane& lane, const PathEnds& ends, std::string name);
-  void add_standby(Lane& lane, const PathEnds& ends, std::string name);
-  void add_none(Lane& any);  // instead of paths: a place for the channels of a unreachable link
-  // Control mutex: lane indices, each once, of the paths that have been open. Every registration
-  // through this link is on all of them, so its release need not ask on which it is: they only
-  // grow, together with what is registered (standby_memory.h).
+  Path& add_primary_on_standby(DeviceContext& device, const PathEnds& ends, std::string name);
+  void add_beside(DeviceContext& device, const PathEnds& ends, std::string name);
+  void add_standby(DeviceContext& device, const PathEnds& ends, std::string name);
+  // Instead of paths: a place for the channels of an unreachable link.
+  void add_none(DeviceContext& any);
+  // Control mutex: device context indices, each once, of the paths that have been open. Every
+  // registration through this link is on all of them, so its release need not ask on which it is:
+  // they only grow, together with what is registered (standby_memory.h).
   const std::vector<std::uint32_t>& rails() const noexcept { return rails_; }
   void add_rails(std::span<const std::uint32_t> rails);
 
   // ---- Queue pairs.
   void provide_queue_pairs(Path& path);  // the objects, for make()
   // Makes new queue pairs for it, in RESET, on a bring-up's thread: without the control mutex and
-  // the token. Returns PeerClosed if *abandoned is true, which is looked at before each.
+  // the progress lock. Returns PeerClosed if *abandoned is true, which is looked at before each.
   Status make(Path& path, const std::atomic<bool>* abandoned = nullptr);
   void stop_all(const Path* but = nullptr) noexcept;  // to ERR; synchronous
   void destroy(Path& path) noexcept;                  // the queue pairs of a path that is not up
   void destroy_all() noexcept;
 
  private:
-  Path& place(Lane& lane, const PathEnds& ends, std::string name);
+  Path& place(DeviceContext& device, const PathEnds& ends, std::string name);
   void add_queue_pair(Path& path);
   void note_written_rails() noexcept;
 

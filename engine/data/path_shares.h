@@ -2,7 +2,7 @@
 // Shares a link's messages out over its usable paths, where there are several. As a rule the paths
 // are alike (the two halves of a cable): then a message is cut as over one path, and each path gets
 // an equal part. Otherwise each path gets as much as lets all be done together (path_spread.h).
-// Thread: loop (token). Bound: kPathsMax paths.
+// Thread: loop (progress lock). Bound: kPathsMax paths.
 
 #include <mesh/policy.h>
 

@@ -4,8 +4,8 @@
 // Channels of the two contexts share it, so the number of queue pairs does not grow with channels.
 // It is made of its paths, its channels, and whether anything leads to the peer; what it does
 // itself concerns all of them: it ends, loses a path and takes one up. Thread: the hot part by the
-// loop's holder; set-up, channels' coming and going, and the end by the control mutex and token.
-// Bounds: kPathsMax paths, kChannelsMax channels.
+// loop's holder; set-up, channels' coming and going, and the end by the control mutex and progress
+// lock. Bounds: kPathsMax paths, kChannelsMax channels.
 
 #include <mesh/policy.h>
 #include <mesh/status.h>
@@ -73,13 +73,13 @@ class PeerLink {
   [[gnu::noinline]] void on_overrun(std::uint64_t said, std::uint64_t room) noexcept;
   [[gnu::noinline]] void report_truncated(std::uint64_t sent, std::uint64_t room) const noexcept;
 
-  // Holding the token: every open request of every channel fails; the control thread is told. Only
-  // the first call does it; text is the WARN line, empty for an end that is no error.
+  // Holding the progress lock: every open request of every channel fails; the control thread is
+  // told. Only the first call does it; text is the WARN line, empty for an end that is no error.
   void fail(Errc why, const std::string& text) noexcept;
   void end(Errc why) noexcept;  // fail() by the control thread, which knows already
   Errc failure() const noexcept { return failure_.load(std::memory_order_acquire); }  // any thread
 
-  // ---- Lost paths (peer_link_loss.cc; holding the token).
+  // ---- Lost paths (peer_link_loss.cc; holding the progress lock).
   // Connector: probes a path whose queue pairs are new and connected. A probe that does not get
   // through takes the path out of use.
   void probe(Path& path) noexcept;
@@ -93,7 +93,7 @@ class PeerLink {
   // From Down to Up. The paths that stood in for it are quarantined.
   void admit(Path& path);
 
-  // ---- The end (control mutex and token): no queue pair can touch memory afterwards.
+  // ---- The end (control mutex and progress lock): no queue pair can touch memory afterwards.
   void destroy_queue_pairs() noexcept;
 
  private:

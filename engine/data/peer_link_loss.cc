@@ -88,7 +88,7 @@ std::string black_hole_text(const Path& path) {
       "full packets of {} bytes (the path's MTU) are lost and small ones arrive: some port between "
       "the two has a smaller MTU; raise the MTU of the switches and routers on the way, or lower "
       "that of {} and of its peer",
-      path.ends.mtu_bytes, path.lane->name());
+      path.ends.mtu_bytes, path.device->name());
 }
 
 void PeerLink::probe(Path& path) noexcept {
@@ -97,7 +97,7 @@ void PeerLink::probe(Path& path) noexcept {
   const bool full = path.probe_target.address != 0 && path.ends.mtu_bytes <= kProbeBytesMax;
   const int error =
       SendQueuePair::of(*path.queue_pairs[0])
-          .post_probe(path.lane->probe_source(full ? path.ends.mtu_bytes : 0), path.probe_target);
+          .post_probe(path.device->probe_source(full ? path.ends.mtu_bytes : 0), path.probe_target);
   if (error == 0) return;
   path.health.probe_failed = true;
   if (path.health.state == PathState::Up) on_post_failed(*path.queue_pairs[0], error);

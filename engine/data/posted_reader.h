@@ -1,8 +1,8 @@
 #pragma once
 // Reads what was posted for one channel from the rings of a link's queue pairs. An entry stays in
 // its ring until the queue pair comes round to it again, so nobody has to write anything for a
-// reader. Thread: NCCL's of the channel, which takes the token. Bound: a place for each queue pair
-// of the link.
+// reader. Thread: NCCL's of the channel, which takes the progress lock. Bound: a place for each
+// queue pair of the link.
 
 #include <mesh/posted.h>
 

@@ -20,7 +20,7 @@ constexpr std::size_t kPollsPerTurn = 3;
 constexpr std::uint32_t kVisitsPerTurn = 64;  // channels; the others come first in the next turn
 // Visits in vain to a link's waiting channels, in a turn; visits that find some room do not count.
 constexpr std::uint32_t kVainVisits = 2;
-constexpr int kMailRounds = 4;  // after a release; whoever leaves mail also tries the token
+constexpr int kMailRounds = 4;  // after a release; whoever leaves mail also tries the progress lock
 }  // namespace
 
 bool ProgressLoop::try_turn() noexcept {
@@ -37,7 +37,7 @@ bool ProgressLoop::try_turn() noexcept {
 void ProgressLoop::poll_on(const Source& source) noexcept {
   std::uint32_t taken = kPollBatch;
   for (int round = 0; round < kPollRounds && taken == kPollBatch; ++round) {
-    taken = source.lane->poll(source.queue);
+    taken = source.device->poll(source.queue);
     events_ += taken;
   }
 }
@@ -52,8 +52,8 @@ void ProgressLoop::poll_several(const Channel* first) noexcept {
   }
   const QueuePair& express = first->link.paths().express(first->index);
   if (express.verbs() != nullptr) {
-    Lane& lane = *express.path().lane;
-    poll_on({.lane = &lane, .queue = lane.queue_of(express)});
+    DeviceContext& device = *express.path().device;
+    poll_on({.device = &device, .queue = device.queue_of(express)});
   }
   for (std::size_t i = 1; i < kPollsPerTurn; ++i) {
     next_source_ = next_source_ + 1 < sources_.size() ? next_source_ + 1 : 0;
@@ -67,7 +67,7 @@ void ProgressLoop::work(Channel* first) noexcept {
   // tested most would take whatever a full path frees.
   if (first != nullptr && !first->active) visit(*first);
   visit_active();
-  // Windows after the data: what was received in this turn goes back with one row.
+  // Windows after the data: what was received in this turn goes back with one window word.
   return_windows();
   ring_staged();
   has_work_ = !active_.empty() || !full_.empty() || !window_due_.empty();
@@ -85,10 +85,11 @@ void ProgressLoop::answer_mail() noexcept {
 
 ProgressLoop::Guard::Guard(ProgressLoop& loop) noexcept : loop_(loop) {
   DCHECK(!loop_.held());  // it would wait for itself
-  loop_.token_.fetch_add(kGuard, std::memory_order_seq_cst);
+  loop_.progress_lock_.fetch_add(kGuard, std::memory_order_seq_cst);
   Yielding holder;
-  while ((loop_.token_.fetch_or(kHeld, std::memory_order_seq_cst) & kHeld) != 0) holder.wait();
-  loop_.token_.fetch_sub(kGuard, std::memory_order_seq_cst);
+  while ((loop_.progress_lock_.fetch_or(kHeld, std::memory_order_seq_cst) & kHeld) != 0)
+    holder.wait();
+  loop_.progress_lock_.fetch_sub(kGuard, std::memory_order_seq_cst);
   loop_.holder_.take();
 }
 

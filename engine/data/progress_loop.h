@@ -1,17 +1,17 @@
 #pragma once
-// The heart of a context: one loop, turned by whoever holds its turn token (NCCL's thread in isend,
-// irecv and test, a poller, the control thread, a simulator). No thread on a message's way waits
-// for the token: a thread that misses it leaves a bit in the mailbox, which the holder looks at
-// after release. Thread: any for submit, try_turn, Guard; the rest by the token's holder. What the
-// loop does on a message's way is in progress_loop_datapath.h. Bounds: kPollRounds, kPollsPerTurn,
-// kVisitsPerTurn (progress_loop.cc).
+// The heart of a context: one loop, turned by whoever holds its progress lock (NCCL's thread in
+// isend, irecv and test, a poller, the control thread, a simulator). No thread on a message's way
+// waits for the progress lock: a thread that misses it leaves a bit in the mailbox, which the
+// holder looks at after release. Thread: any for submit, try_turn, Guard; the rest by the progress
+// lock's holder. What the loop does on a message's way is in progress_loop_datapath.h. Bounds:
+// kPollRounds, kPollsPerTurn, kVisitsPerTurn (progress_loop.cc).
 
 #include <mesh/metrics.h>
 
 #include "engine/data/channel.h"
 #include "engine/data/channel_list.h"
+#include "engine/data/device_context.h"
 #include "engine/data/flusher.h"
-#include "engine/data/lane.h"
 #include "engine/data/queue_pair.h"
 #include "engine/data/recv_queue_pair.h"
 #include "src/base/check.h"
@@ -41,10 +41,10 @@ class ControlWaker {
 };
 
 class ProgressLoop {
-  // The token comes first, so that taking it needs no address of its own. Bit 0: held. Above: how
-  // many Guards wait; nobody but a Guard takes it while one waits.
+  // The progress lock comes first, so that taking it needs no address of its own. Bit 0: held.
+  // Above: how many Guards wait; nobody but a Guard takes it while one waits.
   static constexpr std::uint32_t kHeld = 1, kGuard = 2;
-  alignas(64) std::atomic<std::uint32_t> token_{0};
+  alignas(64) std::atomic<std::uint32_t> progress_lock_{0};
 
  public:
   explicit ProgressLoop(ControlWaker& waker) : waker_(waker) {}
@@ -55,13 +55,14 @@ class ProgressLoop {
   void submit(Kind& channel, Request& request) noexcept;
   // submit() for a send of another tag than the channel's first one.
   void submit_tagged(SendChannel& channel) noexcept;
-  // Makes a turn if the token is free, and returns false if it is not. For NCCL's thread, which
-  // tests a request of the channel `first` (progress_loop_datapath.h).
+  // Makes a turn if the progress lock is free, and returns false if it is not. For NCCL's thread,
+  // which tests a request of the channel `first` (progress_loop_datapath.h).
   bool try_turn(Channel* first) noexcept;
   [[gnu::noinline]] bool try_turn() noexcept;        // out of line; true: something moved
   alignas(64) std::atomic<bool> callers_turn{true};  // test() turns the loop itself: no poller does
 
-  // Holds the token until the end of the scope, if it was free. Else the caller may leave mail.
+  // Holds the progress lock until the end of the scope, if it was free. Else the caller may leave
+  // mail.
   class Attempt {
    public:
     explicit Attempt(ProgressLoop& loop) noexcept : loop_(loop), held_(loop.try_acquire()) {}
@@ -82,8 +83,8 @@ class ProgressLoop {
     mailbox_.fetch_or(std::uint64_t{1} << channel.mail_bit, std::memory_order_seq_cst);
   }
 
-  // ---- Holds the token from the control path, as soon as its present holder has finished the
-  // turn.
+  // ---- Holds the progress lock from the control path, as soon as its present holder has finished
+  // the turn.
   class Guard {
    public:
     explicit Guard(ProgressLoop& loop) noexcept;
@@ -120,12 +121,12 @@ class ProgressLoop {
     has_refused_ = true;
   }
   struct Source {
-    Lane* lane = nullptr;
+    DeviceContext* device = nullptr;
     ibv_cq* queue = nullptr;
   };
   void add_source(const Source& source) {
     DCHECK(held());
-    DCHECK(source.lane != nullptr && source.queue != nullptr);
+    DCHECK(source.device != nullptr && source.queue != nullptr);
     sources_.push_back(source);
     only_ = sources_.size() == 1 ? source : Source{};
   }                               // a completion queue to be polled in every turn
@@ -143,10 +144,10 @@ class ProgressLoop {
   }
   bool take_trouble() noexcept { return trouble_.exchange(false, std::memory_order_acquire); }
 
-  std::vector<std::unique_ptr<Lane>> lanes;
+  std::vector<std::unique_ptr<DeviceContext>> devices;
   LoopCounters counters;
   RegistrationTable* registrations = nullptr;  // those of its context
-  std::unique_ptr<Flusher> flusher;            // of the lanes, for device memory
+  std::unique_ptr<Flusher> flusher;            // of the device contexts, for device memory
 
  private:
   bool try_acquire() noexcept;

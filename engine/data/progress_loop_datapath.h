@@ -1,11 +1,11 @@
 #pragma once
 // The message path of a loop. With this header, isend, irecv and test become one function each, and
-// with the token held they call nothing but verbs. Whatever is rare lies behind a call into the .cc
-// files, and its declaration says gnu::noinline, because every message would pay for its frame.
-// Include this header only where a loop is turned. Thread: loop (token), and NCCL's thread for
-// submit and try_turn. Bounds: those of progress_loop.h.
+// with the progress lock held they call nothing but verbs. Whatever is rare lies behind a call into
+// the .cc files, and its declaration says gnu::noinline, because every message would pay for its
+// frame. Include this header only where a loop is turned. Thread: loop (progress lock), and NCCL's
+// thread for submit and try_turn. Bounds: those of progress_loop.h.
 
-#include "engine/data/lane_datapath.h"
+#include "engine/data/device_context_datapath.h"
 #include "engine/data/progress_loop.h"
 #include "engine/data/queue_pair_datapath.h"
 #include "engine/data/recv_channel_datapath.h"
@@ -17,12 +17,13 @@
 
 namespace mesh::engine {
 
-// ---- Token. seq_cst: the thread that leaves mail or the one that releases sees the other's store.
+// ---- Progress lock. seq_cst: the thread that leaves mail or the one that releases sees the
+// other's store.
 
 inline bool ProgressLoop::try_acquire() noexcept {
   std::uint32_t free = 0;  // neither held nor wanted by a Guard
-  const bool taken = token_.compare_exchange_strong(free, kHeld, std::memory_order_seq_cst,
-                                                    std::memory_order_seq_cst);
+  const bool taken = progress_lock_.compare_exchange_strong(free, kHeld, std::memory_order_seq_cst,
+                                                            std::memory_order_seq_cst);
   if (taken) holder_.take();
   return taken;
 }
@@ -31,7 +32,7 @@ inline void ProgressLoop::release() noexcept {
   DCHECK(held());
   DCHECK(staged_ == nullptr);  // nothing waits for a doorbell that nobody rings
   holder_.leave();
-  token_.fetch_sub(kHeld, std::memory_order_seq_cst);
+  progress_lock_.fetch_sub(kHeld, std::memory_order_seq_cst);
 }
 
 inline void ProgressLoop::after_release() noexcept {
@@ -103,8 +104,8 @@ inline void ProgressLoop::poll_once(Channel* first) noexcept {
   DCHECK(first == nullptr || &first->loop == this);
   ++turns_;
   // Completions first: they make room in queues and windows for all that follows.
-  if (only_.lane != nullptr) [[likely]] {
-    const std::uint32_t taken = only_.lane->poll(only_.queue);
+  if (only_.device != nullptr) [[likely]] {
+    const std::uint32_t taken = only_.device->poll(only_.queue);
     events_ += taken;
     if (taken == kPollBatch) [[unlikely]]
       poll_on(only_);

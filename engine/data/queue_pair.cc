@@ -18,7 +18,7 @@ QueuePair::QueuePair(const TransferPolicy& policy, const QueuePairPlace& place)
       ring_mask_(policy.sq_depth - 1),
       counted_(place.index == 0 ? 0 : UINT32_MAX),
       rows_only_(place.link->identity().role == LinkRole::Acceptor),
-      room_(policy, place.index == 0 ? promise_ : place.link->paths().bulk().promise()),
+      room_(policy, place.index == 0 ? reservation_ : place.link->paths().bulk().reservation()),
       receives_(policy),
       ring_(policy.sq_depth),
       parts_(policy.sq_depth) {
@@ -35,7 +35,7 @@ void QueuePair::adopt(verbs::QpHandle qp, std::uint64_t id_base, const InlineByt
   qp_ = std::move(qp);
   id_base_ = id_base;
   inline_bytes_ = granted.data;
-  row_bytes_max_ = granted.rows;
+  cts_bytes_max_ = granted.rows;
   receives_.begin(id_base_ | kReceiveBit);
   chain_.set_silent_id(id_base_);
   chain_.set_interval(signal_interval_);

@@ -2,17 +2,17 @@
 // One RC queue pair of a peer link as the loop uses it: its doorbell chain, what each posted work
 // request is for, its receives. A connector's sends messages (send_queue_pair.h), an acceptor's
 // sends credits and window words (recv_queue_pair.h). Sends are retired in order by cumulative
-// count, so an unsignaled work request costs nothing but its entry here. Thread: loop (token).
-// Set-up calls: control mutex and token. Bounds: those of SendRoom.
+// count, so an unsignaled work request costs nothing but its entry here. Thread: loop (progress
+// lock). Set-up calls: control mutex and progress lock. Bounds: those of SendRoom.
 
 #include <mesh/metrics.h>
 #include <mesh/policy.h>
 #include <mesh/status.h>
 
 #include "engine/data/path.h"
-#include "engine/data/promise.h"
 #include "engine/data/receive_queue.h"
 #include "engine/data/request.h"
+#include "engine/data/reservation.h"
 #include "engine/data/send_room.h"
 #include "engine/message/stripe.h"
 #include "engine/message/wire.h"
@@ -25,7 +25,7 @@
 
 namespace mesh::engine {
 
-class Lane;
+class DeviceContext;
 class PeerLink;
 class ProgressLoop;
 
@@ -93,9 +93,9 @@ class QueuePair {
 
   // ---- Posting.
   bool has_room(std::uint32_t count) const noexcept { return room_.has(count); }
-  // Takes promised room for one post with a doorbell of its own. Returns false if it must be
+  // Takes reserved room for one post with a doorbell of its own. Returns false if it must be
   // staged.
-  bool take_one() noexcept { return promise_.take(); }
+  bool take_one() noexcept { return reservation_.take(); }
   // Stages a small write, whose bytes the caller fills in at the returned address before ring().
   // The caller asked has_room().
   inline std::uint64_t* stage_row(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept;
@@ -104,7 +104,7 @@ class QueuePair {
   void ring() noexcept;
   [[gnu::noinline]] bool ring_full() noexcept;  // ring(), out of line; true: the chain has room
 
-  // ---- Completions, from the lane.
+  // ---- Completions, from the device context.
   void retire_through(std::uint32_t count) noexcept;  // (queue_pair_datapath.h)
   void on_receives(std::uint32_t count) noexcept {    // as many announcements have come
     if (receives_.take(count)) [[unlikely]]
@@ -113,7 +113,7 @@ class QueuePair {
   ReceiveQueue& receives() noexcept { return receives_; }
   const ReceiveQueue& receives() const noexcept { return receives_; }
 
-  // ---- A lost path (holding the token).
+  // ---- A lost path (holding the progress lock).
   void quarantine() noexcept;     // nothing more is staged or posted
   virtual void renew() noexcept;  // as new, for another verbs queue pair; still quarantined
   void open() noexcept;           // no longer quarantined
@@ -176,9 +176,9 @@ class QueuePair {
   const std::uint32_t ring_mask_;
   const std::uint32_t counted_;  // all ones for a bulk queue pair, whose bytes its path counts
   const bool rows_only_;         // an acceptor's
-  std::uint32_t inline_bytes_ = 0, row_bytes_max_ = InlineBytes{}.rows;
+  std::uint32_t inline_bytes_ = 0, cts_bytes_max_ = InlineBytes{}.rows;
   std::uint64_t id_base_ = 0;
-  Promise promise_;  // an express one's; a link's bulk ones share one
+  Reservation reservation_;  // an express one's; a link's bulk ones share one
   SendRoom room_;
   ReceiveQueue receives_;
   std::uint64_t bytes_posted_ = 0;  // of an express one; its path counts the others' bytes

@@ -1,7 +1,7 @@
 #pragma once
 // The message path of queue pairs: they put work requests into its chain or straight to the device,
-// ring doorbells, and hand completed work requests back to their requests. Thread: loop (token).
-// Bounds: those of queue_pair.h.
+// ring doorbells, and hand completed work requests back to their requests. Thread: loop (progress
+// lock). Bounds: those of queue_pair.h.
 
 #include "engine/data/peer_link.h"
 #include "engine/data/progress_loop.h"
@@ -92,7 +92,7 @@ inline void SendQueuePair::stage_part(const Part& part) noexcept {
 inline std::uint64_t* RecvQueuePair::stage_credits(std::uint32_t bytes,
                                                    const verbs::RemoteTarget& target) noexcept {
   DCHECK(loop_.held());
-  DCHECK(bytes != 0 && bytes <= row_bytes_max_ && bytes % sizeof(std::uint64_t) == 0);
+  DCHECK(bytes != 0 && bytes <= cts_bytes_max_ && bytes % sizeof(std::uint64_t) == 0);
   DCHECK(counted_ == 0);
   ring_if_full();
   note(room_.post_taken(), {});
@@ -102,7 +102,7 @@ inline std::uint64_t* RecvQueuePair::stage_credits(std::uint32_t bytes,
 inline std::uint64_t* QueuePair::stage_row(std::uint32_t bytes,
                                            const verbs::RemoteTarget& target) noexcept {
   DCHECK(loop_.held());
-  DCHECK(bytes != 0 && bytes <= row_bytes_max_ && bytes % sizeof(std::uint64_t) == 0);
+  DCHECK(bytes != 0 && bytes <= cts_bytes_max_ && bytes % sizeof(std::uint64_t) == 0);
   ring_if_full();
   note(room_.post(), {});
   return chain_.write_row(bytes, target);
@@ -153,12 +153,12 @@ inline bool RecvQueuePair::post_credit() noexcept {
   return error == 0;
 }
 
-inline void RecvQueuePair::post_rows(std::uint32_t bytes,
-                                     const verbs::RemoteTarget& target) noexcept {
+inline void RecvQueuePair::post_cts(std::uint32_t bytes,
+                                    const verbs::RemoteTarget& target) noexcept {
   DCHECK(loop_.held());
   DCHECK(!in_staged_list && chain_.staged() == 0);
   DCHECK(ring_[room_.posted() & ring_mask_].is_row());  // as in post_credit()
-  room_.post_rows(rows_.shape(bytes));
+  room_.post_many(rows_.shape(bytes));
   if (refused_ || signal_next_ || room_.posted() - signaled_ >= row_interval_) [[unlikely]]
     return post_rows_signaled(target);
   ++doorbells_;

@@ -1,8 +1,8 @@
 #pragma once
 // Knows which receives of a channel were started together as a group. Its members lie in
 // neighbouring slots and are credits like any others; the first one's request is done when every
-// member has its message. Thread: NCCL's forms and dissolves a group, the loop (token) does the
-// rest in between. Bound: kGroupMax members.
+// member has its message. Thread: NCCL's forms and dissolves a group, the loop (progress lock) does
+// the rest in between. Bound: kGroupMax members.
 
 #include <mesh/channel.h>
 #include <mesh/status.h>

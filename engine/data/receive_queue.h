@@ -1,7 +1,7 @@
 #pragma once
 // The receives that a queue pair has posted for the peer's announcements. They are posted again by
-// quarters: the peer has three quarters to go on with while it learns of one. Thread: loop (token).
-// Bound: rq_depth.
+// quarters: the peer has three quarters to go on with while it learns of one. Thread: loop
+// (progress lock). Bound: rq_depth.
 
 #include <mesh/policy.h>
 #include <mesh/status.h>

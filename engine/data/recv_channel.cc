@@ -13,7 +13,7 @@ RecvChannel::RecvChannel(PeerLink& link_of, std::uint32_t index_of, Record* reco
       groups({requests.get(), slot_count}),
       express_(&RecvQueuePair::of(link_of.paths().express(index_of))),
       cursor_({.slots = slot_count,
-               .row_bytes = credit_bytes(link_of.paths().primary_count()),
+               .cts_bytes = credit_bytes(link_of.paths().primary_count()),
                .channel = index_of}),
       key_count_(link_of.paths().primary_count()),
       first_rail_(link_of.reach().unreachable() ? 0 : link_of.paths().first_of_tier().rail),
@@ -24,9 +24,9 @@ RecvChannel::RecvChannel(PeerLink& link_of, std::uint32_t index_of, Record* reco
 
 void RecvChannel::post_to(RecvQueuePair& express) noexcept {
   express_ = &express;
-  express.set_row_bytes(cursor_.row_bytes());
-  rows_per_write_ = express.row_bytes_max() / cursor_.row_bytes();
-  DCHECK(rows_per_write_ != 0);
+  express.set_cts_bytes(cursor_.cts_bytes());
+  cts_per_write_ = express.cts_bytes_max() / cursor_.cts_bytes();
+  DCHECK(cts_per_write_ != 0);
 }
 
 void RecvChannel::set_credits(const Credits& credits) noexcept {
@@ -104,7 +104,7 @@ void RecvChannel::land_in_group(Request& slot, std::uint64_t bytes) noexcept {
   ReceiveGroups::land(groups.first_of(slot), 1);
 }
 
-// The part that rows of members of one region share; most groups have one region.
+// The part that entries of members of one region share; most groups have one region.
 struct RecvChannel::OfRegion {
   const void* region = nullptr;
   std::uint64_t key = 0;    // as it stands beside the tag
@@ -120,14 +120,14 @@ bool RecvChannel::find_key(const Registration* region, OfRegion* of) noexcept {
   return true;
 }
 
-// Fills slots, from this one on, and rows for the members. Returns how many: a member whose slot is
-// in use, or that is not within its region, ends it. Apart, so that what its loop needs has room in
-// registers.
+// Fills slots, from this one on, and entries for the members. Returns how many: a member whose slot
+// is in use, or that is not within its region, ends it. Apart, so that what its loop needs has room
+// in registers.
 std::size_t RecvChannel::fill_members(const RecvGroup& group, Request* slot) noexcept {
   DCHECK(slot == requests.get() + cursor_.slot());
-  static_assert(kGroupMax <= RecvQueuePair::kRowsMax);
+  static_assert(kGroupMax <= RecvQueuePair::kCtsMax);
   const RecvGroup all = group;
-  std::uint64_t* words = express_->row_words();
+  std::uint64_t* words = express_->cts_words();
   Request::CreditedWords credited = Request::credited(cursor_.generation(), cursor_.imm());
   OfRegion of{.region = this, .generation = cursor_.generation(), .rail = first_rail_};  // none
   std::size_t i = 0;
@@ -201,7 +201,8 @@ Waiting RecvChannel::waiting(std::uint64_t sequence) noexcept {
   const std::uint64_t waits = awaited(sequence);
   if (waits < accepted.load(std::memory_order_relaxed))
     return {.reason = WaitReason::Data, .landed = request(waits).landed.count()};
-  // It waits for room for the next row, or for the acknowledgement of rows that were written again.
+  // It waits for room for the next entry, or for the acknowledgement of entries that were written
+  // again.
   if (!express_->has_room(1) || express_->retired() < rewritten_until_)
     return {.reason = WaitReason::Queue, .path = &express_->path()};
   return {.reason = WaitReason::Turn};

@@ -1,8 +1,8 @@
 #pragma once
 // The receiving side: gives credits for NCCL's receives and completes them when all their
 // announcements (write-with-immediate completions) are in. Data lands only where a live credit of
-// the same generation said; late announcements are counted and ignored. Thread: loop (token),
-// construction and take-back under the control mutex too. Bound: policy.slots receives.
+// the same generation said; late announcements are counted and ignored. Thread: loop (progress
+// lock), construction and take-back under the control mutex too. Bound: policy.slots receives.
 
 #include "engine/data/channel.h"
 #include "engine/data/progress_loop.h"
@@ -23,7 +23,7 @@ class RecvChannel final : public Channel {
  public:
   RecvChannel(PeerLink& link_of, std::uint32_t index_of, Record* records);
 
-  // The sender's credit ring: its address, and its keys by path.
+  // The sender's CTS FIFO: its address, and its keys by path.
   struct Credits {
     std::uint64_t address = 0;
     std::array<std::uint32_t, kPathsMax> rkeys{};
@@ -43,8 +43,9 @@ class RecvChannel final : public Channel {
   // because the send queue is full. (recv_channel_datapath.h)
   bool advance() noexcept;
   bool post_at_once(Request& request) noexcept;
-  // For NCCL's thread when it has just taken the token. A group takes its slots, is published and
-  // writes its credits in one go. Returns false, and takes nothing, if something stands in the way.
+  // For NCCL's thread when it has just taken the progress lock. A group takes its slots, is
+  // published and writes its credits in one go. Returns false, and takes nothing, if something
+  // stands in the way.
   bool post_group(const RecvGroup& group) noexcept;
   // The message of a slot that expects it has landed. Returns the slot if it may be of a group and
   // the poll has brought more: then on_group() follows. (recv_channel_datapath.h)
@@ -62,7 +63,7 @@ class RecvChannel final : public Channel {
   void choose_express() noexcept override;
   void fenced(const Path& path) noexcept override;    // every live credit is to be written again
   void ask_rewrite() noexcept { rewrite_next_ = 0; }  // every live credit is to be written again
-  // Advances a failed channel, or one that waits for rewritten rows. Returns true for another
+  // Advances a failed channel, or one that waits for rewritten entries. Returns true for another
   // visit.
   [[gnu::noinline]] bool advance_slow_path(std::uint64_t limit) noexcept;
   bool rewrite_credits() noexcept;  // false: the send queue is full, call again
@@ -119,9 +120,9 @@ class RecvChannel final : public Channel {
   // The first fields share the cache line of what the loop moves in every channel.
   RecvQueuePair* express_;
   RingCursor cursor_;              // the next credit
-  const std::uint32_t key_count_;  // the number of keys in a row
+  const std::uint32_t key_count_;  // the number of keys in a CTS entry
   std::uint32_t first_rail_ = 0;   // the rail of the first key's path
-  std::uint32_t rows_per_write_ = 1;
+  std::uint32_t cts_per_write_ = 1;
   std::uint32_t credits_rkey_ = 0;  // on the express queue pair's path
   std::uint64_t received_ = 0, received_bytes_ = 0;
   Record* const records_;
@@ -129,7 +130,7 @@ class RecvChannel final : public Channel {
   // The slot whose credit is written again next; from slot_count on there is none.
   std::uint32_t rewrite_next_ = UINT32_MAX;
   std::uint64_t rewritten_until_ = 0;  // the express queue pair's posted() after the last rewrite
-  std::uint32_t tier_;                 // the tier whose keys lie in the rows
+  std::uint32_t tier_;                 // the tier whose keys lie in the entries
 };
 
 }  // namespace mesh::engine

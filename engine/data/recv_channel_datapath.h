@@ -1,7 +1,7 @@
 #pragma once
 // The message path of a receive channel: it writes credits, and completes a receive when all
 // stripes of its message have landed. Everything else is behind a call (recv_channel.cc). Thread:
-// loop (token). Bounds: those of recv_channel.h.
+// loop (progress lock). Bounds: those of recv_channel.h.
 
 #include "engine/data/progress_loop.h"
 #include "engine/data/queue_pair_datapath.h"
@@ -36,7 +36,7 @@ inline void RecvChannel::write_credit(Request& request, std::uint32_t imm,
 }
 
 // Posts the credit of the receive at once if it is the only new one. Returns false, for advance()
-// to follow, on the slow path, without promised room, or if the post was refused.
+// to follow, on the slow path, without reserved room, or if the post was refused.
 inline bool RecvChannel::post_at_once(Request& request) noexcept {
   DCHECK(loop.held());
   // The channel may have failed since NCCL's thread looked; whoever fails it has accepted all there
@@ -65,7 +65,7 @@ inline bool RecvChannel::advance() noexcept {
     return advance_slow_path(limit);
   std::uint64_t sequence = accepted.load(std::memory_order_relaxed);
   while (sequence != limit) {
-    if (!express_->take_row()) [[unlikely]] {
+    if (!express_->take_cts()) [[unlikely]] {
       loop.counters.queue_stalls.add(1);
       return true;
     }
@@ -75,36 +75,36 @@ inline bool RecvChannel::advance() noexcept {
   return false;
 }
 
-// Writes the credits of receives whose rows follow one another in the ring with one write: as many
-// as fit into the write and into the ring's rest.
+// Writes the credits of receives whose entries follow one another in the ring with one write: as
+// many as fit into the write and into the ring's rest.
 inline std::uint64_t RecvChannel::give_credits(std::uint64_t sequence,
                                                std::uint64_t limit) noexcept {
-  std::uint64_t rows = limit - sequence;
-  if (rows > rows_per_write_) rows = rows_per_write_;
-  if (rows > cursor_.slots_left()) rows = cursor_.slots_left();
-  const std::uint32_t row_bytes = cursor_.row_bytes();
-  DCHECK(rows != 0 && rows * row_bytes <= express_->row_bytes_max());
+  std::uint64_t entries = limit - sequence;
+  if (entries > cts_per_write_) entries = cts_per_write_;
+  if (entries > cursor_.slots_left()) entries = cursor_.slots_left();
+  const std::uint32_t cts_bytes = cursor_.cts_bytes();
+  DCHECK(entries != 0 && entries * cts_bytes <= express_->cts_bytes_max());
   DCHECK(express_->path().health.state == PathState::Up);
   std::uint64_t* words =
-      express_->stage_credits(static_cast<std::uint32_t>(rows) * row_bytes,
+      express_->stage_credits(static_cast<std::uint32_t>(entries) * cts_bytes,
                               {.address = cursor_.address(), .rkey = credits_rkey_});
   std::uint32_t imm = cursor_.imm();
-  Request* slot = &request(sequence);  // neighbours in the ring of credits are neighbours here
-  Request* const end = slot + rows;
+  Request* slot = &request(sequence);  // neighbours in the CTS FIFO are neighbours here
+  Request* const end = slot + entries;
   do {
     write_credit(*slot, imm, words);
     imm += RingCursor::kImmStep;
-    words += row_bytes / sizeof(std::uint64_t);
+    words += cts_bytes / sizeof(std::uint64_t);
   } while (++slot != end);
-  cursor_.skip(static_cast<std::uint32_t>(rows));
-  return sequence + rows;
+  cursor_.skip(static_cast<std::uint32_t>(entries));
+  return sequence + entries;
 }
 
 // Returns true if no receive waits for its credit, and there is room for these.
 inline bool RecvChannel::takes_at_once(std::size_t receives) const noexcept {
   DCHECK(loop.held());
   return !slow_path_ && key_count_ == 1 && !has_new() && cursor_.slots_left() >= receives &&
-         express_->has_row_room(receives);
+         express_->has_cts_room(receives);
 }
 
 // Publishes the members that fill_members() filled, and posts their credits.
@@ -116,8 +116,8 @@ inline void RecvChannel::give_group(std::size_t members) noexcept {
   accepted.store(given, std::memory_order_relaxed);
   const std::uint64_t address = cursor_.address();
   cursor_.skip(static_cast<std::uint32_t>(members));
-  express_->post_rows(static_cast<std::uint32_t>(members) * kCreditHalfBytes,
-                      {.address = address, .rkey = credits_rkey_});
+  express_->post_cts(static_cast<std::uint32_t>(members) * kCreditHalfBytes,
+                     {.address = address, .rkey = credits_rkey_});
 }
 
 inline bool RecvChannel::post_group(const RecvGroup& group) noexcept {

@@ -21,11 +21,11 @@ void RecvChannel::choose_express() noexcept {
   DCHECK(loop.held());
   write_keys_of_tier();
   RecvQueuePair& wanted = RecvQueuePair::of(link.paths().express(index));
-  // A queue pair that was made anew has posted none of the rows that were written again.
+  // A queue pair that was made anew has posted none of the entries that were written again.
   if (express_->posted() < rewritten_until_) rewritten_until_ = 0;
   if (&wanted == express_) return post_to(wanted);  // it may be new
-  // A row that was written again must have landed before another queue pair may write its next
-  // life: rows of two queue pairs overtake one another.
+  // An entry that was written again must have landed before another queue pair may write its next
+  // life: entries of two queue pairs overtake one another.
   const bool usable = express_->path().health.state == PathState::Up;
   if (usable && express_->retired() < rewritten_until_) return;
   post_to(wanted);
@@ -35,8 +35,8 @@ void RecvChannel::choose_express() noexcept {
 
 void RecvChannel::fenced(const Path& /*path*/) noexcept { ask_rewrite(); }
 
-// Waits until a row that was written again has landed, before its next life is written, even on one
-// queue pair: where writes overtake one another, the older row would lie on the newer one.
+// Waits until an entry that was written again has landed, before its next life is written, even on
+// one queue pair: where writes overtake one another, the older entry would lie on the newer one.
 bool RecvChannel::advance_slow_path(std::uint64_t limit) noexcept {
   DCHECK(loop.held());
   if (failure.load(std::memory_order_relaxed) != Errc::Ok) return fail_new(limit);
@@ -60,8 +60,8 @@ bool RecvChannel::rewrite_credits() noexcept {
     const bool of_this_round = ((cursor_.generation() ^ request.imm()) & kGenerationMask) == 0;
     request.generation = cursor_.generation() - (of_this_round ? 0 : 1);
     std::uint64_t* const words = express_->stage_row(
-        cursor_.row_bytes(),
-        {.address = credits_.address + std::uint64_t{rewrite_next_} * cursor_.row_bytes(),
+        cursor_.cts_bytes(),
+        {.address = credits_.address + std::uint64_t{rewrite_next_} * cursor_.cts_bytes(),
          .rkey = credits_rkey_});
     const std::uint32_t rkey =
         request.region == nullptr ? 0 : request.region->keys(first_rail_).rkey;

@@ -23,17 +23,17 @@ void RecvQueuePair::renew() noexcept {
   QueuePair::renew();
 }
 
-// Gives a new promise and takes one of it. Nobody waits for a row: its completion only makes room,
-// so ring() signals one in a quarter queue. That one is not promised, but taken alone.
-bool RecvQueuePair::promise_rows() noexcept {
+// Gives a new reservation and takes one of it. Nobody waits for an entry: its completion only makes
+// room, so ring() signals one in a quarter queue. That one is not reserved, but taken alone.
+bool RecvQueuePair::reserve_cts() noexcept {
   DCHECK(loop_.held());
   DCHECK(counted_ == 0);
   DCHECK(signaled_ <= room_.posted());
-  promise_.withdraw();
+  reservation_.withdraw();
   const std::uint64_t silent = room_.posted() - signaled_ + 1;
   const std::uint64_t more = silent < row_interval_ ? row_interval_ - silent : 1;
-  promise_.give(std::min(room_.left(), more));
-  return promise_.take();
+  reservation_.give(std::min(room_.left(), more));
+  return reservation_.take();
 }
 
 void RecvQueuePair::post_rows_signaled(const verbs::RemoteTarget& target) noexcept {

@@ -1,8 +1,8 @@
 #include "engine/data/registration.h"
 
+#include "engine/data/device_context.h"
 #include "engine/data/dma_buffer.h"
 #include "engine/data/flusher.h"
-#include "engine/data/lane.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/verbs/discovery.h"
@@ -35,9 +35,9 @@ void tell_refusal(const Registration& entry, const std::string& rail, int error)
 }
 }  // namespace
 
-RegistrationTable::RegistrationTable(std::vector<Lane*> lanes, const Settings& settings,
+RegistrationTable::RegistrationTable(std::vector<DeviceContext*> devices, const Settings& settings,
                                      std::uint32_t inline_bytes)
-    : lanes_(std::move(lanes)), access_(access_with(settings)), inline_bytes_(inline_bytes) {}
+    : devices_(std::move(devices)), access_(access_with(settings)), inline_bytes_(inline_bytes) {}
 
 void RegistrationTable::lower_inline_bytes(std::uint32_t inline_bytes) noexcept {
   const std::lock_guard lock(mutex_);
@@ -47,20 +47,20 @@ void RegistrationTable::lower_inline_bytes(std::uint32_t inline_bytes) noexcept 
 }
 
 Status RegistrationTable::add_rail(Lock& lock, Registration& entry, std::uint32_t rail) {
-  DCHECK(rail < lanes_.size());
+  DCHECK(rail < devices_.size());
   no_longer_busy_.wait(lock, [&] { return !entry.busy_by_rail[rail]; });
   DCHECK((entry.count_by_rail[rail] != 0) == static_cast<bool>(entry.mr_by_rail[rail]));
   if (entry.count_by_rail[rail] == 0) {
-    Lane& lane = *lanes_[rail];
-    if (entry.type == MemoryType::Device && !takes_device_memory(entry, lane.rail().info))
+    DeviceContext& device = *devices_[rail];
+    if (entry.type == MemoryType::Device && !takes_device_memory(entry, device.rail().info))
       return Errc::System;
     entry.busy_by_rail[rail] = true;
     lock.unlock();
     verbs::MrHandle mr;
     int error = ENOMEM;
     try {
-      if (entry.type == MemoryType::Device && flusher_ != nullptr) flusher_->provide(lane);
-      mr = make_region(entry, lane);
+      if (entry.type == MemoryType::Device && flusher_ != nullptr) flusher_->provide(device);
+      mr = make_region(entry, device);
       error = errno;
     } catch (const std::bad_alloc&) {  // thrown by the provider
     }
@@ -68,7 +68,7 @@ Status RegistrationTable::add_rail(Lock& lock, Registration& entry, std::uint32_
     entry.busy_by_rail[rail] = false;
     no_longer_busy_.notify_all();
     if (!mr) {
-      tell_refusal(entry, lane.name(), error);
+      tell_refusal(entry, device.name(), error);
       return Errc::System;
     }
     entry.keys_by_rail[rail] = {.lkey = mr->lkey, .rkey = mr->rkey};
@@ -103,11 +103,12 @@ Result<Registration*> RegistrationTable::acquire(const MemoryRange& range,
   return &entry;
 }
 
-verbs::MrHandle RegistrationTable::make_region(const Registration& entry, Lane& lane) const {
+verbs::MrHandle RegistrationTable::make_region(const Registration& entry,
+                                               DeviceContext& device) const {
   // Flushes read device memory, over queue pairs of our own.
   const int access = entry.type == MemoryType::Device ? access_ | IBV_ACCESS_REMOTE_READ : access_;
-  if (entry.buffer.valid()) return lane.register_buffer(entry.buffer_range, access);
-  return lane.register_range(reinterpret_cast<void*>(entry.address), entry.bytes, access);
+  if (entry.buffer.valid()) return device.register_buffer(entry.buffer_range, access);
+  return device.register_range(reinterpret_cast<void*>(entry.address), entry.bytes, access);
 }
 
 std::unique_ptr<Registration> RegistrationTable::make_entry(const MemoryRange& range) const {
@@ -116,12 +117,12 @@ std::unique_ptr<Registration> RegistrationTable::make_entry(const MemoryRange& r
   entry->bytes = range.bytes;
   entry->type = range.type;
   entry->inline_bytes = range.type == MemoryType::Device ? 0 : inline_bytes_;
-  DCHECK(!lanes_.empty());
-  entry->keys_by_rail.resize(lanes_.size());
-  entry->count_by_rail.resize(lanes_.size());
-  entry->mr_by_rail.resize(lanes_.size());
-  entry->held_by_rail.resize(lanes_.size());
-  entry->busy_by_rail.resize(lanes_.size());
+  DCHECK(!devices_.empty());
+  entry->keys_by_rail.resize(devices_.size());
+  entry->count_by_rail.resize(devices_.size());
+  entry->mr_by_rail.resize(devices_.size());
+  entry->held_by_rail.resize(devices_.size());
+  entry->busy_by_rail.resize(devices_.size());
   return entry;
 }
 
@@ -157,7 +158,7 @@ void RegistrationTable::give_up(Lock& lock, Entries::iterator at,
     no_longer_busy_.wait(lock, [&] { return entry.count != 1 || !is_busy(entry); });
   for (const std::uint32_t rail : rails) take(rail, 1);
   --entry.count;
-  for (std::uint32_t rail = 0; entry.count == 0 && rail < lanes_.size(); ++rail) {
+  for (std::uint32_t rail = 0; entry.count == 0 && rail < devices_.size(); ++rail) {
     const std::uint32_t held = std::exchange(entry.held_by_rail[rail], 0);
     if (held != 0) take(rail, held);
   }

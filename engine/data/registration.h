@@ -51,7 +51,7 @@ class Registration {
   std::uint64_t bytes = 0;
   MemoryType type = MemoryType::Host;
   // Sends from here of up to this many bytes are copied into their work requests (inline). 0 for
-  // memory that the CPU must not read. Changed under the loop's token only.
+  // memory that the CPU must not read. Changed under the loop's progress lock only.
   std::uint32_t inline_bytes = 0;
   std::uint32_t count = 0;  // register_memory calls not yet taken back, of all channels
   // Its size is fixed; a rail's entry is set before a link on that rail uses it.
@@ -70,7 +70,7 @@ class Registration {
 namespace engine {
 
 class Flusher;
-class Lane;
+class DeviceContext;
 
 // A copy of the rails of a link at one moment, without memory of the heap.
 class RailSet {
@@ -99,17 +99,18 @@ class RegistrationTable {
  public:
   // NCCL_IB_PCI_RELAXED_ORDERING is for this memory only: credits, records and window words must be
   // written in order.
-  RegistrationTable(std::vector<Lane*> lanes, const Settings& settings, std::uint32_t inline_bytes);
+  RegistrationTable(std::vector<DeviceContext*> devices, const Settings& settings,
+                    std::uint32_t inline_bytes);
 
   // Before the first registration. The flusher gets a queue pair on each rail with device memory.
   void flush_with(Flusher& flusher) noexcept { flusher_ = &flusher; }
 
-  // Holding the token. The loop's queue pairs take no more than this many bytes inline: lowers the
-  // limit of all regions, because a message looks only there.
+  // Holding the progress lock. The loop's queue pairs take no more than this many bytes inline:
+  // lowers the limit of all regions, because a message looks only there.
   void lower_inline_bytes(std::uint32_t inline_bytes) noexcept;
 
-  // Registers on the rails named (indices of lanes). Returns System if one refused; logged with
-  // errno.
+  // Registers on the rails named (indices of device contexts). Returns System if one refused;
+  // logged with errno.
   Result<Registration*> acquire(const MemoryRange& range, std::span<const std::uint32_t> rails);
   // extend() puts memory on one rail more than when it was acquired, for this many uses of it;
   // retract() takes that back.
@@ -132,8 +133,9 @@ class RegistrationTable {
   using Lock = std::unique_lock<std::mutex>;
 
   std::unique_ptr<Registration> make_entry(const MemoryRange& range) const;
-  verbs::MrHandle make_region(const Registration& entry, Lane& lane) const;  // empty: see errno
-  Status add_rail(Lock& lock, Registration& entry, std::uint32_t rail);      // unlocks meanwhile
+  verbs::MrHandle make_region(const Registration& entry,
+                              DeviceContext& device) const;              // empty: see errno
+  Status add_rail(Lock& lock, Registration& entry, std::uint32_t rail);  // unlocks meanwhile
   Entries::iterator find(const Registration& registration) noexcept;
   // Deregisters what nobody uses any more without the lock, which it does not take again.
   void give_up(Lock& lock, Entries::iterator at, std::span<const std::uint32_t> rails) noexcept;
@@ -141,7 +143,7 @@ class RegistrationTable {
 
   mutable std::mutex mutex_;
   std::condition_variable no_longer_busy_;
-  std::vector<Lane*> lanes_;
+  std::vector<DeviceContext*> devices_;
   const int access_;
   Flusher* flusher_ = nullptr;
   std::uint32_t inline_bytes_;  // of host memory

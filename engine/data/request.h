@@ -108,8 +108,8 @@ class alignas(64) Request {
     return static_cast<std::uint32_t>(expected);
   }  // of a send, or of a live credit
 
-  // Loop, holding the token. Completes a receive. Returns false if it is one of a group, or has
-  // failed already: then it stays failed, as its slot may be dead.
+  // Loop, holding the progress lock. Completes a receive. Returns false if it is one of a group, or
+  // has failed already: then it stays failed, as its slot may be dead.
   bool complete(std::uint64_t bytes_done) noexcept {
     if (state.load(std::memory_order_relaxed) != RequestState::Submitted) [[unlikely]]
       return false;

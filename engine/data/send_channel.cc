@@ -12,7 +12,7 @@ SendChannel::SendChannel(PeerLink& link_of, std::uint32_t index_of, std::byte* c
       credits_(credits),
       express_(&SendQueuePair::of(link_of.paths().express(index_of))),
       cursor_({.slots = slot_count,
-               .row_bytes = credit_bytes(link_of.paths().primary_count()),
+               .cts_bytes = credit_bytes(link_of.paths().primary_count()),
                .channel = index_of,
                .stripes = 1}),
       key_count_(link_of.paths().primary_count()),
@@ -100,7 +100,8 @@ bool SendChannel::advance_tagged(bool moves) noexcept {
 
 // Begins the next credit's send, if both are there. Returns false if it wants another visit.
 bool SendChannel::match() noexcept {
-  if (!have_credit_) have_credit_ = read_credit(row(), key_count_, cursor_.generation(), &credit_);
+  if (!have_credit_)
+    have_credit_ = read_credit(cts_entry(), key_count_, cursor_.generation(), &credit_);
   if (!have_credit_) {
     loop.counters.credit_stalls.add(1);
     return false;
@@ -122,7 +123,8 @@ bool SendChannel::match_by_tag() noexcept {
   have_credit_ = false;
   tagged_ = true;
   NearCredit near;
-  for (; tag_match_.has_room() && read_near(row(), cursor_.generation(), &near); cursor_.step())
+  for (; tag_match_.has_room() && read_near(cts_entry(), cursor_.generation(), &near);
+       cursor_.step())
     tag_match_.keep({.tag = near.tag, .imm = cursor_.imm()});
   bool readable = true;
   tag_match_.begin();
@@ -198,7 +200,7 @@ void SendChannel::plan_usual(std::uint64_t bytes) noexcept {
 
 bool SendChannel::post_next_shared(Request& request) noexcept {
   Credit credit;
-  return read_credit(row(), key_count_, cursor_.generation(), &credit) &&
+  return read_credit(cts_entry(), key_count_, cursor_.generation(), &credit) &&
          post_shared(request, credit);
 }
 
@@ -374,7 +376,8 @@ Waiting SendChannel::waiting(std::uint64_t sequence) noexcept {
   const TagMatch::Kept* const kept = tag_match_.first_of(open.tag);
   if (kept != nullptr && !read_credit_of(kept->imm, &credit)) return {.reason = WaitReason::Credit};
   if (have_credit_) credit = credit_;
-  const bool more = have_credit_ || read_credit(row(), key_count_, cursor_.generation(), &credit);
+  const bool more =
+      have_credit_ || read_credit(cts_entry(), key_count_, cursor_.generation(), &credit);
   if (kept == nullptr && !more)
     return {.reason = tag_match_.keeps() ? WaitReason::Tag : WaitReason::Credit};
   if (first != replays_.end()) return replay_waits(*first);

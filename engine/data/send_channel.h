@@ -2,11 +2,11 @@
 // The sending side: matches NCCL's sends with the credits that the receiver's NIC writes into our
 // ring, cuts each message and posts it in one of five ways (engine/README.md): small, uniform,
 // shared or apart, where all of it has room at once, else as spans, each as far as there is room.
-// Stripes that a lost path has not carried are spans too. Sends of one tag go out in
-// order. Sends of different tags do not wait for one another: a credit without a send of its tag is
-// kept, and sends of further tags than the first have queues of their own (tag_queues.h). Thread:
-// loop (token), construction and take-back under the control mutex too. Bound: policy.slots sends
-// of the first tag, and as many kept credits.
+// Stripes that a lost path has not carried are spans too. Sends of one tag go out in order. Sends
+// of different tags do not wait for one another: a credit without a send of its tag is kept, and
+// sends of further tags than the first have queues of their own (tag_queues.h). Thread: loop
+// (progress lock), construction and take-back under the control mutex too. Bound: policy.slots
+// sends of the first tag, and as many kept credits.
 
 #include "engine/data/channel.h"
 #include "engine/data/send_queue_pair.h"
@@ -178,7 +178,7 @@ class SendChannel final : public Channel {
   void drop_replays(Errc why) noexcept;
   void give_up(const Span& lost) noexcept;
   static bool withdraw(Request& request) noexcept;
-  std::uint64_t* row() const noexcept {
+  std::uint64_t* cts_entry() const noexcept {
     return reinterpret_cast<std::uint64_t*>(cursor_.address());
   }
 
@@ -190,7 +190,7 @@ class SendChannel final : public Channel {
   SendQueuePair* express_;
   RingCursor cursor_;                                   // the next credit
   std::uint32_t express_place_ = 0, express_rail_ = 0;  // those of the express queue pair
-  const std::uint32_t key_count_;                       // the number of keys in a row
+  const std::uint32_t key_count_;                       // the number of keys in a CTS entry
   // A larger message has a record, for paths on which its data goes apart from its announcements.
   const std::uint64_t apart_above_;
   const std::uint64_t wr_bytes_, express_bytes_;
@@ -208,7 +208,7 @@ class SendChannel final : public Channel {
   // Plan and way of the last large message: the next is mostly as large.
   StripePlan usual_plan_;
   Way usual_way_ = Way::Spans;
-  std::uint32_t tier_ = 0;  // the tier whose keys the rows hold that count
+  std::uint32_t tier_ = 0;  // the tier whose keys the entries hold that count
   // Stripes that other queue pairs must carry, in the order in which they go out.
   std::vector<Span> replays_;
   TagMatch tag_match_;

@@ -1,7 +1,7 @@
 #pragma once
 // The message path of a send channel: a send meets its credit and is posted as one work request, or
-// as stripes of one size. Everything else is behind a call (send_channel.cc). Thread: loop (token).
-// Bounds: those of send_channel.h.
+// as stripes of one size. Everything else is behind a call (send_channel.cc). Thread: loop
+// (progress lock). Bounds: those of send_channel.h.
 
 #include "engine/data/progress_loop.h"
 #include "engine/data/queue_pair_datapath.h"
@@ -42,13 +42,13 @@ inline SendQueuePair::Small SendChannel::small_message(Request& request,
 }
 
 inline bool SendChannel::next_credit(NearCredit* credit) noexcept {
-  return read_near(row(), cursor_.generation(), credit) &&
-         (!far_ || read_far_key(row(), cursor_.generation(), express_place_, &credit->rkey));
+  return read_near(cts_entry(), cursor_.generation(), credit) &&
+         (!far_ || read_far_key(cts_entry(), cursor_.generation(), express_place_, &credit->rkey));
 }
 
 // Posts the send at once if no other send waits. Returns false, for advance() to follow, on the
-// slow path, without its credit or promised room, if not small, or if the post was refused. The
-// caller has just taken the token, so nothing is staged.
+// slow path, without its credit or reserved room, if not small, or if the post was refused. The
+// caller has just taken the progress lock, so nothing is staged.
 inline bool SendChannel::post_at_once(Request& request) noexcept {
   DCHECK(loop.held());
   DCHECK(slow_path_ || !needs_slow_path());
@@ -104,11 +104,11 @@ inline void SendChannel::stage_uniform(Request& request, const UniformMessage& m
 }
 
 // Reads the credit of a message for which the receiver waits; it writes the credit again after
-// every fence. The row may be older still: one of the slot's former life that a lost path carried
+// every fence. The entry may be older still: one of the slot's former life that a lost path carried
 // late. The message is of the cursor's round or of the round before.
 inline bool SendChannel::read_kept_credit(std::uint32_t imm, Credit* credit) const noexcept {
   std::uint64_t* const words =
-      reinterpret_cast<std::uint64_t*>(credits_ + std::size_t{slot_of(imm)} * cursor_.row_bytes());
+      reinterpret_cast<std::uint64_t*>(credits_ + std::size_t{slot_of(imm)} * cursor_.cts_bytes());
   const bool of_this_round = ((cursor_.generation() ^ imm) & kGenerationMask) == 0;
   return read_credit(words, key_count_, cursor_.generation() - (of_this_round ? 0 : 1), credit);
 }
@@ -196,7 +196,7 @@ inline void SendChannel::stage_rest(SendQueuePair& queue_pair, const Request& re
   queue_pair.stage_rest(stripe, {.offset = offset, .bytes = stripe.source.bytes});
 }
 
-// take_uniform() comes last, because what it promises must be posted.
+// take_uniform() comes last, because what it reserves must be posted.
 inline bool SendChannel::post_shared(Request& request, const Credit& credit) noexcept {
   if (way_of(request.bytes) != Way::Shared || request.bytes > credit.bytes) return false;
   const StripePlan& plan = usual_plan_;

@@ -19,14 +19,14 @@ void SendQueuePair::renew() noexcept {
   QueuePair::renew();
 }
 
-// Gives a new promise and takes one of it. Returns false if there is no room.
-bool SendQueuePair::promise_small() noexcept {
+// Gives a new reservation and takes one of it. Returns false if there is no room.
+bool SendQueuePair::reserve_small() noexcept {
   DCHECK(loop_.held());
   DCHECK(counted_ == 0);
-  promise_.withdraw();
+  reservation_.withdraw();
   if (!room_.window_open()) return false;
-  promise_.give(std::min(room_.left(), room_.window_left()));
-  return promise_.take();
+  reservation_.give(std::min(room_.left(), room_.window_left()));
+  return reservation_.take();
 }
 
 std::uint32_t SendQueuePair::stripes_left() noexcept {

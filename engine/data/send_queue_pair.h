@@ -1,8 +1,8 @@
 #pragma once
 // A connector's queue pair: messages go out on it. The first one of a path is express and carries
 // small messages, the others are bulk and carry stripes. engine/README.md has the ways in which
-// messages are posted. Thread: loop (token). Set-up calls: control mutex and token. Bounds: those
-// of SendRoom.
+// messages are posted. Thread: loop (progress lock). Set-up calls: control mutex and progress lock.
+// Bounds: those of SendRoom.
 
 #include "engine/data/queue_pair.h"
 #include "engine/data/span.h"
@@ -34,11 +34,11 @@ class SendQueuePair final : public QueuePair {
     room_.set_window_words(words);
   }
 
-  // ---- Room. Room taken from the promise is there, in the send queue and in the window.
+  // ---- Room. Room taken from the reservation is there, in the send queue and in the window.
   // Returns true if one more announcement may be outstanding.
   bool window_open() noexcept { return room_.window_open(); }
   // Express only. Takes room for one stage_small().
-  bool take_small() noexcept { return promise_.take() || promise_small(); }
+  bool take_small() noexcept { return reservation_.take() || reserve_small(); }
   // Bulk only. Returns how many stripes of one work request may be posted now and have a place in
   // the chain.
   std::uint32_t stripes_left() noexcept;
@@ -64,7 +64,7 @@ class SendQueuePair final : public QueuePair {
     std::uint32_t imm = 0;
     std::uintptr_t mark = 0;  // a Mark's word
   };
-  // Stages a stripe on a bulk one, taken from the promise of all of them. The caller counts the
+  // Stages a stripe on a bulk one, taken from the reservation of all of them. The caller counts the
   // message once in its channel's outstanding and in its path's bytes; a message that several paths
   // share, it counts stripe by stripe.
   inline void stage_uniform(const Uniform& stripe) noexcept;
@@ -98,7 +98,7 @@ class SendQueuePair final : public QueuePair {
   // take_one(). Returns false if it was refused.
   inline bool post_small(const Small& message) noexcept;
 
-  // ---- A lost path (holding the token).
+  // ---- A lost path (holding the progress lock).
   // The receiver has taken this many announcements: what they covered is completed; the rest of the
   // stripes is lost, and goes to *lost for other queue pairs. Nothing is outstanding afterwards.
   // The count must be one of which may_have_taken() is true.
@@ -113,7 +113,7 @@ class SendQueuePair final : public QueuePair {
   }
 
  private:
-  [[gnu::noinline]] bool promise_small() noexcept;
+  [[gnu::noinline]] bool reserve_small() noexcept;
   const PostedPart* part_at(std::uint64_t at) const noexcept;  // null: it is no part
   bool announces_at(std::uint64_t at) const noexcept;
   std::uint64_t open_announcements() const noexcept;

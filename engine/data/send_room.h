@@ -1,13 +1,13 @@
 #pragma once
 // Counts what a queue pair has posted, what of it is done, and how much more it may post: work
 // requests up to its send queue's depth, announcements up to the peer's posted receives (receive
-// credits). A promise about this room is kept by construction: nothing but post(), post_rows() and
-// post_taken() uses room, and each use has been taken from the promise; close() withdraws it.
-// Thread: loop (token). Bounds: sq_depth work requests, rq_depth announcements.
+// credits). A reservation of this room holds by construction: nothing but post(), post_many() and
+// post_taken() uses room, and each use has been taken from the reservation; close() withdraws it.
+// Thread: loop (progress lock). Bounds: sq_depth work requests, rq_depth announcements.
 
 #include <mesh/policy.h>
 
-#include "engine/data/promise.h"
+#include "engine/data/reservation.h"
 #include "engine/message/wire.h"
 #include "src/base/check.h"
 
@@ -20,11 +20,11 @@ namespace mesh::engine {
 class SendRoom {
  public:
   static constexpr std::uint32_t kProbes = 2;  // of a new path: small and full packets
-  // promise: covers this queue pair, alone or with others.
-  SendRoom(const TransferPolicy& policy, Promise& promise)
+  // reservation: covers this queue pair, alone or with others.
+  SendRoom(const TransferPolicy& policy, Reservation& reservation)
       : sq_depth_(policy.sq_depth),
         rq_depth_(policy.rq_depth),
-        promise_(promise),
+        reservation_(reservation),
         depth_(policy.sq_depth),
         window_end_(policy.rq_depth) {}
 
@@ -43,19 +43,19 @@ class SendRoom {
 
   // Counts one work request more. Returns how many there were before it.
   std::uint64_t post() noexcept {
-    promise_.take();
+    reservation_.take();
     return post_taken();
   }
-  // Counts one that its poster has taken from the promise.
+  // Counts one that its poster has taken from the reservation.
   std::uint64_t post_taken() noexcept {
     DCHECK(has(1));
-    DCHECK(promise_.left() < left());
+    DCHECK(reservation_.left() < left());
     return posted_++;
   }
   // Counts this many work requests more.
-  void post_rows(std::uint32_t count) noexcept {
+  void post_many(std::uint32_t count) noexcept {
     DCHECK(has(count));
-    promise_.take(count);
+    reservation_.take(count);
     posted_ += count;
   }
   // Counts the last work request as an announcement too.
@@ -66,7 +66,7 @@ class SendRoom {
   // Counts a probe of a closed or new queue pair: nothing but probes is under way.
   void post_probe() noexcept {
     DCHECK(outstanding() < kProbes);
-    promise_.withdraw();
+    reservation_.withdraw();
     ++posted_;
   }
 
@@ -85,7 +85,7 @@ class SendRoom {
   // Ends posting: nothing has room any more.
   void close() noexcept {
     depth_ = 0;
-    promise_.withdraw();
+    reservation_.withdraw();
   }
   bool closed() const noexcept { return depth_ == 0; }
   void open() noexcept {
@@ -103,7 +103,7 @@ class SendRoom {
 
  private:
   const std::uint32_t sq_depth_, rq_depth_;
-  Promise& promise_;
+  Reservation& reservation_;
   std::uint64_t posted_ = 0, retired_ = 0;  // work requests, staged ones included
   std::uint32_t depth_;                     // how far posted_ may be ahead of retired_
   std::uint64_t announced_ = 0;

@@ -1,8 +1,8 @@
 #pragma once
 // A stripe that is still to be posted, or the rest of one: an entry in its send channel's ledger.
 // The first posting of a message and the replay of what a lost path has not carried use spans
-// alike. Thread: loop (token). Bounds: kStripesMax of a message under way; sq_depth of each queue
-// pair of a lost path.
+// alike. Thread: loop (progress lock). Bounds: kStripesMax of a message under way; sq_depth of each
+// queue pair of a lost path.
 
 #include "engine/data/path.h"
 #include "engine/data/request.h"

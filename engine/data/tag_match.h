@@ -1,9 +1,9 @@
 #pragma once
 // Brings sends and credits of one tag together, where a channel has several tags. Credits that met
 // no send of their tag are kept here in the order in which the peer gave them, and are served
-// first. A kept credit is the immediate that will announce its message: its row is read again when
-// it meets a send, because after the loss of a path it has other keys. Thread: loop (token). Bound:
-// as many kept credits as the channel has slots.
+// first. A kept credit is the immediate that will announce its message: its entry is read again
+// when it meets a send, because after the loss of a path it has other keys. Thread: loop (progress
+// lock). Bound: as many kept credits as the channel has slots.
 
 #include "engine/data/channel.h"
 #include "engine/data/tag_queues.h"

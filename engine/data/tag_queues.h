@@ -2,8 +2,8 @@
 // Queues for a channel's sends whose tag is not that of its first send. Each such tag has a queue
 // with slots of its own, so that sends whose receives are late take no slot from another tag. A
 // channel with one tag only, as nearly all have, has none of this. Thread: NCCL's starts sends and
-// makes queues, the loop (token) takes the sends over, and whoever looks at requests reads all.
-// Bounds: kTagSlots open sends of a tag, kTagsMax tags with open sends.
+// makes queues, the loop (progress lock) takes the sends over, and whoever looks at requests reads
+// all. Bounds: kTagSlots open sends of a tag, kTagsMax tags with open sends.
 
 #include "engine/data/request.h"
 #include "engine/data/stall_watch.h"

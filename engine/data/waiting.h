@@ -1,6 +1,6 @@
 #pragma once
 // The reason why an open request waits, asked rarely and about one request; nothing of it is on the
-// message path. Thread: loop (token).
+// message path. Thread: loop (progress lock).
 
 #include <mesh/snapshot.h>
 

@@ -142,12 +142,12 @@ void Context::cut_links() {
 }
 
 void Context::wait_until_destroyed() noexcept {
-  for (const auto& lane : loop.lanes) lane->wait_until_destroyed();
+  for (const auto& device : loop.devices) device->wait_until_destroyed();
 }
 
 bool Context::destroys() const noexcept {
-  return std::any_of(loop.lanes.begin(), loop.lanes.end(),
-                     [](const auto& lane) { return lane->destroys(); });
+  return std::any_of(loop.devices.begin(), loop.devices.end(),
+                     [](const auto& device) { return device->destroys(); });
 }
 
 }  // namespace mesh

@@ -1,6 +1,7 @@
 #pragma once
 // One NCCL communicator as the engine sees it: its loop, registrations, links and listeners.
-// Thread: loop by its token, registrations by their mutex, everything else by the control mutex.
+// Thread: loop by its progress lock, registrations by their mutex, everything else by the control
+// mutex.
 
 #include <mesh/engine.h>
 

@@ -13,7 +13,7 @@
 namespace mesh::engine {
 
 namespace {
-// Returns true if an up path leads over other hosts. The caller holds the token.
+// Returns true if an up path leads over other hosts. The caller holds the progress lock.
 bool leads_over_hosts(PeerLink& link) {
   for (const Path& path : link.paths().all()) {
     if (path.ends.relayed && path.health.state == PathState::Up) return true;

@@ -23,8 +23,8 @@ inline constexpr std::size_t kHalfOpenMax = 256;
 inline constexpr std::size_t kArrivedMax = 256;
 
 // Dials of a connector that is dropped before it has heard a frame: it may have been among too many
-// strangers, or stopped for longer than a stranger may be silent. One dial for each such cause is
-// enough; a peer that is gone refuses the connection.
+// unauthenticated connections, or stopped for longer than an unauthenticated connection may be
+// silent. One dial for each such cause is enough; a peer that is gone refuses the connection.
 inline constexpr std::uint32_t kHelloTriesMax = 8;
 
 }  // namespace mesh::engine

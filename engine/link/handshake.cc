@@ -46,9 +46,9 @@ OwnEnd own_end(const WirePath& path, bool connector, const std::vector<WireRail>
           }};
 }
 
-std::string path_name(const Lane& lane, const PathEnds& ends, const WireRail& peer) {
-  return fmt::format("{} {} -> {} {}", lane.name(),
-                     address_text(describe_rail(lane.rail()).addresses[ends.own_address]),
+std::string path_name(const DeviceContext& device, const PathEnds& ends, const WireRail& peer) {
+  return fmt::format("{} {} -> {} {}", device.name(),
+                     address_text(describe_rail(device.rail()).addresses[ends.own_address]),
                      peer.name, address_text(peer.addresses[ends.peer_address]));
 }
 }  // namespace
@@ -171,29 +171,29 @@ bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
   auto made = std::make_unique<PeerLink>(link_.context().loop, link_.host().channel_owner(),
                                          link_.identity(), policy);
   PeerLink& peer_link = *made;
-  std::vector<Lane*> lanes;
+  std::vector<DeviceContext*> devices;
   const auto add = [&](const WirePath& path, PathClass kind) {
     OwnEnd own = own_end(path, link_.connector(), link_.terms.peer_rails);
-    Lane& lane = *link_.context().loop.lanes[own.rail];
-    own.ends.port_down |= !verbs::port_is_up(lane.provider(), lane.rail());
+    DeviceContext& device = *link_.context().loop.devices[own.rail];
+    own.ends.port_down |= !verbs::port_is_up(device.provider(), device.rail());
     own.ends.relayed = kind == PathClass::Relayed || kind == PathClass::Beside;
-    lanes.push_back(&lane);
-    if (!lane.provide_probes().ok()) return false;
+    devices.push_back(&device);
+    if (!device.provide_probes().ok()) return false;
     const WireRail& peer = link_.terms.peer_rails[own.ends.peer_rail];
-    std::string name = own.ends.relayed ? fmt::format("{} -> {}", lane.name(), peer.name)
-                                        : path_name(lane, own.ends, peer);
+    std::string name = own.ends.relayed ? fmt::format("{} -> {}", device.name(), peer.name)
+                                        : path_name(device, own.ends, peer);
     if (kind == PathClass::Primary) {
-      peer_link.paths().add_primary(lane, own.ends, std::move(name));
+      peer_link.paths().add_primary(device, own.ends, std::move(name));
     } else if (kind == PathClass::Beside) {
-      peer_link.paths().add_beside(lane, own.ends, std::move(name));
+      peer_link.paths().add_beside(device, own.ends, std::move(name));
     } else if (peer_link.paths().count() == 0) {
-      peer_link.paths().add_primary_on_standby(lane, own.ends, std::move(name));
+      peer_link.paths().add_primary_on_standby(device, own.ends, std::move(name));
       peer_link.reach().be_lazy(plan.none);
     } else {
-      peer_link.paths().add_standby(lane, own.ends, std::move(name));
+      peer_link.paths().add_standby(device, own.ends, std::move(name));
     }
     Path& added = peer_link.paths()[peer_link.paths().count() - 1];
-    added.cable_rails = verbs::rails_of_cable(link_.host().rails(), lane.rail());
+    added.cable_rails = verbs::rails_of_cable(link_.host().rails(), device.rail());
     configure_path(peer_link, added, link_.host().options().settings);
     return true;
   };
@@ -207,7 +207,7 @@ bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
                         add_all(plan.sets.standby, PathClass::Standby) &&
                         add_all(relayed.subspan(plan.beside), PathClass::Relayed);
   if (complete && peer_link.paths().count() == 0) {
-    peer_link.paths().add_none(*link_.context().loop.lanes.front());
+    peer_link.paths().add_none(*link_.context().loop.devices.front());
     peer_link.reach().be_unreachable(plan.none);
   }
   if (complete) peer_link.paths().order();
@@ -216,7 +216,7 @@ bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
   const std::size_t bytes = link_.connector()
                                 ? policy.slots * credit_bytes(peer_link.paths().primary_count())
                                 : policy.slots * sizeof(Record);
-  peer_link.memory().configure(bytes, std::move(lanes));
+  peer_link.memory().configure(bytes, std::move(devices));
   return true;
 }
 

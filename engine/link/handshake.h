@@ -2,7 +2,7 @@
 // Brings a link up: HELLO and WELCOME agree on rails, paths and sizes. WELCOME tells the acceptor's
 // queue pairs and ATTACH the connector's, and each side brings its own up before READY. A step that
 // the peer leaves unanswered for kHandshakeStepToAnswerNs ends the link. Thread: control mutex; it
-// takes the loop's token where it touches queue pairs. Bounds: those of half_open.h.
+// takes the loop's progress lock where it touches queue pairs. Bounds: those of half_open.h.
 
 #include <mesh/config.h>
 #include <mesh/policy.h>

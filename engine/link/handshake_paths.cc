@@ -75,7 +75,7 @@ void Handshake::welcome() {
   said->rails = describe_rails(*host.options().provider, host.rails());
   for (std::uint32_t i = 0; i < said->paths.size(); ++i) {
     Path& path = link_.peer_link().paths()[i];
-    const WirePath ours = describe_path(path, psn_, path.lane->probe_target());
+    const WirePath ours = describe_path(path, psn_, path.device->probe_target());
     WirePath& told = said->paths[i];
     told.qpn = ours.qpn;
     told.psn = ours.psn;

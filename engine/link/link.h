@@ -2,8 +2,8 @@
 // One side of a peer link as the control path sees it. It has the parts that do a link's work, and
 // what they share (link_core.h); it hands each frame to its part, and does what concerns several
 // parts. Its queue pairs belong to its PeerLink, which exists once both sides' rails are known. A
-// link sees the engine only through LinkHost. Thread: control mutex; it takes the loop's token
-// where it touches what belongs to the loop. Bounds: those of its parts.
+// link sees the engine only through LinkHost. Thread: control mutex; it takes the loop's progress
+// lock where it touches what belongs to the loop. Bounds: those of its parts.
 
 #include "engine/control/frames.h"
 #include "engine/control/relay_frames.h"
@@ -88,7 +88,7 @@ class Link final : public LinkCore, Handshake::Owner {
   bool at_rest() const noexcept;
   void finish_bring_up();
   std::unique_ptr<BringUp> take_bring_up() noexcept;
-  void end_queue_pairs() noexcept;  // the caller holds the token
+  void end_queue_pairs() noexcept;  // the caller holds the progress lock
 
   Handshake handshake_{*this, *this};
   PathRepair repair_{*this};

@@ -103,13 +103,13 @@ void LinkCore::fail_connect(PendingConnect& stage, Errc why) noexcept {
 // ---- Log lines.
 
 bool LinkCore::may_cause_lines() const {
-  return connector() || has_carried() || host_.stranger_lines().take(host_.now_ns());
+  return connector() || has_carried() || host_.unauthenticated_lines().take(host_.now_ns());
 }
 
 bool LinkCore::complain(const std::string& text) const {
   if (may_cause_lines()) {
     LOG_WARN("peer {}: {}; connection dropped{}", identity_.peer_host, text,
-             host_.stranger_lines().rest());
+             host_.unauthenticated_lines().rest());
   }
   return false;
 }
@@ -160,7 +160,7 @@ void announce(const LinkCore& link) {
     wanted |= path.tier == 0 && path.rail == link.terms.asked.rail;
   }
   std::size_t queue_pairs = 0;
-  for (const auto& lane : link.context().loop.lanes) queue_pairs += lane->queue_pair_count();
+  for (const auto& device : link.context().loop.devices) queue_pairs += device->queue_pair_count();
   LOG_INFO(
       "{} host {}: {}; per path 1 express + {} bulk queue pairs, inline {} B, express to {} B, "
       "stripes from {} B, "
@@ -171,7 +171,7 @@ void announce(const LinkCore& link) {
   if (link.connector() && !wanted) {
     LOG_INFO("device {} does not reach host {}; using {} instead",
              link.host().rails()[link.terms.asked.rail].info.name, link.identity().peer_host,
-             peer_link.paths()[0].lane->name());
+             peer_link.paths()[0].device->name());
   }
 }
 

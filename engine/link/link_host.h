@@ -44,7 +44,8 @@ class LinkHost {
     return kNone;
   }
 
-  virtual LogBudget& stranger_lines() noexcept = 0;  // for lines that a stranger can cause
+  // For lines that an unauthenticated connection can cause.
+  virtual LogBudget& unauthenticated_lines() noexcept = 0;
   virtual LinkCounts& counts() noexcept = 0;
   virtual LinkIndex& index() noexcept = 0;  // outlives all links
   virtual ChannelOwner& channel_owner() noexcept = 0;

@@ -16,13 +16,13 @@ namespace {
 // Fails if this host would not send to the peer by this port, neither by its own subnet nor by a
 // route. Otherwise the kernel would ask the wire for a second.
 Status look_for_route(const Path& path, const PeerEnd& peer) {
-  const verbs::Rail& rail = path.lane->rail();
+  const verbs::Rail& rail = path.device->rail();
   const WireAddress& to = peer.rail->addresses[path.ends.peer_address];
   const verbs::GidEntry& from = rail.gids[path.ends.own_address];
   if (!rail.ethernet || topo::same_subnet({verbs::address_of(from.gid), from.prefix_len},
                                           {verbs::address_of(gid_of(to)), to.prefix_len}))
     return {};
-  const verbs::Route route = path.lane->provider().route(from, gid_of(to));
+  const verbs::Route route = path.device->provider().route(from, gid_of(to));
   if (route.kind == verbs::RouteKind::ByPort || route.kind == verbs::RouteKind::Unknown) return {};
   const std::string text =
       route.kind == verbs::RouteKind::None
@@ -70,18 +70,18 @@ WireEce ece_of(const Path& path) {
 
 // Asks the port anew: a port that was down at the start says more when it is up.
 verbs::PortNow own_port(const Path& path) {
-  return verbs::port_now(path.lane->provider(), path.lane->rail());
+  return verbs::port_now(path.device->provider(), path.device->rail());
 }
 
 // The kernel may have given the address another index since, if its interface was down.
 std::optional<int> own_gid_index(const Path& path) {
-  return verbs::gid_index_now(path.lane->provider(), path.lane->rail(), path.ends.own_address);
+  return verbs::gid_index_now(path.device->provider(), path.device->rail(), path.ends.own_address);
 }
 
 PortEnd port_end(const Path& path, verbs::Provider& provider, int gid_index,
                  const Settings& settings) {
   return {.provider = provider,
-          .rail = path.lane->rail(),
+          .rail = path.device->rail(),
           .address = path.ends.own_address,
           .gid_index = gid_index,
           .settings = settings,
@@ -133,7 +133,7 @@ void take_port_speed(PeerLink& link, Path& path) {
 
 void configure_path(PeerLink& link, Path& path, const Settings& settings) {
   take_port_speed(link, path);
-  const bool adaptive = settings.adaptive_routing == kAuto ? !path.lane->rail().ethernet
+  const bool adaptive = settings.adaptive_routing == kAuto ? !path.device->rail().ethernet
                                                            : settings.adaptive_routing != 0;
   path.apart_above = adaptive ? static_cast<std::uint64_t>(settings.ar_threshold) : UINT64_MAX;
   path.wants_ece = settings.ece != 0;
@@ -142,9 +142,9 @@ void configure_path(PeerLink& link, Path& path, const Settings& settings) {
 WirePath describe_path(Path& path, std::uint32_t psn, const verbs::RemoteTarget& written) {
   WirePath wire;
   wire.psn = psn;
-  const verbs::Rail& rail = path.lane->rail();
+  const verbs::Rail& rail = path.device->rail();
   const std::uint16_t known = path.own_lid != 0 ? path.own_lid : rail.lid;
-  wire.lid = path.own_lid = verbs::current_lid(path.lane->provider(), rail).value_or(known);
+  wire.lid = path.own_lid = verbs::current_lid(path.device->provider(), rail).value_or(known);
   wire.mtu = static_cast<std::uint8_t>(own_port(path).mtu);
   wire.counters_address = written.address;
   wire.counters_rkey = written.rkey;
@@ -178,13 +178,13 @@ void set_inflight(Path& path, const SiteCrossing& crossing, const TransferPolicy
 }
 
 WireHop describe_hop(Path& path, const WirePath& ends) {
-  WireHop hop{.address = describe_rail(path.lane->rail()).addresses[path.ends.own_address],
+  WireHop hop{.address = describe_rail(path.device->rail()).addresses[path.ends.own_address],
               .lid = ends.lid,
               .mtu = ends.mtu,
               .psn = ends.psn};
   for (const auto& queue_pair : path.queue_pairs) {
     hop.qps.push_back({.qpn = queue_pair->verbs()->qp_num,
-                       .counts = path.lane->relay_end().counts(queue_pair->verbs())});
+                       .counts = path.device->relay_end().counts(queue_pair->verbs())});
   }
   return hop;
 }
@@ -193,7 +193,7 @@ Status take_hop(Path& path, const WireHop& hop) {
   if (hop.qps.size() != path.queue_pairs.size()) return Errc::InvalidArgument;
   for (std::size_t i = 0; i < hop.qps.size(); ++i) {
     const Status status =
-        path.lane->relay_end().set_ring(path.queue_pairs[i]->verbs(), hop.qps[i].ring);
+        path.device->relay_end().set_ring(path.queue_pairs[i]->verbs(), hop.qps[i].ring);
     if (!status.ok()) return status;
   }
   return {};

@@ -66,7 +66,7 @@ class Links {
  private:
   template <typename Visit>
   void for_each(Visit&& visit) const;
-  // Visits the rail's paths of all links that are up, holding each link's token.
+  // Visits the rail's paths of all links that are up, holding each link's progress lock.
   template <typename Act>
   void for_each_path_of(std::uint32_t rail, Act&& act);
   std::size_t count() const noexcept;

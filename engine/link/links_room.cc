@@ -54,9 +54,9 @@ void Links::send_away(Link& link, const std::string& why) {
     link.take_down(Errc::PeerClosed);
     return context.reap_links();
   }
-  if (host_.stranger_lines().take(host_.now_ns())) {
+  if (host_.unauthenticated_lines().take(host_.now_ns())) {
     LOG_WARN("peer {} ({}): {}{}", link.identity().peer_host, link.connection_name(), why,
-             host_.stranger_lines().rest());
+             host_.unauthenticated_lines().rest());
   }
   link.send(Refuse{
       .reason = Errc::Exhausted,

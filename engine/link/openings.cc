@@ -145,7 +145,7 @@ bool Openings::on(const Open& body) {
   PeerLink& peer_link = link_.peer_link();
   Listener* const listener = link_.context().listener(body.listener);
   if (listener == nullptr || body.credits_rkey.size() != peer_link.paths().count()) {
-    LogBudget& lines = link_.host().stranger_lines();
+    LogBudget& lines = link_.host().unauthenticated_lines();
     if (lines.take(link_.host().now_ns())) {
       LOG_INFO("peer {}: asks for a listener that was closed{}", link_.identity().peer_host,
                lines.rest());

@@ -1,7 +1,7 @@
 #pragma once
 // The flush before a path's fence. A completion does not push the bytes written before it into a
 // GPU's memory, and no bytes of a lost path may land there after the peer sends again. Thread:
-// control mutex, holding the token. Bound: the device regions of the link's channels.
+// control mutex, holding the progress lock. Bound: the device regions of the link's channels.
 
 #include <mesh/channel.h>
 #include <mesh/status.h>

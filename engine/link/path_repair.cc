@@ -144,7 +144,8 @@ bool PathRepair::flush(const Path& path) {
   Repair& repair = repairs_[path.index];
   Flusher& flusher = *link_.context().loop.flusher;
   if (!repair.flush.begun()) repair.flush.begin(flusher, link_.peer_link(), path.rail);
-  if (verbs::port_now(path.lane->provider(), path.lane->rail()).card_left) flusher.leave(path.rail);
+  if (verbs::port_now(path.device->provider(), path.device->rail()).card_left)
+    flusher.leave(path.rail);
   Errc answer = repair.flush.finish();
   const bool late = link_.host().now_ns() >= repair.drain_until_ns + link_.path_timeout_ns();
   if (answer == Errc::WouldBlock && late) answer = Errc::Timeout;

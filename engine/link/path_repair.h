@@ -7,9 +7,9 @@
 // the path is used again (PATH UP; path_repair_reopen.cc). If no path is up, standby paths are
 // opened in this way too, and fenced when a better one is back (path_repair_standby.cc). A path
 // over other hosts needs chains through them first (relayed_paths.h). Thread: control mutex; it
-// takes the loop's token where it touches paths. Bounds: kPathsMax paths, one of them brought up at
-// a time; ten seconds for each answer; NCCL_MESH_PATH_TIMEOUT without any path, while requests
-// wait.
+// takes the loop's progress lock where it touches paths. Bounds: kPathsMax paths, one of them
+// brought up at a time; ten seconds for each answer; NCCL_MESH_PATH_TIMEOUT without any path, while
+// requests wait.
 
 #include "engine/control/frames.h"
 #include "engine/data/peer_link.h"
@@ -37,8 +37,9 @@ class PathRepair {
   bool tend();   // returns true if it must run again soon
   // Takes the paths that could not be brought up with the link out of use until they can be opened.
   void leave_out(const std::vector<std::uint8_t>& down);
-  void try_now(std::uint32_t index);  // its port is up: ends its pause; the caller holds the token
-  void rewrite_soon();                // acceptor: channels ask to write their credits again
+  // Its port is up: ends its pause. The caller holds the progress lock.
+  void try_now(std::uint32_t index);
+  void rewrite_soon();  // acceptor: channels ask to write their credits again
   void cut_chains() noexcept { relayed_.cut_all(); }  // the link is over
   void risen(const BringUp& done);  // its queue pairs are made or at RTS, or have failed
 

@@ -51,9 +51,9 @@ bool PathRepair::reopen(std::uint32_t index) {
 // Removes the path's old queue pairs, so that others may be made under a new epoch.
 bool PathRepair::clear_for(std::uint32_t index, std::uint32_t epoch, std::string* why) {
   Path& path = link_.peer_link().paths()[index];
-  const verbs::Rail& rail = path.lane->rail();
+  const verbs::Rail& rail = path.device->rail();
   // A port that was down at start may stay down for ever. Its event ends the wait if it comes up.
-  *why = verbs::why_away(path.lane->provider(), rail);
+  *why = verbs::why_away(path.device->provider(), rail);
   if (!why->empty()) return false;
   if (!verbs::gid_index_now(*link_.host().options().provider, rail, path.ends.own_address)) {
     *why = "our port has lost its address";
@@ -283,7 +283,7 @@ void PathRepair::answer_risen(std::uint32_t index, const BringUp& done, const st
                   .epoch = path.health.epoch,
                   .result = Errc::Ok,
                   .text = "",
-                  .ends = {describe_path(path, repair.psn, path.lane->probe_target())}};
+                  .ends = {describe_path(path, repair.psn, path.device->probe_target())}};
   if (path.ends.relayed) answer.via = {describe_hop(path, answer.ends.front())};
   link_.send(answer);
 }

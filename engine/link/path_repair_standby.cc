@@ -14,7 +14,7 @@
 namespace mesh::engine {
 
 // Connector: calls standby paths when no path is up, but not before all fences are over: until then
-// the peer may take a path for up. The caller holds the token.
+// the peer may take a path for up. The caller holds the progress lock.
 void PathRepair::call_standby(std::uint64_t now_ns) {
   PeerLink& peer_link = link_.peer_link();
   if (!link_.connector() || peer_link.paths().fencing()) return;
@@ -147,7 +147,7 @@ void PathRepair::leave_better_ones(std::uint32_t index) {
   }
 }
 
-// Returns the memory to register before a path is up. A credit row has the keys of all paths of a
+// Returns the memory to register before a path is up. A CTS entry has the keys of all paths of a
 // tier, so memory is registered on all the tier's rails before its first path is up. Null if it is.
 std::unique_ptr<StandbyMemory> PathRepair::memory_for(const Path& path) const {
   const PeerLink& peer_link = link_.peer_link();
@@ -170,7 +170,7 @@ bool PathRepair::take_memory(const BringUp& done, std::string* why) {
   if (done.memory() == nullptr) return true;
   if (done.memory()->complete() && done.memory()->take_over(link_.peer_link()).ok()) return true;
   *why = fmt::format("memory could not be registered on {}",
-                     link_.peer_link().paths()[done.indices().front()].lane->name());
+                     link_.peer_link().paths()[done.indices().front()].device->name());
   return false;
 }
 

@@ -35,9 +35,9 @@ Errc verdict(LinkState state, Errc reason) {
 }  // namespace
 
 void refuse(LinkHost& host, const Caller& caller, const Refuse& why) {
-  if (host.stranger_lines().take(host.now_ns())) {
+  if (host.unauthenticated_lines().take(host.now_ns())) {
     LOG_WARN("{}: refused: {}{}", host.plane().peer_name(caller.connection), why.text,
-             host.stranger_lines().rest());
+             host.unauthenticated_lines().rest());
   }
   host.plane().send(caller.connection,
                     encode(FrameHeader{.sequence = 1, .link = caller.link}, why));
@@ -102,7 +102,7 @@ bool Reception::hear(ConnectionId id, const FrameHeader& header, std::span<const
   if (Link* const lost = links_.of_redial(id); lost != nullptr)
     return lost->redial().on_frame(header, body);
   Link* const link = links_.of_connection(id);
-  return link == nullptr ? on_stranger(id, header, body) : link->on_frame(header, body);
+  return link == nullptr ? on_unauthenticated(id, header, body) : link->on_frame(header, body);
 }
 
 void Reception::hear_lost(ConnectionId id, Errc reason, const std::string& text) {
@@ -117,8 +117,8 @@ void Reception::hear_lost(ConnectionId id, Errc reason, const std::string& text)
 
 // ---- Peers whose connection belongs to no link.
 
-bool Reception::on_stranger(ConnectionId id, const FrameHeader& header,
-                            std::span<const std::byte> bytes) {
+bool Reception::on_unauthenticated(ConnectionId id, const FrameHeader& header,
+                                   std::span<const std::byte> bytes) {
   const Caller caller{.connection = id, .link = header.link};
   Hello hello;
   Resume resume;
@@ -134,9 +134,9 @@ bool Reception::on_stranger(ConnectionId id, const FrameHeader& header,
   if (header.sequence == 1 && header.acknowledged == 0 && decode_into(bytes, &hello) &&
       is_sane(hello.qps, hello.rq_depth, hello.slots))
     return on_hello(caller, header, hello);
-  if (host_.stranger_lines().take(host_.now_ns())) {
+  if (host_.unauthenticated_lines().take(host_.now_ns())) {
     LOG_WARN("{}: malformed HELLO; connection dropped{}", host_.plane().peer_name(id),
-             host_.stranger_lines().rest());
+             host_.unauthenticated_lines().rest());
   }
   return false;
 }
@@ -196,9 +196,10 @@ bool Reception::on_hello(const Caller& caller, const FrameHeader& header, const 
 
 void Reception::turn_away(const Caller& caller) {
   ControlPlane& plane = host_.plane();
-  if (host_.stranger_lines().take(host_.now_ns())) {
+  if (host_.unauthenticated_lines().take(host_.now_ns())) {
     LOG_DETAIL("{}: told to dial again later: {} links carry no channel yet{}",
-               plane.peer_name(caller.connection), kHalfOpenMax, host_.stranger_lines().rest());
+               plane.peer_name(caller.connection), kHalfOpenMax,
+               host_.unauthenticated_lines().rest());
   }
   const std::string text = fmt::format("host {}: {} links of its peers carry no channel yet",
                                        host_.options().provider->host_name(), kHalfOpenMax);
@@ -211,7 +212,8 @@ void Reception::deny(const Caller& caller, const Link* link) {
   ControlPlane& plane = host_.plane();
   const Errc failure = link != nullptr ? link->failure() : Errc::Ok;
   const Errc reason = failure == Errc::Ok ? Errc::PeerGone : failure;
-  if (link != nullptr ? link->may_cause_lines() : host_.stranger_lines().take(host_.now_ns())) {
+  if (link != nullptr ? link->may_cause_lines()
+                      : host_.unauthenticated_lines().take(host_.now_ns())) {
     LOG_DETAIL("{}: RESUME for a link that has ended here is refused",
                plane.peer_name(caller.connection));
   }
@@ -253,9 +255,9 @@ bool Reception::on_decline(const Caller& caller, const Decline& body) {
   Listener* const listener = context == nullptr ? nullptr : context->listener(body.listener);
   if (listener == nullptr) return false;
   listener->refused = body.reason;
-  if (host_.stranger_lines().take(host_.now_ns())) {
+  if (host_.unauthenticated_lines().take(host_.now_ns())) {
     LOG_WARN("{}: its connect has failed: {}{}", host_.plane().peer_name(caller.connection),
-             body.text, host_.stranger_lines().rest());
+             body.text, host_.unauthenticated_lines().rest());
   }
   return false;
 }

@@ -1,7 +1,8 @@
 #pragma once
 // Receives the control plane's events: finds the link of a connection, and hears peers whose
 // connection belongs to no link yet (HELLO, RESUME, SUMMON, DECLINE). Thread: control mutex.
-// Bounds: those of half_open.h for links that a HELLO makes; lines about strangers have a budget.
+// Bounds: those of half_open.h for links that a HELLO makes; lines about unauthenticated
+// connections have a budget.
 
 #include <mesh/status.h>
 
@@ -45,7 +46,8 @@ class Reception {
   void hear_lost(ConnectionId id, Errc reason, const std::string& text);
   void end_link_of(ConnectionId id, const char* what) noexcept;
 
-  bool on_stranger(ConnectionId id, const FrameHeader& header, std::span<const std::byte> bytes);
+  bool on_unauthenticated(ConnectionId id, const FrameHeader& header,
+                          std::span<const std::byte> bytes);
   bool on_hello(const Caller& caller, const FrameHeader& header, const Hello& hello);
   bool on_resume(const Caller& caller, const FrameHeader& header, const Resume& body);
   bool on_summon(const Caller& caller, const Summon& body);

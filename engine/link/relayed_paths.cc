@@ -41,7 +41,7 @@ void RelayedPaths::cut_all() noexcept {
 
 bool RelayedPaths::ask(std::uint32_t index, Need need, std::string* why) {
   Path& path = link_.peer_link().paths()[index];
-  *why = verbs::why_away(path.lane->provider(), path.lane->rail());
+  *why = verbs::why_away(path.device->provider(), path.device->rail());
   if (!why->empty()) return false;
   RelayClient& relays = *link_.host().relays();
   const std::vector<WireRail>& peer_rails = link_.terms.peer_rails;
@@ -59,7 +59,7 @@ bool RelayedPaths::ask(std::uint32_t index, Need need, std::string* why) {
                                                  .hosts = {}},
                                                 search);
   if (!route) {
-    *why = fmt::format("no host of the job relays from {} to {} of the peer", path.lane->name(),
+    *why = fmt::format("no host of the job relays from {} to {} of the peer", path.device->name(),
                        peer_rails[path.ends.peer_rail].name);
     return false;
   }
@@ -149,7 +149,7 @@ bool RelayedPaths::take_route_of(const Reopen& asked, std::string* why) {
   const WirePath& ends = asked.ends;
   const std::vector<WireRail>& peers = link_.terms.peer_rails;
   if (!path.ends.relayed || ends.acceptor_rail != path.rail ||
-      ends.acceptor_address >= path.lane->rail().gids.size() ||
+      ends.acceptor_address >= path.device->rail().gids.size() ||
       ends.connector_address >= peers[path.ends.peer_rail].addresses.size()) {
     *why = "the path asked for cannot lead over other hosts";
     return false;
@@ -171,13 +171,13 @@ std::string RelayedPaths::why_dead(std::uint32_t index) {
   const auto is_stuck = [&] {
     return std::any_of(path.queue_pairs.begin(), path.queue_pairs.end(),
                        [&](const auto& queue_pair) {
-                         return path.lane->relay_end().stuck(queue_pair->verbs(), now_ns);
+                         return path.device->relay_end().stuck(queue_pair->verbs(), now_ns);
                        });
   };
   if (!is_stuck()) return {};
   // Counts may have come that nobody has read: without a poller only NCCL's calls turn the loop,
   // and this process may have stood still.
-  path.lane->drain(path.queue_pairs);
+  path.device->drain(path.queue_pairs);
   return is_stuck() ? kStuckCause : "";
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // The paths of a link that lead over other hosts: adds to PathRepair their routes, the chains
 // through the hosts on the way, and what those hosts say. Thread: control mutex; it takes the
-// loop's token where it touches paths. Bound: kPathsMax.
+// loop's progress lock where it touches paths. Bound: kPathsMax.
 
 #include "engine/control/relay_frames.h"
 #include "engine/link/relay/failed_hosts.h"
@@ -38,7 +38,7 @@ class RelayedPaths {
   void let_stand_by(
       std::uint32_t index) noexcept;  // the path is not needed; nothing is wrong with it
   // Returns why a path that is up or probed is dead; empty if it is not. The caller holds the
-  // token.
+  // progress lock.
   std::string why_dead(std::uint32_t index);
   void take_addresses(std::uint32_t index);  // the addresses of the route
   // Completes a REOPEN: the acceptor's queue pairs are to connect to the last host on the way.

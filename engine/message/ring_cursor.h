@@ -1,5 +1,5 @@
 #pragma once
-// Steps through a channel's ring of credits. It holds the place of the next credit in the ring, its
+// Steps through a channel's CTS FIFO. It holds the place of the next credit in the ring, its
 // generation, and the immediate that will announce its message. One step moves all three, so that
 // no message computes them. Thread: loop. Bound: the ring's size, a power of two.
 
@@ -14,12 +14,12 @@ namespace mesh::engine {
 class RingCursor {
  public:
   struct Shape {
-    std::uint32_t slots = 0, row_bytes = 0, channel = 0;
+    std::uint32_t slots = 0, cts_bytes = 0, channel = 0;
     std::uint32_t stripes = 0;  // in the immediates
   };
   explicit RingCursor(const Shape& shape) : shape_(shape) {
     DCHECK(std::has_single_bit(shape.slots) && shape.slots <= kSlotsMax);
-    DCHECK(shape.row_bytes != 0 && shape.row_bytes % sizeof(std::uint64_t) == 0);
+    DCHECK(shape.cts_bytes != 0 && shape.cts_bytes % sizeof(std::uint64_t) == 0);
     set_base(0);
     start(1);
   }
@@ -29,20 +29,20 @@ class RingCursor {
     generation_ = generation;
     rewind();
   }
-  // Changes to another tier, whose paths' keys the rows hold from now on: see in_tier().
+  // Changes to another tier, whose paths' keys the entries hold from now on: see in_tier().
   void change_tier(std::uint32_t from, std::uint32_t to) noexcept {
     generation_ = in_tier(generation_, to - from);
   }
   // Sets the address of the ring.
   void set_base(std::uint64_t base) noexcept {
     base_ = base;
-    end_ = base + std::uint64_t{shape_.slots} * shape_.row_bytes;
-    address_ = base + std::uint64_t{slot()} * shape_.row_bytes;
+    end_ = base + std::uint64_t{shape_.slots} * shape_.cts_bytes;
+    address_ = base + std::uint64_t{slot()} * shape_.cts_bytes;
   }
 
   std::uint32_t slot() const noexcept { return slot_of(imm_); }
-  std::uint32_t row_bytes() const noexcept { return shape_.row_bytes; }
-  std::uint64_t address() const noexcept { return address_; }  // of the row
+  std::uint32_t cts_bytes() const noexcept { return shape_.cts_bytes; }
+  std::uint64_t address() const noexcept { return address_; }  // of the entry
   std::uint32_t generation() const noexcept { return generation_; }
   std::uint32_t imm() const noexcept { return imm_; }
   std::uint32_t slots_left() const noexcept {
@@ -52,16 +52,16 @@ class RingCursor {
   // The difference between the immediates of one slot and of the next.
   static constexpr std::uint32_t kImmStep = 1u << kGenerationBits;
   void step() noexcept { skip(1); }
-  // Moves on by at most slots_left() rows.
-  void skip(std::uint32_t rows) noexcept {
-    DCHECK(rows <= slots_left());
-    imm_ += rows * kImmStep;
-    address_ += rows * shape_.row_bytes;
+  // Moves on by at most slots_left() entries.
+  void skip(std::uint32_t entries) noexcept {
+    DCHECK(entries <= slots_left());
+    imm_ += entries * kImmStep;
+    address_ += entries * shape_.cts_bytes;
     if (address_ == end_) [[unlikely]] {
       ++generation_;
       rewind();
     }
-    DCHECK(address_ == base_ + std::uint64_t{slot()} * shape_.row_bytes);
+    DCHECK(address_ == base_ + std::uint64_t{slot()} * shape_.cts_bytes);
   }
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
-// Formats of what travels beside the payload: immediate data, credit rows (clear-to-send entries),
-// records, window words. Pure layout, no queue pairs. The peer's NIC writes rows and records, and
-// they are read here word by word. Each half of a row ends with a check over the half and the row's
+// Formats of what travels beside the payload: immediate data, clear-to-send (CTS) entries, records,
+// window words. Pure layout, no queue pairs. The peer's NIC writes entries and records, and they
+// are read here word by word. Each half of an entry ends with a check over the half and the entry's
 // generation, for devices that do not write in ascending order; the generation itself is not sent.
 // Thread: loop (readers), any (values).
 
@@ -63,14 +63,14 @@ static_assert(4 + 13 + 8 + kGenerationBits == 32 && kChannelsMax == kChannelMask
 
 // A slot is used once per round of the ring; rounds count up from the channel's base and never
 // repeat within 2^32. Bases of successive lives of a channel index differ in the low bits (late
-// announcements) and in the high ones (late rows).
+// announcements) and in the high ones (late entries).
 constexpr std::uint32_t generation_base(std::uint32_t life) noexcept {
   return 1u + life * 0x00ff'0003u;
 }
 
-// Adds the tier of the paths whose keys a row holds to the row's generation, so that nobody takes
-// it for a row of another tier: one receive has a row for each tier that has carried the link
-// meanwhile. Rounds without the tier are equal on both sides at any time.
+// Adds the tier of the paths whose keys an entry holds to the entry's generation, so that nobody
+// takes it for an entry of another tier: one receive has an entry for each tier that has carried
+// the link meanwhile. Rounds without the tier are equal on both sides at any time.
 inline constexpr std::uint32_t kTierShift = 29;
 static_assert(kPathsMax <= 1u << (32 - kTierShift));
 constexpr std::uint32_t in_tier(std::uint32_t generation, std::uint32_t tier) noexcept {
@@ -80,9 +80,8 @@ constexpr std::uint32_t round_of(std::uint32_t generation) noexcept {
   return generation & ((1u << kTierShift) - 1);
 }
 
-// ---- Credit row (clear-to-send entry): one posted receive, written by the receiver into the
-// sender's ring. A link of one path needs and sends only the first half; the second half holds the
-// keys of the other paths.
+// ---- CTS entry: one posted receive, written by the receiver into the sender's FIFO. A link of one
+// path needs and sends only the first half; the second half holds the keys of the other paths.
 struct Credit {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
@@ -94,7 +93,8 @@ struct Credit {
 inline constexpr std::uint32_t kCreditHalfBytes = 32;
 inline constexpr std::uint32_t kCreditBytesMax = 2 * kCreditHalfBytes;
 
-// Returns the bytes of a row on a link of this many paths; the rows of a ring follow without gaps.
+// Returns the bytes of an entry on a link of this many paths; the entries of a ring follow without
+// gaps.
 constexpr std::uint32_t credit_bytes(std::uint32_t paths) noexcept {
   DCHECK(paths <= kPathsMax);
   return paths <= 1 ? kCreditHalfBytes : kCreditBytesMax;
@@ -111,7 +111,7 @@ constexpr std::uint32_t high_of(std::uint64_t word) noexcept {
 }
 
 // The words of a half that its check covers, together with the generation. A soft RDMA device may
-// copy a row in any order of words (the kernel's memcpy goes downwards for some addresses), so a
+// copy an entry in any order of words (the kernel's memcpy goes downwards for some addresses), so a
 // generation alone would not prove that the words beside it belong to it.
 struct HalfWords {
   std::uint64_t first = 0, second = 0, third = 0;
@@ -121,7 +121,7 @@ constexpr std::uint64_t half_check(const HalfWords& half, std::uint64_t generati
   return generation + half.first * 0x5bd1e995 + half.second * 0x4cf5ad43 + half.third * 0x1b873593;
 }
 
-// Fills the first half of a row: address, bytes, and tag with the first path's key.
+// Fills the first half of an entry: address, bytes, and tag with the first path's key.
 inline void encode_near(std::uint64_t* words, const HalfWords& near,
                         std::uint64_t generation) noexcept {
   words[0] = near.first;
@@ -136,7 +136,7 @@ constexpr std::uint32_t far_check(const HalfWords& half, std::uint32_t generatio
   return low_of(sum ^ (sum >> 32));
 }
 
-// Fills the second half of a row: the keys of the other paths.
+// Fills the second half of an entry: the keys of the other paths.
 inline void encode_far(std::uint64_t* words, const Credit& c) noexcept {
   const HalfWords far{.first = join(c.rkeys[1], c.rkeys[2]),
                       .second = join(c.rkeys[3], c.rkeys[4]),
@@ -147,7 +147,7 @@ inline void encode_far(std::uint64_t* words, const Credit& c) noexcept {
   words[7] = join(far_check(far, c.generation ^ c.rkeys[7]), c.rkeys[7]);
 }
 
-// Fills credit_bytes(paths) bytes of a row.
+// Fills credit_bytes(paths) bytes of an entry.
 inline void encode_credit(const Credit& c, std::uint32_t paths, std::uint64_t* words) noexcept {
   encode_near(words, {.first = c.address, .second = c.bytes, .third = join(c.tag, c.rkeys[0])},
               c.generation);
@@ -159,7 +159,7 @@ inline std::uint64_t load_word(std::uint64_t& word, std::memory_order order) noe
   return std::atomic_ref<std::uint64_t>(word).load(order);
 }
 
-// The fields of the first half of a row.
+// The fields of the first half of an entry.
 struct NearCredit {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
@@ -204,7 +204,7 @@ inline bool read_far_key(std::uint64_t* words, std::uint32_t generation, std::ui
   return true;
 }
 
-// Reads the whole row of a link of this many paths. Returns false if it is not all there yet.
+// Reads the whole entry of a link of this many paths. Returns false if it is not all there yet.
 inline bool read_credit(std::uint64_t* words, std::uint32_t paths, std::uint32_t generation,
                         Credit* out) noexcept {
   DCHECK(paths <= kPathsMax);

@@ -7,7 +7,7 @@
 
 namespace mesh {
 
-// A plain word, so that counting is one instruction. Readers take the loop's token.
+// A plain word, so that counting is one instruction. Readers take the loop's progress lock.
 class Counter {
  public:
   void add(std::uint64_t n) noexcept { value_ += n; }
@@ -23,7 +23,7 @@ struct PathCounters {
                 announcements = 0;
 };
 
-// The counters of a context's loop. Thread: the holder of the token.
+// The counters of a context's loop. Thread: the holder of the progress lock.
 struct LoopCounters {
   // Counts of channels and paths that are gone; living ones keep their own counts.
   Counter messages_sent, messages_received, bytes_sent, bytes_received;

@@ -1,8 +1,8 @@
 #pragma once
 // Tells a watcher which queue pairs carry a channel's sends. It reads what the queue pairs note for
 // themselves, so that a channel without a watcher pays nothing. Thread: NCCL's of the channel;
-// read() waits for the token. Bound: the last sq_depth work requests of each queue pair; a watcher
-// that asks too late misses the older ones.
+// read() waits for the progress lock. Bound: the last sq_depth work requests of each queue pair; a
+// watcher that asks too late misses the older ones.
 
 #include <cstddef>
 #include <cstdint>

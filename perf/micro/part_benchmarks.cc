@@ -1,4 +1,4 @@
-// The pure parts of a message's way: how it is cut, its credit row, its work requests.
+// The pure parts of a message's way: how it is cut, its CTS entry, its work requests.
 #include "engine/message/stripe.h"
 #include "engine/message/wire.h"
 #include "src/verbs/wr_chain.h"
@@ -41,7 +41,7 @@ std::uint32_t paths_of(const benchmark::State& state) {
   return static_cast<std::uint32_t>(state.range(0));
 }
 
-void credit_row_encode(benchmark::State& state) {
+void cts_entry_encode(benchmark::State& state) {
   engine::Credit credit = some_credit();
   Row row{};
   for (auto _ : state) {
@@ -50,9 +50,9 @@ void credit_row_encode(benchmark::State& state) {
     benchmark::DoNotOptimize(row);
   }
 }
-BENCHMARK(credit_row_encode)->ArgName("paths")->Arg(1)->Arg(2);
+BENCHMARK(cts_entry_encode)->ArgName("paths")->Arg(1)->Arg(2);
 
-void credit_row_read(benchmark::State& state) {
+void cts_entry_read(benchmark::State& state) {
   Row row = some_row(paths_of(state));
   engine::Credit credit;
   for (auto _ : state) {
@@ -62,10 +62,10 @@ void credit_row_read(benchmark::State& state) {
     benchmark::DoNotOptimize(credit);
   }
 }
-BENCHMARK(credit_row_read)->ArgName("paths")->Arg(1)->Arg(2);
+BENCHMARK(cts_entry_read)->ArgName("paths")->Arg(1)->Arg(2);
 
-// Reads a row that has no new credit, as a waiting sender does.
-void credit_row_not_there(benchmark::State& state) {
+// Reads an entry that has no new credit, as a waiting sender does.
+void cts_entry_not_there(benchmark::State& state) {
   Row row = some_row(1);
   engine::NearCredit credit;
   for (auto _ : state) {
@@ -74,7 +74,7 @@ void credit_row_not_there(benchmark::State& state) {
       state.SkipWithError("a row of an older generation was believed");
   }
 }
-BENCHMARK(credit_row_not_there);
+BENCHMARK(cts_entry_not_there);
 
 void chain_stage_row(benchmark::State& state) {
   verbs::WrChain chain;

@@ -28,7 +28,8 @@ inline constexpr std::uint64_t kDialToAnswerNs = 10 * kNsPerSecond;
 inline constexpr std::uint64_t kFirstDialToNextNs = 300 * kNsPerMs;
 // Each address that was silent then has time for three SYNs, and at last the whole time.
 inline constexpr std::uint64_t kSecondDialToNextNs = 3 * kNsPerSecond;
-// 256 strangers in 10 ms each are 25,000 a second, as fast as they can be accepted.
+// 256 unauthenticated connections in 10 ms each are 25,000 a second, as fast as they can be
+// accepted.
 inline constexpr std::uint64_t kAcceptToGiveWayNs = 10 * kNsPerMs;
 // A program that frees descriptors does so now and then; ten looks a second cost nothing.
 inline constexpr std::uint64_t kNoDescriptorToRetryNs = 100 * kNsPerMs;

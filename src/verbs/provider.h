@@ -98,7 +98,7 @@ class Provider {
   // bond), otherwise 0.
   virtual std::uint32_t port_speed_mbps(ibv_context* context, std::uint8_t port) = 0;
   // Returns the route from a GID of ours to a peer's, on Ethernet: a look into tables, which
-  // promises nothing.
+  // guarantees nothing.
   virtual Route route(const GidEntry& from, const ibv_gid& to) = 0;
 
   // Returns a descriptor that is readable while the context has an event, or -1 if the device never

@@ -11,7 +11,7 @@
 
 namespace mesh::verbs {
 
-// The credit rows of a connection go inline, and this is the largest one.
+// The CTS entries of a connection go inline, and this is the largest one.
 inline constexpr std::uint32_t kInlineNeeded = 64;
 
 struct QueuePairProbe {

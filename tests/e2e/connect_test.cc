@@ -1,4 +1,5 @@
-// Connections: in every order, many of them, to oneself, to nobody, and past strangers.
+// Connections: in every order, many of them, to oneself, to nobody, and past unauthenticated
+// connections.
 #include "perf/driver/plugin_log.h"
 #include "perf/driver/stream.h"
 #include "src/topo/subnet.h"
@@ -244,7 +245,7 @@ std::string handshake_address() {
   throw Failure("the plugin did not say where it listens");
 }
 
-const Scenario kStrangers("strangers", [](Peer& peer) {
+const Scenario kUnauthenticated("unauthenticated", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
   std::vector<UniqueFd> open;
@@ -260,7 +261,7 @@ const Scenario kStrangers("strangers", [](Peer& peer) {
                                            : said.size();  // nothing, half a header, or all
     if (bytes > 0)
       require(::send(socket->get(), said.data(), bytes, MSG_NOSIGNAL) > 0,
-              "a stranger could not speak");
+              "an unauthenticated could not speak");
     open.push_back(std::move(*socket));
   }
   Line line(peer, *communicator, {.bytes = 65536});
@@ -268,7 +269,7 @@ const Scenario kStrangers("strangers", [](Peer& peer) {
   peer.barrier();
   line.close();
 });
-TEST(BadInput, StrangersOnTheListenerDoNotStopAConnect) { expect_run(kStrangers); }
+TEST(BadInput, UnauthenticatedConnectionsDoNotStopAConnect) { expect_run(kUnauthenticated); }
 
 // Returns the subnets of our rails; the lines "rail 0 mesh0:1: 10.0.12.1/24, ..." hold their
 // addresses.

@@ -1,4 +1,4 @@
-// Two channels that are up, and a peer that writes anything: credit rows, records, window words,
+// Two channels that are up, and a peer that writes anything: CTS entries, records, window words,
 // immediates.
 #include "tests/fuzz/hostile_world.h"
 #include "tests/fuzz/quiet_log.h"

@@ -1,4 +1,5 @@
-// The bytes of a control connection, in pieces of any size, as a stranger may send them.
+// The bytes of a control connection, in pieces of any size, as an unauthenticated connection may
+// send them.
 #include "engine/control/control_connection.h"
 #include "src/base/unique_fd.h"
 #include "tests/fuzz/input.h"

@@ -73,23 +73,23 @@ void HostileWorld::turn() {
 
 void HostileWorld::act(Input& input) {
   static constexpr std::array<Op, 24> kOps{
-      &HostileWorld::turn_some,     &HostileWorld::advance,       &HostileWorld::say_well,
-      &HostileWorld::say_well,      &HostileWorld::say_well,      &HostileWorld::say_anything,
-      &HostileWorld::lose,          &HostileWorld::arrive,        &HostileWorld::answer_dial,
-      &HostileWorld::announce,      &HostileWorld::write_row,     &HostileWorld::write_record,
-      &HostileWorld::write_window,  &HostileWorld::complete,      &HostileWorld::listen,
-      &HostileWorld::connect,       &HostileWorld::accept,        &HostileWorld::start_send,
-      &HostileWorld::start_receive, &HostileWorld::test_all,      &HostileWorld::register_some,
-      &HostileWorld::close_some,    &HostileWorld::close_context, &HostileWorld::write_anywhere};
+      &HostileWorld::turn_some,     &HostileWorld::advance,         &HostileWorld::say_well,
+      &HostileWorld::say_well,      &HostileWorld::say_well,        &HostileWorld::say_anything,
+      &HostileWorld::lose,          &HostileWorld::arrive,          &HostileWorld::answer_dial,
+      &HostileWorld::announce,      &HostileWorld::write_cts_entry, &HostileWorld::write_record,
+      &HostileWorld::write_window,  &HostileWorld::complete,        &HostileWorld::listen,
+      &HostileWorld::connect,       &HostileWorld::accept,          &HostileWorld::start_send,
+      &HostileWorld::start_receive, &HostileWorld::test_all,        &HostileWorld::register_some,
+      &HostileWorld::close_some,    &HostileWorld::close_context,   &HostileWorld::write_anywhere};
   (this->*kOps[input.below(kOps.size())])(input);
 }
 
 void HostileWorld::act_on_data(Input& input) {
   static constexpr std::array<Op, 12> kOps{
-      &HostileWorld::turn_some,     &HostileWorld::announce,       &HostileWorld::announce,
-      &HostileWorld::write_row,     &HostileWorld::write_row,      &HostileWorld::write_record,
-      &HostileWorld::write_window,  &HostileWorld::complete,       &HostileWorld::start_send,
-      &HostileWorld::start_receive, &HostileWorld::write_anywhere, &HostileWorld::test_all};
+      &HostileWorld::turn_some,       &HostileWorld::announce,        &HostileWorld::announce,
+      &HostileWorld::write_cts_entry, &HostileWorld::write_cts_entry, &HostileWorld::write_record,
+      &HostileWorld::write_window,    &HostileWorld::complete,        &HostileWorld::start_send,
+      &HostileWorld::start_receive,   &HostileWorld::write_anywhere,  &HostileWorld::test_all};
   (this->*kOps[input.below(kOps.size())])(input);
 }
 
@@ -111,7 +111,7 @@ void HostileWorld::announce(Input& input) {
   host_.provider->announce(queue_pair, imm, input.take<std::uint16_t>());
 }
 
-void HostileWorld::write_row(Input& input) {
+void HostileWorld::write_cts_entry(Input& input) {
   if (said_.credits.empty()) return;
   const Place& ring = said_.credits[input.below(static_cast<std::uint32_t>(said_.credits.size()))];
   const std::uint32_t slot = input.u8(), round = input.below(3);

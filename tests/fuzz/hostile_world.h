@@ -68,7 +68,7 @@ class HostileWorld final : engine::ControlNetwork {
 
   // The device, and the peer's writes.
   void announce(Input& input);
-  void write_row(Input& input);
+  void write_cts_entry(Input& input);
   void write_record(Input& input);
   void write_window(Input& input);
   void write_anywhere(Input& input);

@@ -29,7 +29,7 @@ class MemoryPlane final : public testkit::FakePlane {
 
   MemoryPlane(engine::ControlEvents& events, Said& said) : events_(events), said_(said) {}
 
-  engine::ConnectionId arrive();  // a stranger
+  engine::ConnectionId arrive();  // an unauthenticated connection
   void push(Event event);
   std::map<engine::ConnectionId, Line> lines;
   // The number of the peer's last frame, by link; the next connection goes on from it.

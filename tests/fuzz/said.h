@@ -26,7 +26,7 @@ class Said {
   engine::Id128 link{};                 // of the last HELLO or RESUME
   std::uint32_t qps = 1;                // of the last HELLO or WELCOME
   std::vector<engine::WirePath> paths;  // of the last WELCOME
-  std::vector<Place> credits;           // rings of credit rows, from OPEN
+  std::vector<Place> credits;           // CTS FIFOs, from OPEN
   std::vector<Place> records;           // rings of records, from OPENED
   std::vector<Place> windows;           // window words, from ATTACH
 };

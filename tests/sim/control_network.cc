@@ -150,8 +150,8 @@ std::uint64_t ControlNetwork::next_due_ns() const {
   for (const auto& [host, plane] : planes_) {
     if (lost_.contains(host)) continue;
     for (const auto& [id, end] : plane->ends_)
-      due_ns =
-          std::min(due_ns, end->news.empty() ? end->stranger_until_ns : end->news.front().due_ns);
+      due_ns = std::min(due_ns,
+                        end->news.empty() ? end->first_frame_until_ns : end->news.front().due_ns);
   }
   return due_ns;
 }
@@ -242,7 +242,7 @@ void SimPlane::identify(engine::ConnectionId id) {
   ControlEnd* const end = find(id);
   if (end == nullptr) return;
   end->known = true;
-  end->stranger_until_ns = UINT64_MAX;
+  end->first_frame_until_ns = UINT64_MAX;
 }
 
 void SimPlane::close(engine::ConnectionId id) {
@@ -298,7 +298,7 @@ bool SimPlane::take(ControlEnd& end) {
     }
     ControlEnd& other = plane->add();
     other.peer_host = host_;
-    other.stranger_until_ns = network_.clock_.now_ns() + kAcceptToFirstFrameNs;
+    other.first_frame_until_ns = network_.clock_.now_ns() + kAcceptToFirstFrameNs;
     other.up = end.up = true;
     other.peer = &end;
     end.peer = &other;
@@ -323,7 +323,7 @@ bool SimPlane::poll_once() {
   for (const auto& [id, end] : ends_) {
     if (!end->news.empty() && end->news.front().due_ns <= now_ns && ready.size() < kEventsPerPass)
       ready.push_back(id);
-    if (end->stranger_until_ns <= now_ns && end->news.empty())
+    if (end->first_frame_until_ns <= now_ns && end->news.empty())
       network_.tell_later(*end, ControlEnd::News::TimedOut, 0);
   }
   bool active = false;

@@ -49,12 +49,12 @@ struct ControlEnd {
   ControlEnd* peer = nullptr;  // null: the other end is gone
   std::size_t peer_host = 0;
   bool known = false;  // the engine knows the connection, and is told of its loss
-  std::uint64_t stranger_until_ns = UINT64_MAX;  // closed then if still unauthenticated
-  bool up = false;                               // false while the dial is under way
-  bool dials = false;                            // this side has dialed: it is the link's connector
-  bool broken = false;                           // nothing more is sent: its end is on its way
-  bool silent = false;                           // the frames that it sends vanish
-  bool settled = false;                          // its link is up, and outlives its loss
+  std::uint64_t first_frame_until_ns = UINT64_MAX;  // closed then if still unauthenticated
+  bool up = false;                                  // false while the dial is under way
+  bool dials = false;    // this side has dialed: it is the link's connector
+  bool broken = false;   // nothing more is sent: its end is on its way
+  bool silent = false;   // the frames that it sends vanish
+  bool settled = false;  // its link is up, and outlives its loss
   std::deque<Event> news;
   std::vector<engine::Bytes> unsent;  // frames that were sent before it was up
 };

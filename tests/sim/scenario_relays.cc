@@ -86,7 +86,7 @@ void crowd(Scenario& scenario, Random& random, ChannelPlan& channel) {
   channel.sends_open = channel.receives_open = scenario.policy.slots;
 }
 
-// Piles up messages, and the credit rows that ask for more, before slow hosts between the ends of a
+// Piles up messages, and the CTS entries that ask for more, before slow hosts between the ends of a
 // line, so that the rings of both directions are full at once.
 void fill_rings(Scenario& scenario, Random& random) {
   TransferPolicy& policy = scenario.policy;

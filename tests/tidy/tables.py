@@ -61,7 +61,7 @@ OUT_OF_USE_ROOMS = ("include/", "src/", "engine/", "tuning/", "plugin/")
 HOT_FILES = {
     "engine/data/channel_datapath.cc",
     "engine/data/channel_table_datapath.h",
-    "engine/data/lane_datapath.h",
+    "engine/data/device_context_datapath.h",
     "engine/data/progress_loop.cc",
     "engine/data/progress_loop_datapath.h",
     "engine/data/queue_pair_datapath.h",

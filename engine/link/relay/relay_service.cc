@@ -121,12 +121,12 @@ bool RelayService::on_frame(ConnectionId connection, const FrameHeader& header,
                      on_cut(connection, cut));
   if (fits) return true;
   ++past_.refused_frames;
-  if (host_.stranger_lines().take(host_.now_ns())) {
+  if (host_.unauthenticated_lines().take(host_.now_ns())) {
     LOG_WARN(
         "{}: a message about relays ({}) that is malformed, out of order or without our "
         "ticket; connection dropped{}",
         host_.plane().peer_name(connection), frame_name(header.type),
-        host_.stranger_lines().rest());
+        host_.unauthenticated_lines().rest());
   }
   drop(connection);
   return false;

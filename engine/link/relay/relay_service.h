@@ -36,7 +36,8 @@ class RelayService {
 
   // ---- The control plane's events about connections that others have dialed.
   bool owns(ConnectionId connection) const noexcept;
-  // Also takes a stranger's first frame. Returns false if the connection must be dropped.
+  // Also takes an unauthenticated connection's first frame. Returns false if the connection must be
+  // dropped.
   bool on_frame(ConnectionId connection, const FrameHeader& header,
                 std::span<const std::byte> body);
   void on_lost(ConnectionId connection) noexcept;

@@ -43,7 +43,7 @@ TEST(LinkServices, EndTheProcessWhereTheControlMutexIsNotHeld) {
                          .rails = rails,
                          .clock = clock,
                          .plane = plane,
-                         .stranger_lines = lines,
+                         .unauthenticated_lines = lines,
                          .figures = figures,
                          .channels = owner,
                          .waker = waker});

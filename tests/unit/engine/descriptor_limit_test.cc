@@ -1,5 +1,5 @@
-// A process may have 256 descriptors, and 250 strangers connect to its control port. The host can
-// still open its own files, and an honest member connects.
+// A process may have 256 descriptors, and 250 unauthenticated connections to its control port. The
+// host can still open its own files, and an honest member connects.
 
 #include "engine/control/handle.h"
 #include "tests/unit/engine/bed.h"
@@ -19,9 +19,9 @@ namespace {
 
 // Holds `count` silent connections to a handle's control port until it is destroyed. They live in a
 // child process, whose descriptors are not ours. It makes only system calls after fork().
-class Strangers {
+class Unauthenticated {
  public:
-  Strangers(const HandleBytes& handle_of, int count) {
+  Unauthenticated(const HandleBytes& handle_of, int count) {
     const engine::Handle handle = *engine::read_handle(handle_of);
     sockaddr_storage to{};
     const socklen_t to_bytes = handle.addresses.front().to_sockaddr(handle.port, to);
@@ -51,7 +51,7 @@ class Strangers {
     EXPECT_EQ(connected, count) << "the kernel's backlog takes them";
     for (const int fd : {ready[0], ready[1], end_[0]}) ::close(fd);
   }
-  ~Strangers() {
+  ~Unauthenticated() {
     ::close(end_[1]);
     ::waitpid(child_, nullptr, 0);
   }
@@ -74,14 +74,14 @@ class DescriptorLimit : public testing::Test {
   rlimit before_{};
 };
 
-TEST_F(DescriptorLimit, TwoHundredAndFiftyStrangersLeaveRoomForTheHostAndForAMember) {
+TEST_F(DescriptorLimit, TwoHundredAndFiftyUnauthenticatedLeaveRoomForTheHostAndForAMember) {
   constexpr int kFiles = 100;
   testkit::Bed bed({});
   HandleBytes handle{};
   ASSERT_TRUE(bed.hosts[1].engine->listen(*bed.hosts[1].contexts[0], 0, handle).ok());
-  const Strangers strangers(handle, 250);
+  const Unauthenticated unauthenticated(handle, 250);
   bed.tick_ns = 0;
-  bed.rounds(200);  // the host accepts as many strangers as it will
+  bed.rounds(200);  // the host accepts as many unauthenticated connections as it will
   std::vector<UniqueFd> files;
   for (int i = 0; i < kFiles; ++i) {
     files.emplace_back(::open("/proc/self/stat", O_RDONLY | O_CLOEXEC));

@@ -1,6 +1,6 @@
-// A stranger opens ten thousand connections to the control port. The handshake of an honest peer
-// takes at most a second longer, and the process grows by at most 8 MiB. Prints the measurements;
-// run it alone for good figures.
+// An unauthenticated peer opens ten thousand connections to the control port. The handshake of an
+// honest peer takes at most a second longer, and the process grows by at most 8 MiB. Prints the
+// measurements; run it alone for good figures.
 
 #include "engine/control/handle.h"
 #include "src/base/clock.h"
@@ -46,10 +46,10 @@ const char* name_of(Kind kind) {
   return "";
 }
 
-// Returns the bytes that a stranger of that kind sends.
+// Returns the bytes that an unauthenticated peer of that kind sends.
 engine::Bytes words(Kind kind) {
   engine::Hello hello;
-  hello.host = "stranger";
+  hello.host = "unauthenticated";
   hello.qps = 1, hello.rq_depth = 16, hello.slots = 32;
   hello.rails.resize(1);
   hello.rails[0].addresses.resize(1);
@@ -183,7 +183,7 @@ class FloodTest : public testing::Test {
 TEST_F(FloodTest, NeitherDelaysAHandshakeNorFillsTheMemory) {
   const engine::Handle handle = *engine::read_handle(handle_);
   const double quiet_ms = longest_ms(10);
-  std::printf("%-28s %12s %12s %14s %12s\n", "10000 strangers say", "connections", "handshakes",
+  std::printf("%-28s %12s %12s %14s %12s\n", "10000 unauthenticated", "connections", "handshakes",
               "longest, ms", "growth, KiB");
   std::printf("%-28s %12d %12d %14.1f %12d\n", "(none)", 0, 10, quiet_ms, 0);
   const std::int64_t before_kb = resident_kb();

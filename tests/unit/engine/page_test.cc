@@ -138,21 +138,21 @@ TEST(EnginePage, Immediate) {
   expect_on_page(layout);
 }
 
-TEST(EnginePage, CreditRow) {
+TEST(EnginePage, CtsEntry) {
   const Layout near({{"address", 8}, {"bytes", 8}, {"tag", 4}, {"rkey 0", 4}, {"check", 8}}, false);
-  const auto near_row = [](const Credit& credit) {
+  const auto near_entry = [](const Credit& credit) {
     std::array<std::uint64_t, kCreditHalfBytes / 8> words{};
     encode_credit(credit, 1, words.data());
     return bytes_of(words);
   };
-  near.expect({"address", "check"}, near_row({}), near_row({.address = kLongOnes}));
-  near.expect({"bytes", "check"}, near_row({}), near_row({.bytes = kLongOnes}));
-  near.expect({"tag", "check"}, near_row({}), near_row({.tag = kOnes}));
-  near.expect({"rkey 0", "check"}, near_row({}), near_row({.rkeys = {kOnes}}));
+  near.expect({"address", "check"}, near_entry({}), near_entry({.address = kLongOnes}));
+  near.expect({"bytes", "check"}, near_entry({}), near_entry({.bytes = kLongOnes}));
+  near.expect({"tag", "check"}, near_entry({}), near_entry({.tag = kOnes}));
+  near.expect({"rkey 0", "check"}, near_entry({}), near_entry({.rkeys = {kOnes}}));
   expect_on_page(near);
 
-  // The second half counts its bytes from the beginning of the row, so the drawing begins with the
-  // first half.
+  // The second half counts its bytes from the beginning of the entry, so the drawing begins with
+  // the first half.
   const Layout far({{"first half", 32},
                     {"rkey 1", 4},
                     {"rkey 2", 4},
@@ -163,7 +163,7 @@ TEST(EnginePage, CreditRow) {
                     {"check", 4},
                     {"rkey 7", 4}},
                    false);
-  const auto far_row = [](std::size_t key) {
+  const auto far_entry = [](std::size_t key) {
     std::array<std::uint64_t, kCreditBytesMax / 8> words{};
     Credit credit;
     if (key < kPathsMax) credit.rkeys[key] = kOnes;
@@ -171,7 +171,7 @@ TEST(EnginePage, CreditRow) {
     return bytes_of(words);
   };
   for (std::size_t key = 1; key < kPathsMax; ++key) {
-    far.expect({"rkey " + std::to_string(key), "check"}, far_row(kPathsMax), far_row(key));
+    far.expect({"rkey " + std::to_string(key), "check"}, far_entry(kPathsMax), far_entry(key));
   }
   expect_on_page(far);
 }

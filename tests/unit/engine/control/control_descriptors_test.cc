@@ -9,7 +9,7 @@ namespace mesh::engine {
 
 namespace {
 
-// The host needs the process's descriptors before strangers get any.
+// The host needs the process's descriptors before unauthenticated connections get any.
 class ControlDescriptorsTest : public ControlPlaneTest {
  protected:
   void SetUp() override {
@@ -34,7 +34,7 @@ class ControlDescriptorsTest : public ControlPlaneTest {
 
 }  // namespace
 
-TEST_F(ControlDescriptorsTest, StrangersHoldAnEighthOfThem) {
+TEST_F(ControlDescriptorsTest, UnauthenticatedConnectionsHoldAnEighthOfThem) {
   limit(256);
   ours_ = open(our_events_, our_clock_ns_);
   std::vector<UniqueFd> silent(256 / 8);
@@ -48,7 +48,7 @@ TEST_F(ControlDescriptorsTest, StrangersHoldAnEighthOfThem) {
   EXPECT_TRUE(logged("oldest of 32"));
 }
 
-TEST_F(ControlDescriptorsTest, WhereNoneIsLeftTheOldestStrangerGoes) {
+TEST_F(ControlDescriptorsTest, WhereNoneIsLeftTheOldestUnauthenticatedGoes) {
   std::vector<UniqueFd> silent(3);
   for (UniqueFd& each : silent) each = raw_client();
   turn_until_idle();

@@ -1,8 +1,8 @@
 // Device memory is registered through a descriptor of our own, or by its address where the rail
 // knows the GPU's memory. It is never mistaken for host memory.
 
+#include "engine/data/device_context.h"
 #include "engine/data/dma_buffer.h"
-#include "engine/data/lane.h"
 #include "engine/data/registration.h"
 #include "tests/device_memory/device_memory.h"
 #include "tests/unit/base/log_capture.h"
@@ -28,13 +28,13 @@ class DeviceRegion : public testing::Test {
   static constexpr std::array<std::uint32_t, 2> kBoth{0, 1};
 
   DeviceRegion() {
-    std::vector<Lane*> pointers;
+    std::vector<DeviceContext*> pointers;
     for (std::uint32_t i = 0; i < rails_.size(); ++i) {
       rails_[i].info.name = fmt::format("n{}:1", i);
       rails_[i].info.dma_buffers = rails_[i].info.peer_memory = true;
-      lanes_.push_back(std::make_unique<Lane>(provider_, rails_[i], i));
-      EXPECT_TRUE(lanes_.back()->open().ok());
-      pointers.push_back(lanes_.back().get());
+      devices_.push_back(std::make_unique<DeviceContext>(provider_, rails_[i], i));
+      EXPECT_TRUE(devices_.back()->open().ok());
+      pointers.push_back(devices_.back().get());
     }
     table_ = std::make_unique<RegistrationTable>(std::move(pointers), Settings{}, 220);
   }
@@ -59,7 +59,7 @@ class DeviceRegion : public testing::Test {
   testkit::DeviceMemory memory_{16384};
   testkit::RegionProvider provider_;
   std::array<verbs::Rail, 2> rails_{};
-  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<std::unique_ptr<DeviceContext>> devices_;
   std::unique_ptr<RegistrationTable> table_;
   int lent_ = -1;
 };

@@ -1,4 +1,5 @@
-// A thread that waits for the token leaves the processor to the holder of the token.
+// A thread that waits for the progress lock leaves the processor to the holder of the progress
+// lock.
 
 #include "engine/data/progress_loop.h"
 
@@ -25,7 +26,7 @@ nanoseconds processor_time_of_this_thread() {
   return std::chrono::seconds(now.tv_sec) + nanoseconds(now.tv_nsec);
 }
 
-TEST(Guard, WaitingForTheTokenLeavesTheProcessorToItsHolder) {
+TEST(Guard, WaitingForTheProgressLockLeavesTheProcessorToItsHolder) {
   NoControl control;
   ProgressLoop loop(control);
   std::promise<void> held, asked;

@@ -48,19 +48,20 @@ class ManyQueues : public testing::Test {
     rail_.info.name = "n0:1";
     const TransferPolicy policy{.qps = kQueues - 1};
     rail_.cq_entries_max = static_cast<int>(policy.sq_depth + policy.rq_depth);
-    loop_.lanes.push_back(std::make_unique<Lane>(provider_, rail_, 0));
-    EXPECT_TRUE(loop_.lanes[0]->open().ok());
+    loop_.devices.push_back(std::make_unique<DeviceContext>(provider_, rail_, 0));
+    EXPECT_TRUE(loop_.devices[0]->open().ok());
     link_ = std::make_unique<PeerLink>(
         loop_, owner_, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"}, policy);
-    EXPECT_TRUE(link_->paths().make(link_->paths().add_primary(*loop_.lanes[0], {}, "path")).ok());
-    const ProgressLoop::Guard token(loop_);
+    EXPECT_TRUE(
+        link_->paths().make(link_->paths().add_primary(*loop_.devices[0], {}, "path")).ok());
+    const ProgressLoop::Guard progress_lock(loop_);
     link_->paths().order();
     channel_ = link_->channels().add_receiver(0, 1, records_.data());
     channel_->set_credits({});
     provider_.polls.fill(0);
   }
   ~ManyQueues() override {
-    const ProgressLoop::Guard token(loop_);
+    const ProgressLoop::Guard progress_lock(loop_);
     link_->destroy_queue_pairs();
   }
 
@@ -91,7 +92,7 @@ TEST_F(ManyQueues, ATurnOfNobodysPollsAll) {
 
 TEST_F(ManyQueues, AChannelWhosePathIsGonePollsTheOthers) {
   {
-    const ProgressLoop::Guard token(loop_);
+    const ProgressLoop::Guard progress_lock(loop_);
     link_->quarantine(link_->paths()[0], "the cable was pulled");
     link_->paths()[0].stop();
     EXPECT_TRUE(link_->account_lost(link_->paths()[0], std::vector<std::uint64_t>(kQueues)));

@@ -27,10 +27,10 @@ class RecvChannelTest : public testing::Test {
   RecvChannelTest() {
     rail_.info.name = "n0:1";
     rail_.cq_entries_max = 65536;
-    loop_.lanes.push_back(std::make_unique<Lane>(provider_, rail_, 0));
-    EXPECT_TRUE(loop_.lanes[0]->open().ok());
+    loop_.devices.push_back(std::make_unique<DeviceContext>(provider_, rail_, 0));
+    EXPECT_TRUE(loop_.devices[0]->open().ok());
     link_ = make_link(LinkRole::Acceptor);
-    token_.emplace(loop_);
+    progress_lock_.emplace(loop_);
     link_->paths().order();
     open(1);
   }
@@ -39,7 +39,7 @@ class RecvChannelTest : public testing::Test {
   std::unique_ptr<PeerLink> make_link(LinkRole role) {
     auto link = std::make_unique<PeerLink>(
         loop_, owner_, LinkIdentity{.role = role, .peer_host = "far"}, TransferPolicy{});
-    EXPECT_TRUE(link->paths().make(link->paths().add_primary(*loop_.lanes[0], {}, "path")).ok());
+    EXPECT_TRUE(link->paths().make(link->paths().add_primary(*loop_.devices[0], {}, "path")).ok());
     return link;
   }
   void open(std::uint32_t life) {
@@ -78,12 +78,12 @@ class RecvChannelTest : public testing::Test {
   verbs::Rail rail_;
   ProgressLoop loop_{waker_};
   std::unique_ptr<PeerLink> link_;
-  std::optional<ProgressLoop::Guard> token_;
+  std::optional<ProgressLoop::Guard> progress_lock_;
   std::vector<Record> records_ = std::vector<Record>(TransferPolicy{}.slots);
   RecvChannel* channel_ = nullptr;
 };
 
-// If writes of one queue pair overtook one another, the old row could overwrite the newer one.
+// If writes of one queue pair overtook one another, the old entry could overwrite the newer one.
 TEST_F(RecvChannelTest, RowsWrittenAgainLandBeforeTheNextAreWritten) {
   receive(100);
   QueuePair& express = link_->paths().express(kIndex);
@@ -162,9 +162,9 @@ TEST_F(RecvChannelTest, UnknownChannelIsIgnoredAndCounted) {
 }
 
 TEST_F(RecvChannelTest, SendChannelIsIgnoredAndCounted) {
-  token_.reset();
+  progress_lock_.reset();
   const std::unique_ptr<PeerLink> sending = make_link(LinkRole::Connector);
-  token_.emplace(loop_);
+  progress_lock_.emplace(loop_);
   sending->paths().order();
   std::vector<std::byte> credits(TransferPolicy{}.slots * kCreditBytesMax);
   sending->channels().add_sender(9, 1, credits.data());

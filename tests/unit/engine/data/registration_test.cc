@@ -2,7 +2,7 @@
 
 #include "engine/data/registration.h"
 
-#include "engine/data/lane.h"
+#include "engine/data/device_context.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/data/region_provider.h"
 
@@ -22,9 +22,9 @@ class RegistrationTableTest : public testing::Test {
   RegistrationTableTest() {
     for (std::uint32_t i = 0; i < rails_.size(); ++i) {
       rails_[i].info.name = fmt::format("n{}:1", i);
-      lanes_.push_back(std::make_unique<Lane>(provider_, rails_[i], i));
-      EXPECT_TRUE(lanes_.back()->open().ok());
-      pointers_.push_back(lanes_.back().get());
+      devices_.push_back(std::make_unique<DeviceContext>(provider_, rails_[i], i));
+      EXPECT_TRUE(devices_.back()->open().ok());
+      pointers_.push_back(devices_.back().get());
     }
     table_ = std::make_unique<RegistrationTable>(pointers_, Settings{}, 0);
   }
@@ -35,8 +35,8 @@ class RegistrationTableTest : public testing::Test {
   testkit::LogCapture log_;
   testkit::RegionProvider provider_;
   std::array<verbs::Rail, 3> rails_{};
-  std::vector<std::unique_ptr<Lane>> lanes_;
-  std::vector<Lane*> pointers_;
+  std::vector<std::unique_ptr<DeviceContext>> devices_;
+  std::vector<DeviceContext*> pointers_;
   std::unique_ptr<RegistrationTable> table_;
   std::array<std::byte, 8192> memory_{};
 };

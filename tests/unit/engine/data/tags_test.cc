@@ -78,7 +78,7 @@ TEST(Tags, ThirtyTwoSendsOfOneTagBeforeTheFirstCreditOfAnother) {
   }
 }
 
-// The test holds the token, as a poller would, so that its release finds both sends.
+// The test holds the progress lock, as a poller would, so that its release finds both sends.
 TEST(Tags, SendsOfTwoTagsOfWhichTheLoopHearsAtOnceAreBothSeen) {
   Bed bed({});
   Talk talk(bed, kA, kB, kStep);

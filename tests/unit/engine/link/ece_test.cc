@@ -32,7 +32,7 @@ std::uint32_t options_of(const Channel& channel, const std::string& nic) {
     if (!path.name.starts_with(nic)) continue;
     for (const auto& queue_pair : path.queue_pairs) {
       ibv_ece ece{};
-      if (path.lane->provider().query_ece(queue_pair->verbs(), &ece) != 0) ece.options = 0;
+      if (path.device->provider().query_ece(queue_pair->verbs(), &ece) != 0) ece.options = 0;
       EXPECT_TRUE(used == UINT32_MAX || used == ece.options);
       used = ece.options;
     }

@@ -41,8 +41,9 @@ FakeHost::FakeHost(const soft::FabricFile& fabric, const std::string& name,
   auto context = std::make_unique<Context>(ContextOptions{}, *this);
   context->id = random_id();
   for (std::uint32_t i = 0; i < found.size(); ++i) {
-    context->loop.lanes.push_back(std::make_unique<engine::Lane>(*provider, found[i], i));
-    if (!context->loop.lanes.back()->open().ok()) throw std::runtime_error("no lane");
+    context->loop.devices.push_back(
+        std::make_unique<engine::DeviceContext>(*provider, found[i], i));
+    if (!context->loop.devices.back()->open().ok()) throw std::runtime_error("no device context");
   }
   context->loop.flusher = std::make_unique<engine::Flusher>(found.size(), settled.settings);
   contexts.push_back(std::move(context));

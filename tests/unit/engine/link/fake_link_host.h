@@ -12,7 +12,7 @@ class FakeLinkHost : public engine::LinkHost {
   const EngineOptions& options() const noexcept override { return settled; }
   void tend_at(std::uint64_t) noexcept override {}
   void tend_soon() noexcept override {}
-  LogBudget& stranger_lines() noexcept override { return budget; }
+  LogBudget& unauthenticated_lines() noexcept override { return budget; }
   engine::LinkCounts& counts() noexcept override { return counted; }
   engine::LinkIndex& index() noexcept override { return found_by; }
   engine::ChannelOwner& channel_owner() noexcept override { return owner_; }

@@ -21,8 +21,8 @@ class FarewellTest : public ::testing::Test {
     ends_.come_up();
     receiver_ = ends_.listener().arrived.front();
     ends_.b.contexts[0]->registrations = std::make_unique<RegistrationTable>(
-        std::vector<Lane*>{ends_.b.contexts[0]->loop.lanes[0].get(),
-                           ends_.b.contexts[0]->loop.lanes[1].get()},
+        std::vector<DeviceContext*>{ends_.b.contexts[0]->loop.devices[0].get(),
+                                    ends_.b.contexts[0]->loop.devices[1].get()},
         Settings{}, 0);
     region_ = ends_.b.contexts[0]
                   ->registrations

@@ -236,7 +236,7 @@ TEST_F(StoppedPeer, BeforeItsOpenedFailsThatConnectOnly) {
   talk.exchange(4096);
 }
 
-// The peer hangs up on everybody, as a host with too many strangers may do.
+// The peer hangs up on everybody, as a host with too many unauthenticated connections may do.
 TEST_F(StoppedPeer, ThatDropsTheConnectionBeforeAWordIsDialedAgainAFewTimes) {
   const SocketAddress loopback = *SocketAddress::from_text("127.0.0.1");
   const Result<UniqueFd> listener = tcp_listen(loopback, 0);

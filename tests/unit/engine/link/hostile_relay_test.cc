@@ -1,6 +1,7 @@
-// Hostile callers that ask this host to relay: strangers without the ticket, and a member of the
-// job that has it. Forged orders are refused and counted, an order that is repeated or out of order
-// ends the connection, rings and queue pairs stay within their bounds, and nothing is left.
+// Hostile callers that ask this host to relay: unauthenticated connections without the ticket, and
+// a member of the job that has it. Forged orders are refused and counted, an order that is repeated
+// or out of order ends the connection, rings and queue pairs stay within their bounds, and nothing
+// is left.
 #include "tests/unit/engine/link/hostile_relay.h"
 #include "engine/link/relay/relay_service.h"
 

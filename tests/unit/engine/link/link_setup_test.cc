@@ -88,17 +88,17 @@ class LinkSetupTest : public testing::Test {
     }
     policy_.qps = 1;
     policy_.inflight_us = 1000;
-    loop_.lanes.push_back(std::make_unique<Lane>(provider_, rail_, 0));
-    EXPECT_TRUE(loop_.lanes[0]->open().ok());
+    loop_.devices.push_back(std::make_unique<DeviceContext>(provider_, rail_, 0));
+    EXPECT_TRUE(loop_.devices[0]->open().ok());
     link_ = std::make_unique<PeerLink>(
         loop_, owner_, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"}, policy_);
     Path& path = link_->paths().add_primary(
-        *loop_.lanes[0], {.own_address = 1, .peer_rail = 0, .peer_address = 2}, "the path");
+        *loop_.devices[0], {.own_address = 1, .peer_rail = 0, .peer_address = 2}, "the path");
     EXPECT_TRUE(link_->paths().make(path).ok());
     peer_path_.qpn = {11, 12};
   }
   ~LinkSetupTest() override {
-    const ProgressLoop::Guard token(loop_);
+    const ProgressLoop::Guard progress_lock(loop_);
     link_->destroy_queue_pairs();
   }
 

@@ -79,13 +79,13 @@ TEST_F(PathRepairTest, NothingIsMadeWhileOurPortIsDown) {
   ends_.carry_all();
   ASSERT_TRUE(ends_.a.provider->faults().arm(kSecondPortDown).ok());
   const Path& path = ends_.sender().peer_link().paths()[1];
-  ASSERT_EQ(path.lane->queue_pair_count(), 0u);
+  ASSERT_EQ(path.device->queue_pair_count(), 0u);
   const std::uint64_t tries = path.health.reopen_tries;
   std::uint64_t looks = 0;
   for (; ends_.a.now_ns() < kPathUpToSteadyNs; ++looks) {
     ends_.advance_ns(kReopenPauseMinNs);
     ends_.carry_all();
-    ASSERT_EQ(path.lane->queue_pair_count(), 0u);
+    ASSERT_EQ(path.device->queue_pair_count(), 0u);
   }
   EXPECT_GT(looks, 10u);
   EXPECT_EQ(path.health.reopen_tries, tries);
@@ -106,7 +106,7 @@ TEST_F(PathRepairTest, ThePeerIsRefusedBeforeAnythingIsMadeWhileOurPortIsDown) {
   ends_.carry_all();
   EXPECT_EQ(ends_.sender().peer_link().paths()[1].health.reopen_tries, 1u);
   EXPECT_EQ(path.health.reopen_tries, tries);
-  EXPECT_EQ(path.lane->queue_pair_count(), 0u);
+  EXPECT_EQ(path.device->queue_pair_count(), 0u);
   EXPECT_EQ(ends_.sender().peer_link().paths()[1].health.last_cause, "host b: our port is down");
 }
 

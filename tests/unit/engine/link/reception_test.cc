@@ -14,7 +14,7 @@ namespace {
 
 using testkit::TwoEnds;
 
-constexpr ConnectionId kStranger = 99;
+constexpr ConnectionId kUnauthenticated = 99;
 
 TEST(Reception, AHelloForACommunicatorThatHasEndedIsRefused) {
   const testkit::LogCapture log;
@@ -43,8 +43,8 @@ TEST(Reception, ADeclineFailsTheAcceptOfItsListenerAndIsSaidOnce) {
   header.type = MessageType::Decline;
   const auto say = [&](const Decline& body) {
     const Bytes frame = encode(header, body);
-    EXPECT_FALSE(
-        ends.b.reception.on_frame(kStranger, header, std::span(frame).subspan(kFrameHeaderBytes)));
+    EXPECT_FALSE(ends.b.reception.on_frame(kUnauthenticated, header,
+                                           std::span(frame).subspan(kFrameHeaderBytes)));
     return ends.listener().refused;
   };
   const Id128 context = ends.b.contexts[0]->id, nonce = ends.listener().nonce;
@@ -56,11 +56,11 @@ TEST(Reception, ADeclineFailsTheAcceptOfItsListenerAndIsSaidOnce) {
   EXPECT_EQ(log.count(LogLevel::Warn, "far: its connect has failed: no"), 1) << log.joined();
 }
 
-TEST(Reception, AStrangersFrameOfALinkIsNotHeard) {
+TEST(Reception, AnUnauthenticatedFrameOfALinkIsNotHeard) {
   TwoEnds ends;
   FrameHeader header;
   header.type = MessageType::Bye;
-  EXPECT_FALSE(ends.b.reception.on_frame(kStranger, header, {}));
+  EXPECT_FALSE(ends.b.reception.on_frame(kUnauthenticated, header, {}));
   EXPECT_TRUE(ends.b.wire.said.empty());
 }
 
@@ -69,9 +69,9 @@ TEST(Reception, AClaimOnALinkThatIsNotThereIsDenied) {
   FrameHeader header;
   header.type = MessageType::Resume;
   const Bytes frame = encode(header, Resume{});
-  ends.b.reception.on_frame(kStranger, header, std::span(frame).subspan(kFrameHeaderBytes));
+  ends.b.reception.on_frame(kUnauthenticated, header, std::span(frame).subspan(kFrameHeaderBytes));
   EXPECT_EQ(ends.b.wire.types(), std::vector<MessageType>{MessageType::Refuse});
-  EXPECT_EQ(ends.b.wire.closed, std::vector<ConnectionId>{kStranger});
+  EXPECT_EQ(ends.b.wire.closed, std::vector<ConnectionId>{kUnauthenticated});
 }
 
 TEST(Reception, ADeclineIsSaidWhenTheConnectionIsUp) {

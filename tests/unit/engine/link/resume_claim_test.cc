@@ -115,7 +115,7 @@ TEST_F(ResumeClaim, OnlyTheFirstWordOfAConnectionMayBeOne) {
 }
 
 // The sender of this SUMMON is not the connector of the link.
-TEST_F(ResumeClaim, ASummonOfAStrangerIsRefused) {
+TEST_F(ResumeClaim, AnUnauthenticatedSummonIsRefused) {
   const auto second = again();
   const Summon body{{.connector_context = second->handle.context,
                      .acceptor_context = second->context,

@@ -36,7 +36,7 @@ TEST(Announcement, GenerationIsCutToItsBitsOnly) {
 }
 
 TEST(RingCursor, StepsThroughSlotsAndThenGenerations) {
-  RingCursor cursor({.slots = 4, .row_bytes = 32, .channel = 5, .stripes = 1});
+  RingCursor cursor({.slots = 4, .cts_bytes = 32, .channel = 5, .stripes = 1});
   cursor.set_base(0x1000);
   cursor.start(0x7f);
   for (std::uint32_t step = 0; step < 12; ++step) {
@@ -67,19 +67,19 @@ Credit sample() {
           .rkeys = {1, 2, 3, 4, 5, 6, 7, 8}};
 }
 
-using Row = std::array<std::uint64_t, kCreditBytesMax / sizeof(std::uint64_t)>;
+using Entry = std::array<std::uint64_t, kCreditBytesMax / sizeof(std::uint64_t)>;
 
-Row encoded(const Credit& credit, std::uint32_t paths) {
-  Row row{};
-  encode_credit(credit, paths, row.data());
-  return row;
+Entry encoded(const Credit& credit, std::uint32_t paths) {
+  Entry entry{};
+  encode_credit(credit, paths, entry.data());
+  return entry;
 }
 
-TEST(CreditRow, RoundTrip) {
+TEST(CtsEntry, RoundTrip) {
   for (const std::uint32_t paths : {1u, 2u, 8u}) {
-    Row row = encoded(sample(), paths);
+    Entry entry = encoded(sample(), paths);
     Credit out;
-    ASSERT_TRUE(read_credit(row.data(), paths, 9, &out));
+    ASSERT_TRUE(read_credit(entry.data(), paths, 9, &out));
     EXPECT_EQ(out.address, sample().address);
     EXPECT_EQ(out.bytes, sample().bytes);
     EXPECT_EQ(out.tag, 77u);
@@ -90,50 +90,50 @@ TEST(CreditRow, RoundTrip) {
   }
 }
 
-TEST(CreditRow, OfOnePathIsHalfARow) {
-  const Row row = encoded(sample(), 1);
+TEST(CtsEntry, OfOnePathIsHalfAnEntry) {
+  const Entry entry = encoded(sample(), 1);
   EXPECT_EQ(credit_bytes(1), 32u);
-  for (std::size_t i = 4; i < 8; ++i) EXPECT_EQ(row[i], 0u);
+  for (std::size_t i = 4; i < 8; ++i) EXPECT_EQ(entry[i], 0u);
 }
 
-TEST(CreditRow, OtherGenerationIsNotThere) {
+TEST(CtsEntry, OtherGenerationIsNotThere) {
   for (const std::uint32_t paths : {1u, 2u}) {
-    Row row = encoded(sample(), paths);
+    Entry entry = encoded(sample(), paths);
     Credit out;
-    EXPECT_FALSE(read_credit(row.data(), paths, 8, &out));
-    EXPECT_FALSE(read_credit(row.data(), paths, 10, &out));
+    EXPECT_FALSE(read_credit(entry.data(), paths, 8, &out));
+    EXPECT_FALSE(read_credit(entry.data(), paths, 10, &out));
   }
 }
 
-TEST(CreditRow, HalfARowIsNotThere) {
-  const Row whole = encoded(sample(), 2);
+TEST(CtsEntry, HalfAnEntryIsNotThere) {
+  const Entry whole = encoded(sample(), 2);
   Credit out;
   for (const std::size_t cut : {1u, 3u, 4u, 5u, 7u}) {  // the NIC has written the words below it
-    Row row{};
-    for (std::size_t i = 0; i < cut; ++i) row[i] = whole[i];
-    EXPECT_FALSE(read_credit(row.data(), 2, 9, &out)) << cut;
+    Entry entry{};
+    for (std::size_t i = 0; i < cut; ++i) entry[i] = whole[i];
+    EXPECT_FALSE(read_credit(entry.data(), 2, 9, &out)) << cut;
   }
-  Row second_half_first{};
+  Entry second_half_first{};
   for (std::size_t i = 4; i < 8; ++i) second_half_first[i] = whole[i];
   EXPECT_FALSE(read_credit(second_half_first.data(), 2, 9, &out));
 }
 
 // A device may write words in descending order, so the check may arrive before the words below it.
-TEST(CreditRow, WordsOfTheRoundBeforeAreNotBelieved) {
+TEST(CtsEntry, WordsOfTheRoundBeforeAreNotBelieved) {
   Credit before = sample();
   before.generation = 8;
   before.address += 4096;
   before.bytes -= 1;
   before.tag = 6;
   before.rkeys = {9, 10, 11, 12, 13, 14, 15, 16};
-  const Row old_row = encoded(before, 8), new_row = encoded(sample(), 8);
+  const Entry old_entry = encoded(before, 8), new_entry = encoded(sample(), 8);
   Credit out;
   for (unsigned kept = 1; kept < 0x100; ++kept) {  // bit i: word i is still the old one
-    Row row = new_row;
+    Entry entry = new_entry;
     for (std::size_t i = 0; i < 8; ++i) {
-      if ((kept >> i & 1) != 0) row[i] = old_row[i];
+      if ((kept >> i & 1) != 0) entry[i] = old_entry[i];
     }
-    EXPECT_FALSE(read_credit(row.data(), 8, 9, &out)) << kept;
+    EXPECT_FALSE(read_credit(entry.data(), 8, 9, &out)) << kept;
   }
 }
 

@@ -2,7 +2,7 @@
 // A loop's share of one rail: protection domain, completion queues, and the table that turns a
 // completion's wr_id into its queue pair. Queue pairs join a completion queue with room for all
 // they can flush, so none can overflow. Thread: poll() from the loop's holder; create() from any;
-// other set-up with control mutex and token. Bound: kQueuePairsMax queue pairs.
+// other set-up with control mutex and progress lock. Bound: kQueuePairsMax queue pairs.
 
 #include <mesh/policy.h>
 #include <mesh/status.h>
@@ -35,16 +35,16 @@ inline constexpr std::uint32_t kProbeBytesMax = 4096;   // the largest MTU of a 
 // Whether the poll that brought a completion has brought others behind it.
 enum class Behind : std::uint8_t { Nothing, Others };
 
-class Lane {
+class DeviceContext {
  public:
-  Lane(verbs::Provider& provider, verbs::Rail& rail, std::uint32_t index)
+  DeviceContext(verbs::Provider& provider, verbs::Rail& rail, std::uint32_t index)
       : provider_(provider), rail_(rail), index_(index) {}
 
   Status open();  // System: the device refused a protection domain
 
   // Makes a queue pair in RESET on a completion queue with room and gives it an id. Any thread,
-  // several at a time, without the control mutex and without the token, which it takes before and
-  // after for the queue pair's place here, never while the device works.
+  // several at a time, without the control mutex and without the progress lock, which it takes
+  // before and after for the queue pair's place here, never while the device works.
   struct Order {
     const TransferPolicy* policy = nullptr;
     ProgressLoop* loop = nullptr;
@@ -59,10 +59,11 @@ class Lane {
   bool destroys() const noexcept {  // any thread
     return dying_.load(std::memory_order_acquire) != 0;
   }
-  void wait_until_destroyed() noexcept { disposal_.wait_until_destroyed(); }  // without the token
+  // The caller does not hold the progress lock.
+  void wait_until_destroyed() noexcept { disposal_.wait_until_destroyed(); }
 
   // Takes at most kPollBatch completions of one queue, dispatches them and returns their number.
-  // (lane_datapath.h)
+  // (device_context_datapath.h)
   std::uint32_t poll(ibv_cq* queue) noexcept;
   // Dispatches all completions that the queues of these queue pairs hold now, however many.
   void drain(std::span<const std::unique_ptr<QueuePair>> queue_pairs) noexcept;
@@ -128,8 +129,9 @@ class Lane {
   };
   Result<Place> take_place(const Order& order);
   void give_back(const Place& place) noexcept;
-  bool on_destroyed(std::uint32_t entry) noexcept;  // holding the token; true: the path's last one
-  void on_disposed(std::uint32_t entry) noexcept;   // on_destroyed(), from a thread of the disposal
+  // Holding the progress lock. Returns true for the path's last one.
+  bool on_destroyed(std::uint32_t entry) noexcept;
+  void on_disposed(std::uint32_t entry) noexcept;  // on_destroyed(), from a thread of the disposal
   Status provide_room(const Wanted& wanted, ProgressLoop& loop);
   std::size_t queue_with_room(const Wanted& wanted) const noexcept;  // queues_.size(): none has it
   verbs::Provider& maker(bool relayed);
@@ -151,7 +153,7 @@ class Lane {
   verbs::PdHandle pd_;
   Pages probe_pages_;
   verbs::MrHandle probe_mr_;
-  std::mutex placing_;  // held while a queue pair's place is taken; locked before the token
+  std::mutex placing_;  // held while a queue pair's place is taken; locked before the progress lock
   std::unique_ptr<relay::EndDevice> relay_end_;  // outlives what it made
   std::vector<Queue> queues_;
   std::vector<LiveEntry> live_;

@@ -1,4 +1,5 @@
-// Strangers and deadlines of the control plane: accepts strangers, drops them, ends what is late.
+// Unauthenticated connections and deadlines of the control plane: accepts unauthenticated
+// connections, drops them, ends what is late.
 
 #include "engine/control/control_plane_impl.h"
 #include "src/base/check.h"
@@ -26,7 +27,7 @@ bool somebody_waits(int listener) {
 
 }  // namespace
 
-bool Plane::accept_strangers() {
+bool Plane::accept_connections() {
   bool active = false;
   for (const UniqueFd& fd : listener_.fds) active = accept_from(fd.get()) || active;
   return active;
@@ -36,7 +37,7 @@ bool Plane::accept_from(int listener) {
   bool active = false;
   for (int i = 0; i < kAcceptsPerPass; ++i) {
     if (accept_again_ns_ != kNever) return active;  // accepting was paused earlier in this pass
-    // A stranger gives way only if another connection waits.
+    // An unauthenticated connection gives way only if another connection waits.
     if (crowded() && (!somebody_waits(listener) || !make_room())) return active;
     Result<AcceptedSocket> accepted = tcp_accept(listener);
     if (accepted.code() == Errc::WouldBlock) return active;
@@ -45,7 +46,7 @@ bool Plane::accept_from(int listener) {
       if (error == EMFILE || error == ENFILE) {
         // accept(2) looks for a descriptor before it looks for a connection.
         if (!somebody_waits(listener)) return active;
-        if (!strangers_.empty()) {
+        if (!unauthenticated_.empty()) {
           dismiss_oldest();
           continue;
         }
@@ -66,14 +67,15 @@ bool Plane::accept_from(int listener) {
   return active;
 }
 
-// Drops the oldest stranger for the next one, but not before it had a fair chance to speak. A burst
-// of honest peers is accepted faster than it is read; the rest of it waits in the kernel's backlog.
+// Drops the oldest unauthenticated connection for the next one, but not before it had a fair chance
+// to speak. A burst of honest peers is accepted faster than it is read; the rest of it waits in the
+// kernel's backlog.
 bool Plane::make_room() {
-  DCHECK(crowded() && !strangers_.empty());
-  const ConnectionId oldest = *strangers_.begin();
+  DCHECK(crowded() && !unauthenticated_.empty());
+  const ConnectionId oldest = *unauthenticated_.begin();
   if (find(oldest)->state == ConnectionState::Up) read_frame(oldest);
   if (!crowded()) return true;
-  const std::uint64_t due_ns = find(*strangers_.begin())->accepted_ns + kAcceptToGiveWayNs;
+  const std::uint64_t due_ns = find(*unauthenticated_.begin())->accepted_ns + kAcceptToGiveWayNs;
   if (clock_.now_ns() < due_ns) {
     pause_accepting(due_ns);
     return false;
@@ -82,19 +84,19 @@ bool Plane::make_room() {
   return true;
 }
 
-// Drops the oldest stranger, unless its first words have arrived.
+// Drops the oldest unauthenticated connection, unless its first words have arrived.
 void Plane::dismiss_oldest() {
-  DCHECK(!strangers_.empty());
-  const ConnectionId oldest = *strangers_.begin();
+  DCHECK(!unauthenticated_.empty());
+  const ConnectionId oldest = *unauthenticated_.begin();
   if (find(oldest)->state == ConnectionState::Up) read_frame(oldest);
-  if (!strangers_.contains(oldest)) return;
+  if (!unauthenticated_.contains(oldest)) return;
   const Connection& still = *find(oldest);
   if (still.state == ConnectionState::Closing) {
     erase(still.id);
   } else {
-    lose(still.id,
-         named(still, {Errc::Exhausted, fmt::format("oldest of {}, had sent {}", strangers_.size(),
-                                                    still.reader.describe())}));
+    lose(still.id, named(still, {Errc::Exhausted,
+                                 fmt::format("oldest of {}, had sent {}", unauthenticated_.size(),
+                                             still.reader.describe())}));
   }
 }
 
@@ -115,21 +117,21 @@ void Plane::welcome(Connection& connection, AcceptedSocket accepted) {
   connection.peer = accepted.peer;
   connection.name = accepted.peer.text_with_port(accepted.peer_port);
   connection.accepted_ns = now_ns;
-  connection.stranger_deadline_ns = now_ns + kAcceptToFirstFrameNs;
+  connection.first_frame_deadline_ns = now_ns + kAcceptToFirstFrameNs;
   connection.watched = EPOLLIN;
-  strangers_.insert(connection.id);
-  note_deadline(connection.stranger_deadline_ns);
+  unauthenticated_.insert(connection.id);
+  note_deadline(connection.first_frame_deadline_ns);
   if (!watcher_.watch(connection.fd.get(), connection.id, EPOLLIN).ok()) erase(connection.id);
 }
 
-void Plane::forget_stranger(ConnectionId id) {
-  strangers_.erase(id);
+void Plane::forget_unauthenticated(ConnectionId id) {
+  unauthenticated_.erase(id);
   if (!crowded() && !accept_failed_) resume_accepting();
 }
 
 void Plane::pause_accepting(std::uint64_t until_ns) {
   accept_again_ns_ = until_ns;
-  for (const UniqueFd& fd : listener_.fds) watcher_.change(fd.get(), kListenerToken, 0);
+  for (const UniqueFd& fd : listener_.fds) watcher_.change(fd.get(), kListenerKey, 0);
   note_deadline(until_ns);
 }
 
@@ -137,7 +139,7 @@ void Plane::resume_accepting() {
   if (accept_again_ns_ == kNever) return;
   bool watched = true;
   for (const UniqueFd& fd : listener_.fds)
-    watched = watcher_.change(fd.get(), kListenerToken, EPOLLIN) && watched;
+    watched = watcher_.change(fd.get(), kListenerKey, EPOLLIN) && watched;
   accept_again_ns_ = watched ? kNever : clock_.now_ns() + kNoDescriptorToRetryNs;
   if (!watched) note_deadline(accept_again_ns_);
 }
@@ -193,7 +195,7 @@ void Plane::on_deadline(ConnectionId id) {
     start_dial(*connection);
   } else if (connection->state == ConnectionState::Up) {
     const std::uint64_t limit_ns =
-        now_ns >= connection->stranger_deadline_ns ? kAcceptToFirstFrameNs : kFrameBeginToEndNs;
+        now_ns >= connection->first_frame_deadline_ns ? kAcceptToFirstFrameNs : kFrameBeginToEndNs;
     lose(id, named(*connection,
                    {Errc::Timeout, fmt::format("sent {} in {} s", connection->reader.describe(),
                                                limit_ns / kNsPerSecond)}));

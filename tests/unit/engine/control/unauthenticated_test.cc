@@ -11,8 +11,8 @@ namespace mesh::engine {
 
 namespace {
 
-// Strangers that misbehave at our plane, and calls of close() from every place.
-class ControlStrangersTest : public ControlPlaneTest {
+// Unauthenticated connections that misbehave at our plane, and calls of close() from every place.
+class UnauthenticatedTest : public ControlPlaneTest {
  protected:
   void SetUp() override {
     ControlPlaneTest::SetUp();
@@ -40,7 +40,7 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 
 }  // namespace
 
-TEST_F(ControlStrangersTest, ASilentClientIsDroppedAtItsDeadline) {
+TEST_F(UnauthenticatedTest, ASilentClientIsDroppedAtItsDeadline) {
   const UniqueFd client = raw_client();
   turn_until_idle();
   our_clock_ns_ += kAcceptToFirstFrameNs - 1;
@@ -53,7 +53,7 @@ TEST_F(ControlStrangersTest, ASilentClientIsDroppedAtItsDeadline) {
   EXPECT_TRUE(our_events_.lost.empty()) << "the handler never heard of it";
 }
 
-TEST_F(ControlStrangersTest, GarbageIsDroppedAtOnce) {
+TEST_F(UnauthenticatedTest, GarbageIsDroppedAtOnce) {
   const UniqueFd client = raw_client();
   raw_send(client, bytes_of("GET / HTTP/1.0\r\n\r\n"));
   ASSERT_TRUE(turn_until([&] { return raw_ended(client); }));
@@ -61,7 +61,7 @@ TEST_F(ControlStrangersTest, GarbageIsDroppedAtOnce) {
   EXPECT_TRUE(our_events_.frames.empty() && our_events_.lost.empty());
 }
 
-TEST_F(ControlStrangersTest, HalfAMessageIsDroppedAtItsDeadline) {
+TEST_F(UnauthenticatedTest, HalfAMessageIsDroppedAtItsDeadline) {
   const UniqueFd client = raw_client();
   raw_send(client, std::span<const std::byte>(frame_of(1)).first(17));
   turn_until_idle();
@@ -72,7 +72,7 @@ TEST_F(ControlStrangersTest, HalfAMessageIsDroppedAtItsDeadline) {
   EXPECT_TRUE(logged("half a message (17 of 48 bytes)"));
 }
 
-TEST_F(ControlStrangersTest, HalfAMessageThenTheEndIsNamed) {
+TEST_F(UnauthenticatedTest, HalfAMessageThenTheEndIsNamed) {
   {
     const UniqueFd client = raw_client();
     raw_send(client, std::span<const std::byte>(frame_of(1, 100)).first(60));
@@ -80,12 +80,12 @@ TEST_F(ControlStrangersTest, HalfAMessageThenTheEndIsNamed) {
   ASSERT_TRUE(turn_until([&] { return logged("half a message (60 of 148 bytes)"); }));
 }
 
-TEST_F(ControlStrangersTest, AConnectionWithoutAWordIsNamed) {
+TEST_F(UnauthenticatedTest, AConnectionWithoutAWordIsNamed) {
   raw_client().reset();
   ASSERT_TRUE(turn_until([&] { return logged("closed the connection after nothing"); }));
 }
 
-TEST_F(ControlStrangersTest, AnotherVersionIsNamedWithOurs) {
+TEST_F(UnauthenticatedTest, AnotherVersionIsNamedWithOurs) {
   const UniqueFd client = raw_client();
   Bytes frame = frame_of(1);
   constexpr std::uint16_t kOther = kProtocolVersion + 1;
@@ -95,7 +95,7 @@ TEST_F(ControlStrangersTest, AnotherVersionIsNamedWithOurs) {
   EXPECT_TRUE(logged(fmt::format("speaks version {}, we speak {}", kOther, kProtocolVersion)));
 }
 
-TEST_F(ControlStrangersTest, AMalformedHeaderIsDropped) {
+TEST_F(UnauthenticatedTest, AMalformedHeaderIsDropped) {
   const UniqueFd client = raw_client();
   Bytes frame = frame_of(1);
   frame[11] = std::byte{0x7f};  // a body of 2 GB
@@ -104,7 +104,7 @@ TEST_F(ControlStrangersTest, AMalformedHeaderIsDropped) {
   EXPECT_TRUE(logged("malformed header"));
 }
 
-TEST_F(ControlStrangersTest, GarbageFromAKnownPeerIsLostWithProtocol) {
+TEST_F(UnauthenticatedTest, GarbageFromAKnownPeerIsLostWithProtocol) {
   const auto [client, id] = known_client();
   raw_send(client, bytes_of("something else"));
   ASSERT_TRUE(turn_until([&] { return !our_events_.lost.empty(); }));
@@ -112,7 +112,7 @@ TEST_F(ControlStrangersTest, GarbageFromAKnownPeerIsLostWithProtocol) {
   EXPECT_EQ(our_events_.lost[0].reason, Errc::Protocol);
 }
 
-TEST_F(ControlStrangersTest, HalfAMessageOfAKnownPeerHasItsOwnDeadline) {
+TEST_F(UnauthenticatedTest, HalfAMessageOfAKnownPeerHasItsOwnDeadline) {
   const auto [client, id] = known_client();
   our_clock_ns_ += 100 * kSecondNs;
   turn_until_idle();
@@ -129,35 +129,35 @@ TEST_F(ControlStrangersTest, HalfAMessageOfAKnownPeerHasItsOwnDeadline) {
   EXPECT_NE(our_events_.lost[0].text.find("half a message (50 of 56 bytes)"), std::string::npos);
 }
 
-TEST_F(ControlStrangersTest, WhatArrivedBeforeALateLookStillCounts) {
+TEST_F(UnauthenticatedTest, WhatArrivedBeforeALateLookStillCounts) {
   // More sockets than one pass looks at, so that deadlines are checked before all sockets are read.
   constexpr std::size_t kKnown = 70;
-  constexpr std::size_t kStrangers = 40;
+  constexpr std::size_t kUnauthenticated = 40;
   std::vector<UniqueFd> known;
-  std::vector<UniqueFd> strangers;
+  std::vector<UniqueFd> unauthenticated;
   const Bytes frame = frame_of(2, 8);
   for (std::size_t i = 0; i < kKnown; ++i) {
     known.push_back(known_client().first);
     raw_send(known.back(), std::span<const std::byte>(frame).first(50));
   }
-  for (std::size_t i = 0; i < kStrangers; ++i) strangers.push_back(raw_client());
+  for (std::size_t i = 0; i < kUnauthenticated; ++i) unauthenticated.push_back(raw_client());
   turn_until_idle();
   for (const UniqueFd& client : known)
     raw_send(client, std::span<const std::byte>(frame).subspan(50));
-  for (const UniqueFd& client : strangers) raw_send(client, frame);
+  for (const UniqueFd& client : unauthenticated) raw_send(client, frame);
   our_clock_ns_ += 1000 * kSecondNs;  // our process was stopped, not theirs
   ASSERT_TRUE(turn_until([&] {
-    return our_events_.frames.size() + our_events_.lost.size() >= 2 * kKnown + kStrangers ||
+    return our_events_.frames.size() + our_events_.lost.size() >= 2 * kKnown + kUnauthenticated ||
            logged("dropped");
   }));
-  EXPECT_EQ(our_events_.frames.size(), 2 * kKnown + kStrangers);
+  EXPECT_EQ(our_events_.frames.size(), 2 * kKnown + kUnauthenticated);
   EXPECT_TRUE(our_events_.lost.empty());
 }
 
-TEST_F(ControlStrangersTest, TheOldestOfTooManyGivesWayAfterItsGrace) {
+TEST_F(UnauthenticatedTest, TheOldestOfTooManyGivesWayAfterItsGrace) {
   std::vector<UniqueFd> silent;
-  silent.reserve(kStrangersMax);
-  for (int i = 0; i < kStrangersMax; ++i) silent.push_back(raw_client());
+  silent.reserve(kUnauthenticatedMax);
+  for (int i = 0; i < kUnauthenticatedMax; ++i) silent.push_back(raw_client());
   turn_until_idle();
   const UniqueFd honest = raw_client();
   raw_send(honest, frame_of(1));
@@ -171,10 +171,10 @@ TEST_F(ControlStrangersTest, TheOldestOfTooManyGivesWayAfterItsGrace) {
   EXPECT_TRUE(logged("oldest of 256"));
 }
 
-TEST_F(ControlStrangersTest, IdentifyingOneLetsTheNextIn) {
+TEST_F(UnauthenticatedTest, IdentifyingOneLetsTheNextIn) {
   std::vector<UniqueFd> clients;
-  clients.reserve(kStrangersMax + 1);
-  for (int i = 0; i < kStrangersMax + 1; ++i) clients.push_back(raw_client());
+  clients.reserve(kUnauthenticatedMax + 1);
+  for (int i = 0; i < kUnauthenticatedMax + 1; ++i) clients.push_back(raw_client());
   turn_until_idle();
   raw_send(clients.back(), frame_of(1));
   turn_until_idle();
@@ -184,7 +184,7 @@ TEST_F(ControlStrangersTest, IdentifyingOneLetsTheNextIn) {
   EXPECT_FALSE(raw_ended(clients.front())) << "nobody had to give way";
 }
 
-TEST_F(ControlStrangersTest, RunningOutOfDescriptorsNeitherSpinsNorDeafens) {
+TEST_F(UnauthenticatedTest, RunningOutOfDescriptorsNeitherSpinsNorDeafens) {
   const UniqueFd client = raw_client();
   raw_send(client, frame_of(1));
   rlimit before{};
@@ -210,7 +210,7 @@ TEST_F(ControlStrangersTest, RunningOutOfDescriptorsNeitherSpinsNorDeafens) {
   EXPECT_TRUE(turn_until([&] { return our_events_.frames.size() == 1; }));
 }
 
-TEST_F(ControlStrangersTest, HandlersFalseDropsButFlushes) {
+TEST_F(UnauthenticatedTest, HandlersFalseDropsButFlushes) {
   constexpr std::size_t kFrames = 60;
   our_events_.when_frame = [&](const Recorder::Frame& frame) {
     // These frames exceed the peer's receive buffer, so the rest is still on its way when the
@@ -228,7 +228,7 @@ TEST_F(ControlStrangersTest, HandlersFalseDropsButFlushes) {
   EXPECT_TRUE(our_events_.lost.empty());
 }
 
-TEST_F(ControlStrangersTest, CloseDeliversWhatWasSent) {
+TEST_F(UnauthenticatedTest, CloseDeliversWhatWasSent) {
   constexpr std::size_t kFrames = 60;
   const ConnectionId id = dial_theirs();
   their_events_.when_frame = [&](const Recorder::Frame& frame) {
@@ -248,7 +248,7 @@ TEST_F(ControlStrangersTest, CloseDeliversWhatWasSent) {
   EXPECT_EQ(ours_->peer_name(id), "unknown") << "gone without needing the deadline";
 }
 
-TEST_F(ControlStrangersTest, CloseGivesUpOnAPeerThatReadsNothing) {
+TEST_F(UnauthenticatedTest, CloseGivesUpOnAPeerThatReadsNothing) {
   // The probe shows how many frames fit into the kernel's buffers and our queue. The client gets
   // kSpare fewer: half of our queue, so that the kernel's buffers may differ by half a MiB between
   // the two.
@@ -275,7 +275,7 @@ TEST_F(ControlStrangersTest, CloseGivesUpOnAPeerThatReadsNothing) {
   EXPECT_TRUE(our_events_.lost.empty());
 }
 
-TEST_F(ControlStrangersTest, HandlersMayCloseDialAndSendFromInside) {
+TEST_F(UnauthenticatedTest, HandlersMayCloseDialAndSendFromInside) {
   constexpr std::size_t kClients = 20;
   std::vector<UniqueFd> clients;
   std::vector<ConnectionId> known;
@@ -299,7 +299,7 @@ TEST_F(ControlStrangersTest, HandlersMayCloseDialAndSendFromInside) {
   EXPECT_TRUE(our_events_.lost.empty());
 }
 
-TEST_F(ControlStrangersTest, HandlersMayActInsideOnLost) {
+TEST_F(UnauthenticatedTest, HandlersMayActInsideOnLost) {
   std::vector<UniqueFd> clients;
   std::vector<ConnectionId> known;
   for (int i = 0; i < 10; ++i) {
@@ -324,7 +324,7 @@ TEST_F(ControlStrangersTest, HandlersMayActInsideOnLost) {
   our_events_.when_lost = nullptr;
 }
 
-TEST_F(ControlStrangersTest, DestroyWithOpenConnectionsLeaksNoDescriptor) {
+TEST_F(UnauthenticatedTest, DestroyWithOpenConnectionsLeaksNoDescriptor) {
   ours_.reset();
   theirs_.reset();
   const std::size_t before = open_descriptors();
@@ -333,7 +333,7 @@ TEST_F(ControlStrangersTest, DestroyWithOpenConnectionsLeaksNoDescriptor) {
     theirs_ = open(their_events_, their_clock_ns_);
     ASSERT_TRUE(ours_ && theirs_);
     const std::size_t dialed_before = our_events_.dialed.size();
-    const UniqueFd stranger = raw_client();
+    const UniqueFd unauthenticated = raw_client();
     for (int i = 0; i < 10; ++i) dial_theirs();
     ASSERT_TRUE(turn_until([&] { return our_events_.dialed.size() == dialed_before + 10; }));
     ours_->close(our_events_.dialed.back());
@@ -344,7 +344,7 @@ TEST_F(ControlStrangersTest, DestroyWithOpenConnectionsLeaksNoDescriptor) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
-TEST_F(ControlStrangersTest, AForkedChildKeepsNoConnectionAlive) {
+TEST_F(UnauthenticatedTest, AForkedChildKeepsNoConnectionAlive) {
   const auto [client, id] = known_client();
   int gate[2];
   ASSERT_EQ(::pipe(gate), 0);

@@ -1,5 +1,5 @@
 // Draining takes all completions of a completion queue, even if the queue is entirely full.
-#include "engine/data/lane.h"
+#include "engine/data/device_context.h"
 
 #include "engine/data/progress_loop.h"
 #include "engine/data/progress_loop_datapath.h"
@@ -38,7 +38,7 @@ class FullQueue : public verbs::testkit::FakeProvider {
   int left = 0, entries_made = 0;
 };
 
-TEST(LaneTest, DrainTakesAllOfAQueueThatIsEntirelyFull) {
+TEST(DeviceContextTest, DrainTakesAllOfAQueueThatIsEntirelyFull) {
   FullQueue provider;
   verbs::Rail rail;
   rail.info.name = "n0:1";
@@ -46,14 +46,14 @@ TEST(LaneTest, DrainTakesAllOfAQueueThatIsEntirelyFull) {
   testkit::NoWaker waker;
   testkit::NoOwner owner;
   ProgressLoop loop(waker);
-  loop.lanes.push_back(std::make_unique<Lane>(provider, rail, 0));
-  ASSERT_TRUE(loop.lanes[0]->open().ok());
+  loop.devices.push_back(std::make_unique<DeviceContext>(provider, rail, 0));
+  ASSERT_TRUE(loop.devices[0]->open().ok());
   PeerLink link(loop, owner, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"},
                 {.qps = 1});
-  ASSERT_TRUE(link.paths().make(link.paths().add_primary(*loop.lanes[0], {}, "path")).ok());
+  ASSERT_TRUE(link.paths().make(link.paths().add_primary(*loop.devices[0], {}, "path")).ok());
   ASSERT_EQ(provider.entries_made, 1039);
   provider.left = provider.entries_made;
-  const ProgressLoop::Guard token(loop);
+  const ProgressLoop::Guard progress_lock(loop);
   PeerLink other(loop, owner, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "other"}, {});
   other.paths().drain_completions();
   EXPECT_EQ(provider.left, provider.entries_made) << "it has no queue pair there";

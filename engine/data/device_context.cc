@@ -1,6 +1,6 @@
-#include "engine/data/lane.h"
+#include "engine/data/device_context.h"
 
-#include "engine/data/lane_datapath.h"
+#include "engine/data/device_context_datapath.h"
 #include "engine/data/progress_loop.h"
 #include "engine/data/registration.h"
 #include "src/base/check.h"
@@ -20,18 +20,18 @@ namespace {
 // Room for 31 default queue pairs, and one entry less than a power of two, to which mlx5 rounds up
 // n + 1. The devices' maximum can cost 256 MB.
 constexpr std::uint32_t kQueueEntries = 16383;
-constexpr std::uint32_t kInlineMin = 64;  // a credit row
+constexpr std::uint32_t kInlineMin = 64;  // a CTS entry
 static_assert(kInlineMin >= kCreditBytesMax);
 }  // namespace
 
-Status Lane::open() {
+Status DeviceContext::open() {
   pd_ = verbs::PdHandle(provider_, provider_.alloc_pd(rail_.context.get()));
   if (pd_) return {};
   LOG_WARN("{}: cannot create a protection domain: {}", name(), std::strerror(errno));
   return Errc::System;
 }
 
-Status Lane::provide_probes() {
+Status DeviceContext::provide_probes() {
   if (probe_mr_) return {};
   const std::size_t bytes = whole_pages(sizeof(Probes));
   probe_pages_ = make_pages(bytes);
@@ -44,27 +44,27 @@ Status Lane::provide_probes() {
   return Errc::System;
 }
 
-verbs::LocalSource Lane::probe_source(std::uint32_t bytes) const noexcept {
+verbs::LocalSource DeviceContext::probe_source(std::uint32_t bytes) const noexcept {
   DCHECK(bytes <= kProbeBytesMax);
   return {.address = reinterpret_cast<std::uintptr_t>(probes().source.data()),
           .bytes = bytes,
           .lkey = probe_mr_->lkey};
 }
 
-verbs::RemoteTarget Lane::probe_target() const noexcept {
+verbs::RemoteTarget DeviceContext::probe_target() const noexcept {
   return {.address = reinterpret_cast<std::uintptr_t>(probes().target.data()),
           .rkey = probe_mr_->rkey};
 }
 
-verbs::MrHandle Lane::register_range(void* address, std::size_t bytes, int access) {
+verbs::MrHandle DeviceContext::register_range(void* address, std::size_t bytes, int access) {
   return verbs::MrHandle(provider_, provider_.reg_mr(pd_.get(), address, bytes, access));
 }
 
-verbs::MrHandle Lane::register_buffer(const verbs::DmaBufferRange& range, int access) {
+verbs::MrHandle DeviceContext::register_buffer(const verbs::DmaBufferRange& range, int access) {
   return verbs::MrHandle(provider_, provider_.reg_dmabuf_mr(pd_.get(), range, access));
 }
 
-ibv_cq* Lane::queue_of(const QueuePair& queue_pair) const noexcept {
+ibv_cq* DeviceContext::queue_of(const QueuePair& queue_pair) const noexcept {
   const std::size_t at = queue_pair.id_base() >> 48;
   DCHECK(queue_pair.verbs() != nullptr);
   DCHECK(at < entries_.size() && live_[at].queue_pair == &queue_pair);
@@ -72,7 +72,7 @@ ibv_cq* Lane::queue_of(const QueuePair& queue_pair) const noexcept {
 }
 
 // Looks at the newest queue first: while links come, the older ones are full.
-std::size_t Lane::queue_with_room(const Wanted& wanted) const noexcept {
+std::size_t DeviceContext::queue_with_room(const Wanted& wanted) const noexcept {
   const auto found = std::find_if(queues_.rbegin(), queues_.rend(), [&wanted](const Queue& queue) {
     return queue.relayed == wanted.relayed && queue.entries - queue.reserved >= wanted.entries;
   });
@@ -81,7 +81,7 @@ std::size_t Lane::queue_with_room(const Wanted& wanted) const noexcept {
 }
 
 // Called first where a place is taken, so no other thread makes the relay end meanwhile.
-verbs::Provider& Lane::maker(bool relayed) {
+verbs::Provider& DeviceContext::maker(bool relayed) {
   if (!relayed) return provider_;
   if (relay_end_ == nullptr)
     relay_end_ = std::make_unique<relay::EndDevice>(provider_, rail_.context.get());
@@ -89,7 +89,7 @@ verbs::Provider& Lane::maker(bool relayed) {
 }
 
 // Makes one more completion queue if none has room.
-Status Lane::provide_room(const Wanted& wanted, ProgressLoop& loop) {
+Status DeviceContext::provide_room(const Wanted& wanted, ProgressLoop& loop) {
   {
     const ProgressLoop::Guard guard(loop);
     if (queue_with_room(wanted) < queues_.size()) return {};
@@ -114,13 +114,13 @@ Status Lane::provide_room(const Wanted& wanted, ProgressLoop& loop) {
   const ProgressLoop::Guard guard(loop);
   queues_.reserve(queues_.size() +
                   1);  // a queue that is polled must be ours, and one of ours must be polled
-  loop.add_source({.lane = this, .queue = cq.get()});
+  loop.add_source({.device = this, .queue = cq.get()});
   queues_.push_back({.cq = std::move(cq), .entries = entries, .relayed = wanted.relayed});
   return {};
 }
 
 // Takes room in a completion queue and an entry, so that the device may work without any lock.
-Result<Lane::Place> Lane::take_place(const Order& order) {
+Result<DeviceContext::Place> DeviceContext::take_place(const Order& order) {
   const Wanted wanted{.entries = order.policy->sq_depth + order.policy->rq_depth,
                       .relayed = order.relayed};
   const std::lock_guard placing(placing_);  // nobody takes the room before we do
@@ -142,14 +142,14 @@ Result<Lane::Place> Lane::take_place(const Order& order) {
   return Place{.entry = at, .queue = queues_[queue].cq.get()};
 }
 
-void Lane::give_back(const Place& place) noexcept {
+void DeviceContext::give_back(const Place& place) noexcept {
   const Entry& entry = entries_[place.entry];
   DCHECK(queues_[entry.queue].reserved >= entry.reserved);
   queues_[entry.queue].reserved -= entry.reserved;
   free_entries_.push_back(place.entry);
 }
 
-verbs::QpHandle Lane::make(ibv_cq* queue, const Order& order, InlineBytes* granted) {
+verbs::QpHandle DeviceContext::make(ibv_cq* queue, const Order& order, InlineBytes* granted) {
   const TransferPolicy& policy = *order.policy;
   verbs::Provider& made_by = maker(order.relayed);
   for (const std::uint32_t tried : {std::max(policy.inline_bytes, kInlineMin), kInlineMin}) {
@@ -172,7 +172,7 @@ verbs::QpHandle Lane::make(ibv_cq* queue, const Order& order, InlineBytes* grant
   return {};
 }
 
-verbs::QpHandle Lane::make_loop_back(ibv_cq* queue, std::uint32_t depth) {
+verbs::QpHandle DeviceContext::make_loop_back(ibv_cq* queue, std::uint32_t depth) {
   ibv_qp_init_attr attr{};
   attr.send_cq = attr.recv_cq = queue;
   attr.qp_type = IBV_QPT_RC;
@@ -184,7 +184,7 @@ verbs::QpHandle Lane::make_loop_back(ibv_cq* queue, std::uint32_t depth) {
   return verbs::QpHandle(provider_, provider_.create_qp(pd_.get(), &attr));
 }
 
-void Lane::on_poll_failed() noexcept {
+void DeviceContext::on_poll_failed() noexcept {
   for (const LiveEntry& entry : live_) {
     QueuePair* const queue_pair = entry.queue_pair;
     if (queue_pair == nullptr) continue;
@@ -198,7 +198,7 @@ void Lane::on_poll_failed() noexcept {
   }
 }
 
-std::uint32_t Lane::take_entry() {
+std::uint32_t DeviceContext::take_entry() {
   if (free_entries_.empty()) {
     // destroy() gives the entry back without asking for memory.
     make_room_for(free_entries_, entries_.size() + 1);
@@ -214,7 +214,7 @@ std::uint32_t Lane::take_entry() {
   return free;
 }
 
-Status Lane::create(QueuePair& queue_pair, const Order& order) {
+Status DeviceContext::create(QueuePair& queue_pair, const Order& order) {
   DCHECK(queue_pair.verbs() == nullptr);
   const Result<Place> place = take_place(order);
   if (!place.ok()) return place.status();
@@ -234,7 +234,7 @@ Status Lane::create(QueuePair& queue_pair, const Order& order) {
   return {};
 }
 
-void Lane::destroy(QueuePair& queue_pair) noexcept {
+void DeviceContext::destroy(QueuePair& queue_pair) noexcept {
   if (queue_pair.verbs() == nullptr) return;
   const auto at = static_cast<std::uint32_t>(queue_pair.id_base() >> 48);
   DCHECK(at < entries_.size() && live_[at].queue_pair == &queue_pair);
@@ -255,7 +255,7 @@ void Lane::destroy(QueuePair& queue_pair) noexcept {
   if (!taken) on_destroyed(at);
 }
 
-bool Lane::on_destroyed(std::uint32_t entry) noexcept {
+bool DeviceContext::on_destroyed(std::uint32_t entry) noexcept {
   const auto dying_of = std::move(entries_[entry].dying_of);
   drain_queue(queues_[entries_[entry].queue]);  // before its room is given to another
   give_back({.entry = entry});
@@ -264,7 +264,7 @@ bool Lane::on_destroyed(std::uint32_t entry) noexcept {
 }
 
 // The loop is destroyed only after wait_until_destroyed().
-void Lane::on_disposed(std::uint32_t entry) noexcept {
+void DeviceContext::on_disposed(std::uint32_t entry) noexcept {
   bool last = false;
   {
     const ProgressLoop::Guard guard(*background_);
@@ -273,13 +273,14 @@ void Lane::on_disposed(std::uint32_t entry) noexcept {
   if (last) background_->wake_control();
 }
 
-std::uint32_t Lane::dispatch_group(Request& slot, std::span<const ibv_wc> completions) noexcept {
+std::uint32_t DeviceContext::dispatch_group(Request& slot,
+                                            std::span<const ibv_wc> completions) noexcept {
   const std::uint32_t more = RecvChannel::of(*slot.channel).on_group(slot, completions);
   live_[completions[0].wr_id >> 48].queue_pair->on_receives(more);
   return more;
 }
 
-std::uint32_t Lane::dispatch_all(const ibv_wc* completions, int count) noexcept {
+std::uint32_t DeviceContext::dispatch_all(const ibv_wc* completions, int count) noexcept {
   if (count < 0) [[unlikely]] {
     on_poll_failed();
     return 0;
@@ -293,15 +294,15 @@ std::uint32_t Lane::dispatch_all(const ibv_wc* completions, int count) noexcept 
   return static_cast<std::uint32_t>(count);
 }
 
-void Lane::drain_queue(Queue& queue) noexcept {
+void DeviceContext::drain_queue(Queue& queue) noexcept {
   // A queue holds at most its entries; more arrive only if somebody goes on posting, and we hold
-  // the token.
+  // the progress lock.
   const std::uint32_t rounds = (queue.entries + kPollBatch - 1) / kPollBatch;
   for (std::uint32_t round = 0; round < rounds && poll(queue.cq.get()) == kPollBatch; ++round) {
   }
 }
 
-void Lane::drain(std::span<const std::unique_ptr<QueuePair>> queue_pairs) noexcept {
+void DeviceContext::drain(std::span<const std::unique_ptr<QueuePair>> queue_pairs) noexcept {
   const Queue* drained = nullptr;  // the queue pairs of a path share one, as a rule
   for (const auto& queue_pair : queue_pairs) {
     if (queue_pair->verbs() == nullptr) continue;

@@ -1,9 +1,9 @@
 #pragma once
-// The message path of a lane: it polls completions and hands each to its queue pair. Thread: loop
-// (token). Bounds: those of lane.h.
+// The message path of a device context: it polls completions and hands each to its queue pair.
+// Thread: loop (progress lock). Bounds: those of device_context.h.
 
 #include "engine/data/channel_table_datapath.h"
-#include "engine/data/lane.h"
+#include "engine/data/device_context.h"
 #include "engine/data/queue_pair_datapath.h"
 #include "src/base/check.h"
 
@@ -12,7 +12,7 @@
 
 namespace mesh::engine {
 
-inline Request* Lane::dispatch(const ibv_wc& completion, Behind behind) noexcept {
+inline Request* DeviceContext::dispatch(const ibv_wc& completion, Behind behind) noexcept {
   DCHECK((completion.wr_id >> 48) < live_.size());
   const LiveEntry& entry = live_[completion.wr_id >> 48];  // ids are ours: the entry exists
   if (completion.wr_id == entry.receive_id) [[likely]] {
@@ -40,7 +40,7 @@ inline Request* Lane::dispatch(const ibv_wc& completion, Behind behind) noexcept
 }
 
 // Most polls bring one completion or none, so that case costs no loop.
-inline std::uint32_t Lane::poll(ibv_cq* queue) noexcept {
+inline std::uint32_t DeviceContext::poll(ibv_cq* queue) noexcept {
   std::array<ibv_wc, kPollBatch> completions;
   const int count = ibv_poll_cq(queue, kPollBatch, completions.data());
   if (count == 1) {

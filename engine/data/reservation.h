@@ -1,9 +1,9 @@
 #pragma once
 // A reservation: how many work requests may be posted without another look at what they need, which
 // is room in the send queue, in the peer's window and, for uniform stripes, in the chain. Whoever
-// posts to a queue pair takes one from the promise that covers it, even without having relied on it
-// (SendRoom::post), and whatever takes room away withdraws it. So promised room is always there.
-// Thread: loop (token). Bound: given in give().
+// posts to a queue pair takes one from the reservation that covers it, even without having relied
+// on it (SendRoom::post), and whatever takes room away withdraws it. So reserved room is always
+// there. Thread: loop (progress lock). Bound: given in give().
 
 #include "src/base/check.h"
 
@@ -11,7 +11,7 @@
 
 namespace mesh::engine {
 
-class Promise {
+class Reservation {
  public:
   // Takes one. Returns false if none is left, and somebody must look.
   bool take() noexcept { return --left_ >= 0; }
