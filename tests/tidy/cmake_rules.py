@@ -23,5 +23,5 @@ def cmake_lists(files, cmake_files):
                           posixpath.normpath(posixpath.join(posixpath.dirname(file.path), name))}
     for path in files:
         if path.endswith(".cc") and path.startswith(
-            tables.CMAKE_LISTED_ROOMS) and path not in named:
+            tables.CMAKE_LISTED_MODULES) and path not in named:
             yield path, 1, "cmake-unlisted", "no CMake file names it"

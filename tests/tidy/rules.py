@@ -90,7 +90,7 @@ def fenced_words(source):
 
 
 def names_out_of_use(source):
-    if not source.path.startswith(tables.OUT_OF_USE_ROOMS):
+    if not source.path.startswith(tables.PRODUCT_MODULES):
         return
     for pattern, instead in tables.OUT_OF_USE:
         for found in re.finditer(r"\b(?:%s)\b" % pattern, source.statements):
@@ -122,8 +122,8 @@ def header_shape(source):
         comment.append(line)
     if not comment:
         yield source.path, 2, "header-comment", "behind #pragma once stands what the header is for"
-    elif source.path.startswith(tables.THREAD_LINE_ROOMS) and not any("Thread:" in line
-                                                                      for line in comment):
+    elif source.path.startswith(tables.PRODUCT_MODULES) and not any("Thread:" in line
+                                                                    for line in comment):
         what = 'the first comment has a line "Thread:" that says who may call'
         yield source.path, 2, "header-thread", what
 

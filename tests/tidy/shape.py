@@ -24,7 +24,7 @@ def figures(files, sources, scan, violations):
     bodies = [each for each in scan.functions if each.length]
     lengths = {"%s:%d" % (each.path, each.line): each.length for each in bodies}
     file_lengths = {file.path: len(file.lines) for file in files if file.is_cpp or file.is_script}
-    product = [each for each in sources.values() if each.path.startswith(tables.PRODUCT_ROOMS)]
+    product = [each for each in sources.values() if each.path.startswith(tables.PRODUCT_MODULES)]
     small = [each.path for each in product
              if each.file.is_header and len(each.file.lines) < tables.SMALL_HEADER_LINES]
     forwarders = sorted(_forwarders(sources, scan))
@@ -67,7 +67,7 @@ def _public_methods(scan):
     for function in scan.functions:
         special = function.name.startswith(("~", "operator", "__anon"))
         if (function.is_public and not special and function.name != function.owner.split("::")[-1]
-                and function.path.startswith(tables.PRODUCT_ROOMS)):
+                and function.path.startswith(tables.PRODUCT_MODULES)):
             counts[function.owner] += 1
     return counts
 

@@ -55,7 +55,19 @@ OUT_OF_USE = [
     (r"is_odd|odd_|advance_oddly", "needs_slow_path, slow_path_, advance_slow_path"),
     (r"(take|grant|forget|post|stage)_even|even_fits|even_budget_|Even(Message|Plan)", "uniform"),
 ]
-OUT_OF_USE_ROOMS = ("include/", "src/", "engine/", "tuning/", "plugin/")
+
+# Words that the glossary has replaced, as patterns over all text of the product and the pages: the
+# word, what to write instead, the paths in which it means something else.
+REPLACED_WORDS = [
+    (r"(?<![A-Za-z])[Ll]anes?(?![a-z])", "device context",
+     r"src/verbs/gid_choice|src/soft/(null_provider|soft_device)|perf/"),  # of a cable
+    (r"(?<![A-Za-z:])[Pp]romise[ds]?(?![a-z])", "reservation, or guarantee", r"perf/"),
+    (r"(?i)credit[\s/_]*(row|ring)(?![a-z])|ring of credits", "CTS entry, CTS FIFO", r"CHANGELOG"),
+    (r"(?<![a-z])[Tt]okens?(?![a-z])", "progress lock", r"src/base/json_fields"),  # of JSON
+    (r"(?i)stranger", "unauthenticated connection", r"CHANGELOG"),
+    (r"\b[Rr]ooms\b", "module", r"$"),
+    (r"(?<![A-Za-z])[Dd]ormant|\bsleeping link", "lazy link", r"CHANGELOG"),
+]
 
 # The files that a message passes through, and the code that has no place in them.
 HOT_FILES = {
@@ -85,7 +97,7 @@ HOT_FORBIDDEN = [
 
 LINE_COLUMNS_MAX = 100
 SMALL_HEADER_LINES = 30  # a header below them is small
-PRODUCT_ROOMS = ("include/", "src/", "engine/", "plugin/", "tuning/")
+PRODUCT_MODULES = ("include/", "src/", "engine/", "plugin/", "tuning/")
 
 # The limits of the figures: today, and the bar of the end. A limit that is worse than its bar falls
 # with the figure, and never rises.
@@ -108,9 +120,8 @@ FIGURES_AT_LEAST = {"assertions"}
 # Files of NCCL and rdma-core that comments cite.
 FOREIGN_FILES = {"device.h", "gdr.cc", "proxy.h", "topo.cc", "verbs.h"}
 
-# headers that say who may call
-THREAD_LINE_ROOMS = ("include/", "src/", "engine/", "tuning/", "plugin/")
-CMAKE_LISTED_ROOMS = ("src/", "engine/", "tuning/", "plugin/")  # every .cc is named in a CMake file
+# Every .cc of these is named in a CMake file.
+CMAKE_LISTED_MODULES = ("src/", "engine/", "tuning/", "plugin/")
 
 # Written so that this file does not contain them.
 MACHINE_WORDS = r"(?<![\w.}])/(?:work|root)/|\bwork[p]lace\b"

@@ -15,6 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import cmake_rules  # noqa: E402
 import comment_rules  # noqa: E402
 import cpp_text  # noqa: E402
+import glossary_rules  # noqa: E402
 import pages  # noqa: E402
 import pointer_rules  # noqa: E402
 import rules  # noqa: E402
@@ -40,6 +41,7 @@ def look(root):
         found += rules.line_shape(file)
         found += rules.machine_words(file)
         found += comment_rules.riddles(file)
+        found += glossary_rules.replaced(file)
         if file.is_cmake:
             cmake_files.append(file)
             found += cmake_rules.cmake_globs(file)
@@ -54,6 +56,7 @@ def look(root):
     found += pointer_rules.wrong_places(sources, scan)
     found += cmake_rules.cmake_lists(paths, cmake_files)
     found += time_rules.page_table({file.path: file.text for file in files})
+    found += glossary_rules.unused(files)
     found += pages.check(root, paths, lambda path: tree.read(root, path))
     return sorted(set(found)), shape.figures(files, sources, scan, found)
 

@@ -10,8 +10,9 @@ HEADER = "src/base/timeouts.h"
 PAGE = "engine/README.md"
 SETTINGS_PAGE = "plugin/README.md"
 # The software fabric has times of its own, as hardware does.
-ROOMS = tuple(room for room in tables.PRODUCT_ROOMS if room != "src/") + tuple(
-    room + "/" for room in tables.ARROWS if room.startswith("src/") and room != "src/soft")
+MODULES = tuple(module for module in tables.PRODUCT_MODULES if module != "src/") + tuple(
+    module + "/" for module in tables.ARROWS
+    if module.startswith("src/") and module != "src/soft")
 # A constant whose name ends with a unit, except conversions, whose names begin with one (kNsPerMs),
 # and a number of std::chrono.
 TIME = re.compile(
@@ -24,7 +25,7 @@ UNITS_NS = {"Ns": 1, "Us": 10**3, "Ms": 10**6, "Seconds": 10**9}
 
 def outside_header(source):
     """Times that lie in another file than the header."""
-    if source.path == HEADER or not source.path.startswith(ROOMS):
+    if source.path == HEADER or not source.path.startswith(MODULES):
         return
     for found in TIME.finditer(source.statements):
         line = source.statements.count("\n", 0, found.end()) + 1
