@@ -50,7 +50,8 @@ Engine* engine_with(int device, const char* name) {
   return nullptr;
 }
 
-// Returns the class for the engine: the byte of the IP header, as NCCL leaves its meaning to us.
+// Returns the communicator's traffic class as the engine has it, the byte of the IP header. NCCL
+// leaves it to the network what a traffic class means.
 int usable_traffic_class(int wanted) {
   if (wanted == NCCL_NET_TRAFFIC_CLASS_UNDEF) return kAuto;
   if (wanted >= 0 && wanted <= 255) return wanted;
@@ -95,8 +96,8 @@ ncclResult_t register_range(void* comm, const Memory& memory, void** mhandle) {
   return to_result(region.code());
 }
 
-// Notes an open comm, so that its close will be understood. Closes it at once, before NCCL gets it,
-// if it cannot be noted.
+// Notes an open comm, because NCCL's close names it by its address alone. If there is no memory for
+// the note, closes the comm before NCCL gets it.
 template <typename Close>
 void note_open(const void* comm, Context* context, CommKind kind, Close&& close) {
   try {
@@ -155,7 +156,7 @@ ncclResult_t refuse_size(int bytes) noexcept {
 }
 
 namespace {
-// Tests a request of which test() has returned InvalidArgument: a group, or nothing that is open.
+// Tests a request for which test() has returned InvalidArgument. It is a group, or is not open.
 [[gnu::flatten, gnu::noinline]] ncclResult_t test_group_open(Request& request, int* done,
                                                              int* bytes) noexcept {
   const std::span<int> sizes(bytes, bytes == nullptr ? 0 : kGroupMax);

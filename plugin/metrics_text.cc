@@ -154,7 +154,7 @@ void rail_speed(Page& page) {
     page.add({{"rail", rail.name}}, rail.speed_mbps * 1'000'000 / 8);
 }
 
-void path_state(Page& page) {
+void links_by_path_state(Page& page) {
   each_path(page, [&page](const PeerSnapshot& peer, const PathSnapshot& path) {
     const auto add = [&](const char* state, std::uint64_t links) {
       page.add({{"peer", peer.peer},
@@ -293,9 +293,10 @@ constexpr std::array kFamilies{
            "Bytes of large messages posted and not acknowledged.",
            of_path<&PathSnapshot::inflight_bytes>},
     Family{"mesh_path_links", "gauge", "peer, direction, path, rail, state",
-           "Links whose path is in this state: up, quarantined, down or standby.", path_state},
+           "Links whose path is in this state: up, quarantined, down or standby.",
+           links_by_path_state},
     Family{"mesh_path_epoch", "gauge", kPathLabels,
-           "How often the path was opened again: the largest count of its links.",
+           "How often the path was opened again: the count of the link that has the largest.",
            of_path<&PathSnapshot::epoch>},
     Family{"mesh_path_failures_total", "counter", kPathLabels, "Times the path was lost.",
            of_path<&PathSnapshot::failures>},
@@ -320,7 +321,7 @@ constexpr std::array kFamilies{
     Family{"mesh_relay_work_requests_total", "counter", "rail, from",
            "Work requests relayed for other hosts.", of_way<&RelayedSnapshot::work_requests>},
     Family{"mesh_relay_ring_full_total", "counter", "rail, from",
-           "Polls with work for which the next host's ring had no room.",
+           "Polls that had something to send and found the next host's ring full.",
            of_way<&RelayedSnapshot::ring_full>},
     Family{"mesh_relay_refused_total", "counter", "kind",
            "Relay requests, control messages and work requests that were refused.", relay_refusals},

@@ -7,7 +7,8 @@
 namespace mesh::engine {
 
 // The peer cannot have released more than we sent, and we cannot have told it of more than we
-// handled. The outbox holds the frames between released_ and said_, unless a frame found no room.
+// handled. The outbox holds the frames behind released_ up to said_. Between next_header() and
+// keep() the last one is missing, and frames that found no room are missing for ever.
 bool Conversation::consistent() const noexcept {
   const bool ordered = released_ <= said_ && told_ <= handled_;
   const bool counted = overfull_ || outbox_.size() <= said_ - released_;

@@ -1,8 +1,8 @@
 #pragma once
 // The frames that the two sides of a link exchange, whatever connections carry them. A conversation
-// numbers our frames, and keeps each until the peer has acknowledged that it handled it. It tells
-// the peer's new frames from those repeated after a connection was lost. Thread: the owner. Bound:
-// kOutboxBytesMax bytes of frames; a peer that acknowledges nothing is given up there.
+// numbers our frames, and keeps each until the peer has acknowledged that it handled it. It
+// recognizes frames of the peer that are repeated after a connection was lost. Thread: the owner.
+// Bound: kOutboxBytesMax bytes of frames; a peer that acknowledges nothing is given up there.
 
 #include "engine/control/frames.h"
 
@@ -20,7 +20,7 @@ inline constexpr std::size_t kOutboxBytesMax = (1 << 20) - (1 << 16);
 inline constexpr std::uint64_t kAcknowledgeEvery = 16;
 
 enum class Verdict : std::uint8_t {
-  New,       // the frame must be handled; it counts as handled from here on
+  New,       // the frame must be handled; one with a number counts as handled from here on
   Repeated,  // the frame was handled before and is ignored
   Broken,    // a frame before it is missing, or it acknowledges a frame that was never sent
 };
@@ -54,7 +54,7 @@ class Conversation {
   std::size_t bytes_ = 0;       // size of all frames in outbox_
   std::uint64_t said_ = 0;      // number of our last frame
   std::uint64_t handled_ = 0;   // number of the peer's last frame that was handled
-  std::uint64_t told_ = 0;      // handled_ as our last frame told the peer
+  std::uint64_t told_ = 0;      // handled_ when our last frame with a number was made
   std::uint64_t released_ = 0;  // number of our last frame that the peer has handled
   bool overfull_ = false;
 };

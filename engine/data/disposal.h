@@ -56,8 +56,8 @@ class Disposal {
   };
   void run(Worker& self) noexcept;
   bool is_served(const void* owner) const noexcept;
-  // Returns the index of a queue pair of that owner, or else of an owner that no thread serves, or
-  // waiting_.size() if there is none.
+  // Returns the index in waiting_ of the last queue pair of that owner. If it has none, that of the
+  // last one whose owner no thread serves; if all are served, waiting_.size().
   std::size_t next_for(const void* owner) const noexcept;
   void start_where_needed() noexcept;
   std::thread take_thread() noexcept;  // one that may still run, or none

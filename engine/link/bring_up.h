@@ -1,11 +1,12 @@
 #pragma once
-// Makes the queue pairs of one link, or of one path that is opened again, or takes them to RTS, or
-// does both, on a thread of its own if the engine has threads. A device may take seconds for a
-// queue pair. On the way to RTS the kernel resolves the peer's address, and may wait a second for
-// it, three times a path. Frames, closes and memory of other links do not wait for that. Thread:
-// control mutex. While running() nobody else touches the queue pairs; the loop does not know them
-// before the link is up. Bounds: kResolveTries seconds a path, and the device's time for each queue
-// pair; after abandon() only the try or the queue pair under way, which the destructor waits for.
+// Makes queue pairs, takes queue pairs to RTS, or does both: those of a whole link, or of one path
+// that is opened again. It has a thread of its own if the engine has threads. A device may take
+// seconds for a queue pair. On the way to RTS the kernel resolves the peer's address, and may wait
+// a second for it, three times a path. Frames, closes and memory of other links do not wait for
+// that. Thread: control mutex. While running() nobody else touches the queue pairs; the loop does
+// not know them before the link is up. Bounds: kResolveTries seconds a path, and the device's time
+// for each queue pair; after abandon() only the try or the queue pair under way, which the
+// destructor waits for.
 
 #include <mesh/config.h>
 #include <mesh/status.h>
@@ -33,8 +34,10 @@ inline constexpr std::size_t kBringUpsPerPeerMax = 4;  // for links to one peer 
 inline constexpr std::size_t kReopensMax = kBringUpsMax / 2;
 inline constexpr std::size_t kReopensPerPeerMax = kBringUpsPerPeerMax / 2;
 
-// First brings up a whole link, Again one path of a link that is up.
-enum class BringUpKind : std::uint8_t { First, Again };
+enum class BringUpKind : std::uint8_t {
+  First,  // of a whole link
+  Again,  // of one path of a link that is up
+};
 struct RunningBringUp {
   SocketAddress peer;
   BringUpKind kind = BringUpKind::First;
@@ -77,7 +80,8 @@ class BringUp {
   bool over() const noexcept { return over_.load(std::memory_order_acquire); }
   bool started() const noexcept { return thread_.joinable(); }  // it may be over
   bool running() const noexcept { return started() && !over(); }
-  // Valid when over. Ok if any path is up, or none was asked for. Failures have been logged.
+  // Valid when over. Ok if any path is up and abandon() was not called, or if no path was asked
+  // for. Failures have been logged.
   Errc outcome() const noexcept { return outcome_; }
   bool unmade() const noexcept { return unmade_; }  // when over: queue pairs are missing
   // Indices of the link's paths that could not be brought up.
@@ -96,7 +100,7 @@ class BringUp {
   StandbyMemory* memory() const noexcept { return order_.memory.get(); }  // valid when over
 
  private:
-  Status make();
+  Status make();  // the queue pairs of all paths of order_.makes; the first error ends it
   Status connect(std::size_t at);
   void connect_all() noexcept;
   bool abandoned() const noexcept { return abandoned_.load(std::memory_order_relaxed); }

@@ -1,8 +1,8 @@
 #pragma once
 // Work requests of one real queue pair, staged and then posted with one doorbell, and how many of
-// them are outstanding. The last one of a doorbell is signaled, so that room comes back without
-// help from later work. Thread: the queue pair's poster. Bounds: kCapacity staged, the depth
-// outstanding.
+// them are outstanding. Every kSignalInterval-th and the last one of a doorbell are signaled, so
+// that all of them are known to be done when their last one is. Thread: the queue pair's poster.
+// Bounds: kCapacity staged, the depth outstanding.
 
 #include "src/base/check.h"
 #include "src/verbs/provider.h"
@@ -50,7 +50,7 @@ class SendBatch {
   std::uint64_t retired() const noexcept { return retired_; }
   // Retires all up to the count in an id. Returns false if no work request of ours has it.
   bool retire_through(std::uint32_t count) noexcept;
-  // Retires all before the count: a completion with an error says that these have completed.
+  // Retires all before the one with this count, which has completed with an error.
   bool retire_before(std::uint32_t count) noexcept { return retire_through(count - 1); }
 
  private:

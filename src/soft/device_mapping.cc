@@ -18,20 +18,21 @@ namespace {
 std::uint64_t page_bytes() { return static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)); }
 
 // Returns true if this process may read the address, by a system call that every emulator has.
-bool may_write_from(const void* address) {
+bool pipe_takes(const void* address) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return true;
   const UniqueFd read_end(ends[0]), write_end(ends[1]);
   return ::write(write_end.get(), address, 1) == 1;
 }
 
-// Returns true if the process may touch the address: its code may read what its system calls may.
+// Returns true if the process may read the address. A system call asks, because a load would crash
+// where it may not.
 bool may_touch(void* address) {
   char byte = 0;
   const iovec local{&byte, 1};
   const iovec remote{address, 1};
   if (::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) == 1) return true;
-  return errno == ENOSYS && may_write_from(address);
+  return errno == ENOSYS && pipe_takes(address);
 }
 
 }  // namespace

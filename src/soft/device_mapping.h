@@ -28,8 +28,8 @@ class DeviceMapping {
   // closed descriptor, EINVAL for one that is no memory file or shorter than the range, and ENOMEM
   // if the mapping fails.
   static int of_buffer(const verbs::DmaBufferRange& range, DeviceMapping* mapping);
-  // Maps the memory at an address; leaves the mapping empty if the process may touch that memory
-  // itself. Returns EFAULT if it may not, and nobody else knows where the memory lies.
+  // Maps the memory at an address a second time, for reading and writing; leaves the mapping empty
+  // if the process may read the address anyway. Returns EFAULT if the kernel refuses to map it.
   static int of_address(void* address, std::size_t bytes, DeviceMapping* mapping);
 
   std::uint64_t first_byte() const noexcept {  // 0: it is empty

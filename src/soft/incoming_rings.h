@@ -25,8 +25,8 @@ struct Offer {
   std::uint32_t from_qp_num = 0, to_qp_num = 0;
   pid_t pid = 0;         // 0: this process
   bool streams = false;  // sources come through the ring's stream
-  // InfiniBand: the offering queue pair's partition key, and the LID that it sends to. 0: any LID,
-  // because a router finds it out by itself.
+  // InfiniBand: the offering queue pair's partition key, and the LID that it sends to. LID 0 means
+  // any port, because packets with a global header are routed by GID.
   std::uint16_t pkey = 0, to_lid = 0;
 };
 
@@ -40,7 +40,8 @@ class IncomingRings {
   // Attaches the ring that was held for the queue pair, if there is one.
   void find_offer(QueuePair& qp);
   void forget_offers(const QueuePair& qp) noexcept;
-  // Takes the peer's ring from the queue pair and tells the peer.
+  // Takes the peer's ring from the queue pair and tells the peer. Writes that were delayed on
+  // purpose (LateWrites) land first.
   void detach(QueuePair& qp) noexcept;
 
  private:
