@@ -105,7 +105,8 @@ void PeerLink::on_post_failed(QueuePair& queue_pair, int error) noexcept {
   }
 }
 
-// Fails the link, and not the process, where there is no memory to leave a path in good order.
+// Fails the link, and not the process, if an exception, as a rule for want of memory, stops the
+// loss of a path half way.
 void PeerLink::fail_for_memory(const Path& path, const char* what) noexcept {
   LOG_WARN("peer {}: path {} is lost; out of memory, so the link ends: {}", identity_.peer_host,
            path.name, what);
@@ -120,7 +121,7 @@ void PeerLink::report_truncated(std::uint64_t sent, std::uint64_t room) const no
       identity_.peer_host, sent, room);
 }
 
-// NCCL would take the size that it is told for what it may read.
+// The link ends, because NCCL would read as many bytes of its buffer as it is told.
 void PeerLink::on_overrun(std::uint64_t said, std::uint64_t room) noexcept {
   LOG_WARN("peer {}: claims to have written {} bytes into a receive of {} bytes; the link ends",
            identity_.peer_host, said, room);

@@ -2,8 +2,8 @@
 // One side of all paths from a connecting context to an accepting context, with their queue pairs.
 // Data flows from connector to acceptor, credits and window words back on the same queue pairs.
 // Channels of the two contexts share it, so the number of queue pairs does not grow with channels.
-// It is made of its paths, its channels, and whether anything leads to the peer; what it does
-// itself concerns all of them: it ends, loses a path and takes one up. Thread: the hot part by the
+// Its parts are its paths, its channels, and whether anything leads to the peer. It does itself
+// what concerns all of them: it ends, loses a path and takes one up. Thread: the hot part by the
 // loop's holder; set-up, channels' coming and going, and the end by the control mutex and progress
 // lock. Bounds: kPathsMax paths, kChannelsMax channels.
 
@@ -74,7 +74,8 @@ class PeerLink {
   [[gnu::noinline]] void report_truncated(std::uint64_t sent, std::uint64_t room) const noexcept;
 
   // Holding the progress lock: every open request of every channel fails; the control thread is
-  // told. Only the first call does it; text is the WARN line, empty for an end that is no error.
+  // told. Only the first call does it. `text` is the WARN line, which counts as an error; empty if
+  // the caller has logged, or it is no error.
   void fail(Errc why, const std::string& text) noexcept;
   void end(Errc why) noexcept;  // fail() by the control thread, which knows already
   Errc failure() const noexcept { return failure_.load(std::memory_order_acquire); }  // any thread
@@ -109,7 +110,7 @@ class PeerLink {
   LinkMemory memory_;      // released after the queue pairs: see destroy_queue_pairs()
   ChannelTable channels_;  // they end before the paths
   LinkReach reach_;
-  std::atomic<Errc> failure_{Errc::Ok};  // released in fail()
+  std::atomic<Errc> failure_{Errc::Ok};  // released in end()
 };
 
 }  // namespace mesh::engine

@@ -1,9 +1,9 @@
 #pragma once
 // Puts what a link's channels have registered on further rails, those of paths that stood by until
-// now. Pinning gigabytes takes time, so it is done without any of the engine's locks, while NCCL
-// registers and deregisters; what is used at take_over() decides. Thread: construction, take_over()
-// and destruction under the control mutex; register_all() on one thread in between. Bound: the
-// registrations of one link.
+// now. Pinning gigabytes takes time, so it is done without any of the engine's locks. NCCL may
+// register and deregister meanwhile, so take_over() keeps what is registered then. Thread:
+// construction, take_over() and destruction under the control mutex; register_all() on one thread
+// in between. Bound: the registrations of one link.
 
 #include <mesh/status.h>
 

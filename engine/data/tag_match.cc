@@ -30,8 +30,8 @@ TagMatch::Pair TagMatch::pair_of(const Kept& credit) const noexcept {
   return {.request = &queue->first_new(), .queue = queue, .imm = credit.imm};
 }
 
-// Returns where to begin: nearly always one send is new, and its tag says which credits are in
-// vain. A send that is published meanwhile is seen as new next time.
+// Returns the index of the first kept credit that can have a send. Nearly always one send is new:
+// credits of other tags need no look. A send that is published meanwhile is seen next time.
 std::size_t TagMatch::place_of_only_send() const noexcept {
   TagQueues* const tags = queues();
   if (tags == nullptr || !tags->has_one_new() || channel_.has_new()) return 0;
@@ -49,7 +49,7 @@ TagMatch::Pair TagMatch::find() noexcept {
   for (; next_ < kept_.size(); ++next_) {
     Pair pair = pair_of(kept_[next_]);
     if (pair.request == nullptr) continue;
-    // NCCL's thread may have published the send just now: an earlier credit of its tag was passed.
+    // NCCL's thread may have published the send while this loop ran, behind a credit of its tag.
     found_ = next_;
     const Kept* const first = first_of(kept_[found_].tag);
     next_ = static_cast<std::size_t>(first - kept_.data());

@@ -1,9 +1,9 @@
 #pragma once
-// Brings sends and credits of one tag together, where a channel has several tags. Credits that met
-// no send of their tag are kept here in the order in which the peer gave them, and are served
-// first. A kept credit is the immediate that will announce its message: its entry is read again
-// when it meets a send, because after the loss of a path it has other keys. Thread: loop (progress
-// lock). Bound: as many kept credits as the channel has slots.
+// Matches sends and credits by tag, on a channel with several tags. Credits that met no send of
+// their tag are kept here in the order in which the peer gave them, and are served first. Of a kept
+// credit only its tag and its immediate are noted. Its CTS entry is read again when it meets a
+// send, because after the loss of a path the entry has other keys. Thread: loop (progress lock).
+// Bound: as many kept credits as the channel has slots.
 
 #include "engine/data/channel.h"
 #include "engine/data/tag_queues.h"
@@ -34,7 +34,8 @@ class TagMatch {
   bool keeps() const noexcept { return !kept_.empty(); }
   const Kept* first_of(std::uint32_t tag) const noexcept;  // of those kept; null: none
 
-  // New and accepted sends of other tags than the channel's first one.
+  // Sends whose tag is not that of the channel's first send: whether some are new, and how many
+  // were taken.
   bool has_new() const noexcept {
     const TagQueues* const tags = queues();
     return tags != nullptr && tags->has_new();
@@ -59,7 +60,8 @@ class TagMatch {
   Pair find() noexcept;
   // Takes the pair that find() returned last.
   void take(const Pair& found) noexcept;
-  void pass() noexcept {  // that pair, which cannot be taken in this visit
+  // Makes find() begin behind that pair, until the next begin(): it finds no room in this visit.
+  void pass() noexcept {
     next_ = found_ + 1;
     passed_ = true;
   }
@@ -73,7 +75,8 @@ class TagMatch {
 
   const Channel& channel_;
   std::vector<Kept> kept_;
-  // Kept credits before it have no send, if no send was published since `seen_`.
+  // The index at which find() begins: no kept credit before it has a send, unless it was passed, or
+  // a send was published since `seen_`.
   std::size_t next_ = 0, found_ = 0;
   bool passed_ = false;
   std::uint64_t seen_ = 0;

@@ -81,7 +81,8 @@ void Farewell::finish_sends(SendChannel& channel, const Wait& wait) {
   if (!wait(patience_ns(), std::cref(safe))) cut();
 }
 
-// Ends the link because the peer does not answer: without queue pairs nothing reaches our memory.
+// Ends the link, because the peer has not answered, or our sends have not completed, in the time
+// that memory may take to be taken back. Once its queue pairs are gone nothing reaches our memory.
 void Farewell::cut() {
   const bool waited = link_.host().now_ns() >= link_.context().impatient_until_ns;
   LOG_WARN("peer {}: {} {} ms while memory is taken back; the link is cut",
@@ -106,7 +107,7 @@ bool Farewell::on(const Revoke& body) {
   }
   if (answer_revoke(body)) return true;
   const auto same = [&body](const Revoke& each) { return each.channel == body.channel; };
-  // A repeated REVOKE gets one answer, and the bound is one entry for each channel.
+  // A later REVOKE takes the place of the one that waits: the bound is one entry for each channel.
   std::erase_if(revokes_, same);
   revokes_.push_back(body);
   return true;
@@ -147,7 +148,8 @@ void Farewell::begin_close(Channel& channel) {
   if (!advance_close(index)) link_.indices.closing.push_back(index);
 }
 
-// Takes a channel that NCCL has closed on. Returns true if it is gone and its index is free.
+// Advances the end of a channel that NCCL has closed. Returns true if the channel is gone. A
+// connector may then use its index again.
 bool Farewell::advance_close(std::uint32_t index) {
   Channel& channel = *link_.peer_link().channels().find(index);
   const ProgressLoop::Guard guard(channel.loop);
@@ -167,7 +169,7 @@ bool Farewell::advance_close(std::uint32_t index) {
   link_.peer_link().channels().remove(index);
   if (link_.connector()) {
     std::vector<std::uint32_t>& free = link_.indices.free;
-    CHECK(index < link_.indices.lives.size() && free.size() < free.capacity());  // see reserve()
+    CHECK(index < link_.indices.lives.size() && free.size() < free.capacity());
     free.push_back(index);
   }
   return true;
@@ -184,7 +186,8 @@ bool Farewell::on(const Close& body) {
   return true;
 }
 
-// Returns the time for announcements. Over other hosts it is longer: a stuck one shows late.
+// Returns how long announcements may come after CLOSE. A path over other hosts notices only after
+// kRelayWorkToCountNs that a host between stands still.
 std::uint64_t Farewell::announced_bound_ns() const {
   if (!link_.has_peer_link()) return kCloseToAnnouncedNs;
   const ProgressLoop::Guard guard(link_.context().loop);
@@ -199,8 +202,7 @@ bool Farewell::act_on_close(const PendingClose& pending) {
     const ProgressLoop::Guard guard(channel->loop);
     channel->link.paths().drain_completions();
     if (channel->side == Side::Send) {
-      // No new send is taken from now on. When memory of a posted send is taken back, the caller
-      // waits for that send.
+      // No new send is taken from now on. deregister_memory() waits for posted ones.
       channel->take_no_more(Errc::PeerClosed);
       static_cast<SendChannel*>(channel)->drop_unposted(Errc::PeerClosed);
     }

@@ -63,7 +63,7 @@ class Farewell {
 
   LinkCore& link_;
   std::vector<Revoke> revokes_;        // the peer's REVOKEs, answered when the channel is idle
-  std::vector<PendingClose> closes_;   // the peer's CLOSEs, until all it sent has been seen
+  std::vector<PendingClose> closes_;   // the peer's CLOSEs, until what was sent has completed
   bool bye_received_ = false;          // BYE came before all CLOSEs were acted on
   std::uint64_t bye_deadline_ns_ = 0;  // valid in state ByeSent
 };

@@ -271,7 +271,7 @@ bool Handshake::make_window_words() {
 
 bool Handshake::some_path_is_left(const std::vector<std::uint8_t>& down) const {
   const std::uint32_t paths = attached_count();
-  if (paths == 0 && down.empty()) return true;  // no rails meet
+  if (paths == 0 && down.empty()) return true;  // no rails meet, or hosts between join them later
   const bool known =
       std::all_of(down.begin(), down.end(), [paths](std::uint8_t index) { return index < paths; });
   const std::size_t left = paths - std::set<std::uint8_t>(down.begin(), down.end()).size();
@@ -280,9 +280,9 @@ bool Handshake::some_path_is_left(const std::vector<std::uint8_t>& down) const {
       fmt::format("says that {} of {} paths cannot be brought up", down.size(), paths));
 }
 
-// `down`: indices of paths that the peer could not bring up. The connector does not try a path with
-// a port that is down, because its kernel would ask for an address for seconds, unless every path
-// has one and none stands by.
+// `down`: indices of paths that the peer could not bring up. If a port of a path is down, the
+// kernel would ask for the peer's address for seconds, so the connector leaves this path out,
+// unless all paths are like that and the link has no standby path.
 void Handshake::bring_up(const std::vector<WirePath>& paths,
                          const std::vector<std::uint8_t>& down) {
   BringUp::Order order = to_make();
@@ -386,7 +386,7 @@ bool Handshake::on(const Ready& body) {
   return true;
 }
 
-// The probes go beside the link's traffic.
+// Nothing waits for these probes: channels open meanwhile.
 void Handshake::probe_paths() {
   PeerLink& peer_link = link_.peer_link();
   const ProgressLoop::Guard guard(link_.context().loop);

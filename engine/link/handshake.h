@@ -33,7 +33,8 @@ Marking marking_of(const Settings& settings, int wish);
 
 enum class PathClass : std::uint8_t { Primary, Beside, Standby, Relayed };
 
-// How a connector goes on that was refused for want of room, from link to link.
+// The wait of a connector that was refused because the acceptor had no room. It goes on from the
+// link that was refused to the one that dials next.
 struct Redialing {
   std::uint64_t until_ns = 0;  // until this time it dials anew. 0: no refusal came yet
   std::uint64_t at_ns = 0;     // of the next dial
@@ -67,20 +68,23 @@ class Handshake {
   void greet();  // the connection is up: sends HELLO
   // After the loss of the connection. Returns true if it dials again, or has ended the link.
   bool say_hello_again(Errc reason);
-  // The handshake has failed, and the listeners that HELLO named know it. Fails the connects to
-  // them; connects to other listeners wait for another link. Does nothing if the link is up.
+  // The handshake has failed, and the acceptor has failed the accepts of the listeners that HELLO
+  // named. Fails the connects to these; other connects wait for another link. Does nothing if the
+  // link is up.
   void fail_named(Errc why);
   // Returns true while the link is up but its channels wait for one measured round trip.
   bool measuring() const noexcept { return measure_from_ns_ != 0; }
 
   // ---- Acceptor.
-  void accept(Hello hello, PathChoice choice);  // the link has its connection; sends WELCOME later
+  // The link has its connection. Sends WELCOME when its queue pairs are made, or at once if it has
+  // none to make.
+  void accept(Hello hello, PathChoice choice);
   bool names_one_of(std::span<const Id128> listeners) const;
 
   // ---- Both.
   void tend();
-  void brought_up(const BringUp& done);  // the queue pairs are made, or some are at RTS
-  void bring_up_starts();                // restarts the step: a wait for a thread is not the peer's
+  void brought_up(const BringUp& done);  // the bring-up has ended, whatever its outcome
+  void bring_up_starts();  // begins the step's time anew: until now it waited for a thread of ours
   // Returns when the step that is under way began.
   std::uint64_t began_ns() const;
   const SocketAddress& source() const noexcept { return source_; }
@@ -97,7 +101,7 @@ class Handshake {
     const PathSets& sets;
     const std::vector<WirePath>& relayed;
     const std::string& none;  // why no rails meet
-    std::size_t beside = 0;   // the first so many of relayed carry beside the primary paths
+    std::size_t beside = 0;   // so many relayed ones, from the first, carry from the start
   };
   bool build(const TransferPolicy& policy, const PathPlan& plan);
   TransferPolicy policy_towards(const std::string& peer_site) const;
@@ -136,7 +140,7 @@ class Handshake {
   std::uint64_t hello_at_ns_ = 0;
   std::uint64_t measure_from_ns_ = 0;    // 0: no measurement is under way
   std::vector<std::uint64_t> measured_;  // round trip by path; 0: not yet
-  std::uint64_t step_deadline_ns_ = 0;   // 0: no step is under way
+  std::uint64_t step_deadline_ns_ = 0;   // of awaited(); 0: no step is under way
   SocketAddress source_;                 // the peer's address on the connection of HELLO
   std::vector<Id128> listeners_;         // acceptor: the ones that HELLO named
   std::unique_ptr<Welcome> welcome_;     // acceptor: unsent until the queue pairs are made
@@ -144,7 +148,7 @@ class Handshake {
   std::uint32_t hello_tries_ = 0;        // dials after a lost connection
   std::uint32_t silent_addresses_ = 0;   // dials after an address that did not answer HELLO
   std::uint64_t hello_until_ns_ = 0;     // the end of all waits for WELCOME; 0: no HELLO was sent
-  std::unique_ptr<Refuse> refusal_;      // connector: of an address that need not be the peer's
+  std::unique_ptr<Refuse> refusal_;      // connector: the first of them that may be another host's
   Redialing anew_;                       // connector
 };
 

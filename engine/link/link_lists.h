@@ -48,7 +48,7 @@ class RisingLinks {
   bool empty() const noexcept { return waiting_.count() + started_.count() == 0; }
   std::span<Link* const> waiting() const noexcept { return waiting_.span(); }
   std::span<Link* const> running() const noexcept { return started_.span(); }  // running or over
-  // Returns true if a link has come or gone since settle(): another one may get a thread.
+  // Returns true after add() and remove(), until settle(): another link may get a thread.
   bool changed() const noexcept { return changed_; }
   void settle() noexcept { changed_ = false; }
 

@@ -28,7 +28,7 @@ class PathFlush {
   ~PathFlush();
 
   bool begun() const noexcept { return flusher_ != nullptr; }
-  // Reads every device region of the link's channels over the rail.
+  // Starts to read every device region of the link's channels over the rail. Throws std::bad_alloc.
   void begin(Flusher& flusher, const PeerLink& link, std::uint32_t rail);
   // Returns Ok if all bytes are in memory, WouldBlock if the caller must ask again, or why they
   // cannot be pushed there.

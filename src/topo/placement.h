@@ -28,17 +28,18 @@ struct CpuClaim {
   UniqueFd lock;
 };
 
-// Claims the first CPU in poller_cpus that is free. Returns Exhausted if all are claimed, so that
-// it is better not to pin to a single one, and System if nothing can be claimed; a line then said
-// why.
+// Claims the first CPU in poller_cpus that is free. Returns Exhausted if all are claimed: the
+// caller then had better not pin a thread to one CPU. Returns System, after a line that says why,
+// if a lock fails for another reason.
 Result<CpuClaim> claim_cpu(const HostTopology& host, int numa_node);
 
 // Allows only the CPUs of the list. Returns NotFound, and changes nothing, if none of them was
 // allowed.
 Status restrict_cpus(HostTopology& host, std::span<const int> cpus);
 
-// Pins the calling thread. Returns System, and changes nothing, if the kernel refused, for example
-// because the cpuset has shrunk. One INFO line said so.
+// Pins the calling thread to the CPUs. A failure changes nothing: System, with an INFO line, if the
+// kernel refuses, for example because the cpuset has shrunk; System without one if there is no
+// memory; InvalidArgument for a CPU that is not in 0..kCpusMax - 1.
 Status pin_this_thread(std::span<const int> cpus);
 
 }  // namespace mesh::topo

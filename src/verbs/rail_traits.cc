@@ -23,8 +23,8 @@ std::uint32_t lower_known(std::uint32_t a, std::uint32_t b) {
   return std::min(a, b);
 }
 
-// Returns why the device takes no DMA buffers, an errno value, or 0 if it takes them: it has then
-// looked at the descriptor, and failed with EBADF.
+// Returns the errno value that says that the device takes no DMA buffers, or 0 if it may take them:
+// any other error, as a rule EBADF, comes from the descriptor, which is none.
 int refusal_of_buffers(Provider& provider, const Rail& rail) {
   const PdHandle pd(provider, provider.alloc_pd(rail.context.get()));
   if (!pd) return errno != 0 ? errno : ENOMEM;
@@ -59,7 +59,7 @@ QueuePairProbe probe_queue_pair(Provider& provider, ibv_context* context) {
   return {.error = errno != 0 ? errno : EOPNOTSUPP};
 }
 
-// Virtual functions of one port share its bus too, but are no halves of a cable.
+// A virtual function (one with a physical_path) has the GUID and port of its port, and is no half.
 std::uint32_t rails_of_cable(std::span<const Rail> rails, const Rail& rail) noexcept {
   const auto is_of_it = [&rail](const Rail& other) {
     return rail.info.guid == other.info.guid && rail.info.port == other.info.port &&

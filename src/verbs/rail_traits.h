@@ -11,26 +11,28 @@
 
 namespace mesh::verbs {
 
-// The CTS entries of a connection go inline, and this is the largest one.
+// The bytes of the largest CTS entry (a credit in the sender's memory), which goes inline.
 inline constexpr std::uint32_t kInlineNeeded = 64;
 
 struct QueuePairProbe {
   int error = 0;                   // errno's value if no queue pair with kInlineNeeded can be made
   std::uint32_t inline_bytes = 0;  // granted
 };
-// Makes and destroys a reliable queue pair with as much room for inline bytes as the device grants,
-// because no query tells how much that is.
+// Makes and destroys reliable queue pairs with room for fewer and fewer inline bytes (kInlineTried)
+// until the device grants one, because no query tells how much it grants.
 QueuePairProbe probe_queue_pair(Provider& provider, ibv_context* context);
 
 FabricTraits traits_of(const char* fabric, std::span<const Rail> rails);
 
-// Returns how many of the rails are one port: 2 if its cable is shown once for each PCIe half.
+// Returns how many of the rails are the port of this rail: 2 if the port is shown once for each
+// PCIe half. A virtual function counts as one.
 std::uint32_t rails_of_cable(std::span<const Rail> rails, const Rail& rail) noexcept;
 
 // Asks as NCCL's own transport does (gdr.cc): registers a DMA buffer with the descriptor -1, and
 // looks for the modules of peer memory. Sets on every rail what all rails can do, because a region
-// is registered on every rail of a link. One line for each rail says what it can do, and why not
-// more. With NCCL_MESH_GDR=off no device is asked, and nothing is logged.
+// is registered on every rail of a link. A line for each rail says what it can do, and a second one
+// what it loses because another rail cannot. With NCCL_MESH_GDR=off no device is asked, and nothing
+// is logged.
 void find_device_memory(Provider& provider, const Settings& settings, std::span<Rail> rails);
 
 }  // namespace mesh::verbs
