@@ -1,9 +1,9 @@
 #pragma once
-// NCCL's calls without a version. The tables of each version (net_v12.cc and so on) add or drop
-// parameters and call these. Comms and mhandles are the engine's own objects, so that the hot calls
-// have nothing to look up. Nothing throws. In a forked child no call touches the engine: each
-// returns ncclSystemError, but those that close or deregister a null handle succeed. Thread: as
-// NCCL calls them; isend, irecv and test neither lock nor allocate. Bound: the engine's.
+// NCCL's calls without a version. The tables of each version (tables.cc) add or drop parameters and
+// call these. Comms and mhandles are the engine's own objects, so that the hot calls have nothing
+// to look up. Nothing throws. In a forked child no call touches the engine: each returns
+// ncclSystemError, but those that close or deregister a null handle succeed. Thread: as NCCL calls
+// them; isend, irecv and test neither lock nor allocate. Bound: the engine's.
 
 #include <mesh/channel.h>
 #include <mesh/engine.h>

@@ -1,7 +1,5 @@
 #include "plugin/calls.h"
 
-#include "plugin/calls_events.h"
-
 #include <array>
 
 namespace mesh::plugin::calls {

@@ -63,3 +63,14 @@ ncclResult_t finalize(void* context) noexcept;
 ncclResult_t set_net_attr(void* context, ncclNetAttr_v11_t* attributes) noexcept;
 
 }  // namespace mesh::plugin::calls
+
+namespace mesh::plugin {
+
+// Writes the calls of v10 and later into the tables after a successful init. If NCCL passes a
+// callback and NCCL_PROFILER_PLUGIN names a profiler, they are those of calls_events.cc, which also
+// tell the profiler what each request's queue pairs carry, and so lock and may allocate. Else they
+// are the usual ones, because NCCL passes a callback and handles even without a profiler, and a job
+// that nobody watches pays nothing. Does nothing while a comm is open.
+void choose_calls(ncclProfilerCallback_t profiler) noexcept;
+
+}  // namespace mesh::plugin

@@ -1,6 +1,5 @@
-#include "plugin/calls_events.h"
-
 #include "plugin/calls.h"
+
 #include "plugin/channel_events.h"
 #include "plugin/communicator.h"
 #include "plugin/registry.h"

@@ -42,5 +42,5 @@ struct ncclNet_v10_t {
 };
 static_assert(sizeof(ncclNet_v10_t) == 20 * sizeof(void*));
 
-// Not constant: its calls are chosen at init (plugin/calls_events.h).
+// Not constant: its calls are chosen at init (plugin/calls.h).
 extern "C" [[gnu::visibility("default")]] ncclNet_v10_t ncclNetPlugin_v10;

@@ -81,5 +81,5 @@ struct ncclNet_v11_t {
 static_assert(sizeof(ncclNet_v11_t) == 22 * sizeof(void*));
 static_assert(offsetof(ncclNet_v11_t, finalize) == 20 * sizeof(void*));
 
-// Not constant: its calls are chosen at init (plugin/calls_events.h).
+// Not constant: its calls are chosen at init (plugin/calls.h).
 extern "C" [[gnu::visibility("default")]] ncclNet_v11_t ncclNetPlugin_v11;

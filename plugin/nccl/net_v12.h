@@ -71,5 +71,5 @@ struct ncclNet_v12_t {
 };
 static_assert(sizeof(ncclNet_v12_t) == 22 * sizeof(void*));
 
-// Not constant: its calls are chosen at init (plugin/calls_events.h).
+// Not constant: its calls are chosen at init (plugin/calls.h).
 extern "C" [[gnu::visibility("default")]] ncclNet_v12_t ncclNetPlugin_v12;
