@@ -4,7 +4,6 @@
 #include "src/base/random.h"
 
 #include <algorithm>
-#include <exception>
 #include <new>
 #include <utility>
 

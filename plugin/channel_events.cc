@@ -9,7 +9,6 @@
 #include <array>
 #include <cstddef>
 #include <new>
-#include <utility>
 
 namespace mesh::plugin {
 

@@ -7,7 +7,6 @@
 
 #include "engine/control/frames.h"
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>

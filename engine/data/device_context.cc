@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
-#include <new>
 #include <span>
 
 namespace mesh::engine {

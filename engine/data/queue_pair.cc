@@ -3,7 +3,6 @@
 #include "engine/data/progress_loop_datapath.h"
 #include "src/base/check.h"
 
-#include <atomic>
 #include <bit>
 #include <utility>
 

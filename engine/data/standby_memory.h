@@ -8,7 +8,6 @@
 #include <mesh/status.h>
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 namespace mesh {

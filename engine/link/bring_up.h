@@ -21,7 +21,6 @@
 #include <memory>
 #include <span>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace mesh::engine {

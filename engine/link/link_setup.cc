@@ -7,7 +7,6 @@
 #include "src/verbs/gid_choice.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 namespace mesh::engine {

@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <memory>
 #include <utility>
 #include <vector>
 

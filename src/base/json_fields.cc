@@ -1,7 +1,5 @@
 #include "src/base/json_fields.h"
 
-#include "src/base/shown_text.h"
-
 #include <algorithm>
 #include <cctype>
 #include <set>
@@ -28,6 +26,22 @@ class Document {
     value.clear();  // its elements are empty by now
   }
 };
+
+constexpr std::size_t kShownTextMax = 400;  // of a log line
+
+// Returns the text with \xNN for every byte that is not a printable ASCII character, and "..." for
+// the rest beyond kShownTextMax bytes.
+std::string shown_text(std::string_view text) {
+  std::string shown;
+  for (const char c : text.substr(0, kShownTextMax)) {
+    if (c >= ' ' && c <= '~') {
+      shown += c;
+    } else {
+      shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+  }
+  return text.size() > kShownTextMax ? shown + "..." : shown;
+}
 
 // Counts the keys and values before `at` in the order of the text. Returns true if it was found.
 bool count_to(const Json& value, const Json* at, std::size_t& tokens) {

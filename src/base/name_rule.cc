@@ -1,7 +1,6 @@
 #include "src/base/name_rule.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdlib>
 #include <optional>
 

@@ -10,7 +10,6 @@
 #include "src/soft/zeroed_array.h"
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 
 namespace mesh::soft {

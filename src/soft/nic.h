@@ -6,7 +6,6 @@
 // one turn. Bounds: kQpsMax queue pairs; a turn executes at most kTurnRequests requests and about
 // kTurnBytes bytes.
 
-#include <infiniband/verbs.h>
 #include <mesh/status.h>
 
 #include "src/base/check.h"
@@ -14,7 +13,6 @@
 #include "src/soft/incoming_rings.h"
 #include "src/soft/initiator.h"
 #include "src/soft/nic_core.h"
-#include "src/soft/nic_port.h"
 #include "src/soft/poster.h"
 #include "src/soft/queue_pair.h"
 #include "src/soft/queue_pair_table.h"
@@ -24,8 +22,41 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
+
+#include <infiniband/verbs.h>
 
 namespace mesh::soft {
+
+// The port of one NIC, up or down and with the LID that the fault plan says, and the event queues
+// that hear of a change. Thread: the NIC's turn lock. Bound: one event queue for each open context.
+class NicPort {
+ public:
+  explicit NicPort(NicCore& core) : core_(core) {}
+
+  // The queue stays open until close().
+  void open(EventQueue& queue) { queues_.push_back(&queue); }
+  void close(EventQueue& queue) { std::erase(queues_, &queue); }
+
+  // Returns true if a turn must watch the port: a fault may change it, or it has to come up again.
+  bool needs_watching() const noexcept {
+    return core_.faults.armed() || down_ || core_.lid != core_.spec.lid;
+  }
+  void watch(TurnTime& time) noexcept;          // a change makes an event
+  bool gone() const noexcept { return gone_; }  // with its card, as watch() last saw it
+  bool up() const noexcept { return core_.link != nullptr && !down_; }  // as watch() last saw it
+  std::uint64_t due_ns(TurnTime& time) noexcept;  // when the port changes next
+
+ private:
+  bool is_down_now(TurnTime& time) noexcept;
+  std::uint16_t lid_now(TurnTime& time) noexcept;
+  void tell(verbs::DeviceEventKind kind) noexcept;
+
+  NicCore& core_;
+  bool down_ = false;  // as the last event said
+  bool gone_ = false;
+  std::vector<EventQueue*> queues_;
+};
 
 class Nic {
  public:

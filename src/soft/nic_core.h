@@ -5,11 +5,11 @@
 
 #include "src/base/clock.h"
 #include "src/soft/board.h"
-#include "src/soft/device_writes.h"
 #include "src/soft/fabric_file.h"
 #include "src/soft/fault_plan.h"
 #include "src/soft/host_cpu.h"
 #include "src/soft/index_set.h"
+#include "src/soft/late_writes.h"
 #include "src/soft/memory_table.h"
 #include "src/soft/queue_pair.h"
 #include "src/soft/race_edge.h"

@@ -6,7 +6,6 @@
 #include <endian.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cerrno>
 #include <cstring>

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <mutex>
 #include <utility>
 
 namespace mesh::soft {
