@@ -15,7 +15,7 @@
 #include "engine/data/queue_pair.h"
 #include "engine/data/recv_queue_pair.h"
 #include "src/base/check.h"
-#include "src/base/owner_thread.h"
+#include "src/base/one_at_a_time.h"
 
 #include <array>
 #include <atomic>

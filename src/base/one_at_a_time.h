@@ -12,6 +12,9 @@
 
 namespace mesh {
 
+// OwnerThread remembers which thread owns something at this moment, for DCHECK alone. Thread: take
+// and leave by the owner; owned_here by any.
+
 #ifdef NDEBUG
 
 class OneAtATime {
@@ -24,6 +27,13 @@ class OneAtATime {
     Call& operator=(const Call&) = delete;
   };
   bool inside() const noexcept { return true; }  // a release build cannot tell
+};
+
+class OwnerThread {
+ public:
+  void take() noexcept {}
+  void leave() noexcept {}
+  bool owned_here() const noexcept { return true; }
 };
 
 #else
@@ -58,6 +68,18 @@ class OneAtATime {
  private:
   std::atomic<std::thread::id> owner_{};  // released in ~Call, acquired in Call
   int depth_ = 0;                         // the owner's calls, each inside the one before
+};
+
+class OwnerThread {
+ public:
+  void take() noexcept { owner_.store(std::this_thread::get_id(), std::memory_order_relaxed); }
+  void leave() noexcept { owner_.store({}, std::memory_order_relaxed); }
+  bool owned_here() const noexcept {
+    return owner_.load(std::memory_order_relaxed) == std::this_thread::get_id();
+  }
+
+ private:
+  std::atomic<std::thread::id> owner_{};
 };
 
 #endif
