@@ -68,13 +68,15 @@ struct Settings {
   // NCCL_MESH_RELAY: 0 or 1, whether this process carries messages of other hosts and lets other
   // hosts carry its own.
   int relay = 1;
-  // NCCL_MESH_RELAY_BYTES: memory for messages of other hosts, 1048576..2147483647.
-  int relay_bytes = 536870912;
+  // NCCL_MESH_RELAY_BYTES: memory for messages of other hosts, 1 MiB to 64 GiB.
+  std::int64_t relay_bytes = 536870912;
   // NCCL_MESH_BOTH_WAYS: 0 or 1, whether large messages to a neighbour also go round the ring of
   // hosts in the other direction.
   int both_ways = 0;
   // NCCL_MESH_GDR: auto | off, whether NICs reach the memory of GPUs.
   std::string gdr = "auto";
+  // NCCL_NET: the network that NCCL must use. Empty: any.
+  std::string net;
   // NCCL_IB_GID_INDEX, for RoCE ports only. Auto: by type and address.
   int gid_index = kAuto;
   // NCCL_IB_ADDR_FAMILY: of the GIDs of RoCE ports, AF_INET | AF_INET6 | empty for both.

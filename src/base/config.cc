@@ -41,6 +41,22 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+// Names a setting only if a typing error may explain the difference: one letter in three.
+std::string advice_on(const std::string& name) {
+  constexpr std::size_t kPrefixBytes = std::string_view("NCCL_MESH_").size();
+  constexpr std::size_t kLettersPerError = 3;
+  const std::size_t errors_max =
+      (name.size() - kPrefixBytes + kLettersPerError - 1) / kLettersPerError;
+  const std::span<const Setting> table = settings_table();
+  const auto nearest =
+      std::min_element(table.begin(), table.end(), [&](const Setting& a, const Setting& b) {
+        return edit_distance(name, a.name) < edit_distance(name, b.name);
+      });
+  return edit_distance(name, nearest->name) <= errors_max
+             ? fmt::format("the nearest is {}", nearest->name)
+             : "`mesh_settings` and the plugin's README list all settings";
+}
+
 void warn_of_unknown(const Environment& environment) {
   const std::span<const Setting> table = settings_table();
   for (auto entry = environment.lower_bound("NCCL_MESH_"); entry != environment.end(); ++entry) {
@@ -49,11 +65,7 @@ void warn_of_unknown(const Environment& environment) {
     if (std::any_of(table.begin(), table.end(),
                     [&](const Setting& setting) { return name == setting.name; }))
       continue;
-    const auto nearest =
-        std::min_element(table.begin(), table.end(), [&](const Setting& a, const Setting& b) {
-          return edit_distance(name, a.name) < edit_distance(name, b.name);
-        });
-    LOG_WARN("{} is not a setting and has no effect; the nearest is {}", name, nearest->name);
+    LOG_WARN("{} is not a setting and has no effect; {}", name, advice_on(name));
   }
 }
 

@@ -118,7 +118,7 @@ constexpr std::array kTable{
     Setting{"NCCL_MESH_RELAY", "", IntField{&Settings::relay, 0, 1},
             "1: this process relays messages between hosts that no rail joins, and lets other "
             "hosts relay its own; 0: neither."},
-    Setting{"NCCL_MESH_RELAY_BYTES", "bytes", IntField{&Settings::relay_bytes, 1 << 20, INT_MAX},
+    Setting{"NCCL_MESH_RELAY_BYTES", "bytes", BytesField{&Settings::relay_bytes, kMiB, 64 * kGiB},
             "Most memory for all that this process relays for other hosts."},
     Setting{"NCCL_MESH_BOTH_WAYS", "", IntField{&Settings::both_ways, 0, 1},
             "1: part of each large message to a neighbour goes the other way round the ring, over "
@@ -126,6 +126,9 @@ constexpr std::array kTable{
     Setting{"NCCL_MESH_GDR", "", TextField{&Settings::gdr, gdr_text, "auto or off"},
             "NICs read and write GPU memory themselves, by DMA buffers or peer memory. auto: if "
             "every rail of this host can; off: never."},
+    Setting{
+        "NCCL_NET", "", TextField{&Settings::net, any_text, "a network's name"},
+        "The network that NCCL must use. With Mesh, a host without a usable rail is a warning."},
     Setting{"NCCL_IB_GID_INDEX", "", IntField{&Settings::gid_index, 0, 255, Extra::Auto, INT_MIN},
             "GID table index on RoCE ports; unset: the entries that NCCL_IB_ADDR_FAMILY, "
             "NCCL_IB_ADDR_RANGE and NCCL_IB_ROCE_VERSION_NUM choose. InfiniBand ports ignore it."},

@@ -16,6 +16,8 @@
 #include <tuple>
 #include <utility>
 
+#include <strings.h>
+
 namespace mesh::verbs {
 
 namespace {
@@ -298,6 +300,11 @@ void log_rail(std::size_t index, const Rail& rail) {
            info.speed_mbps / 1000, info.mtu, info.numa_node, pci, others);
 }
 
+// Returns true if NCCL fails without a rail, instead of using another transport. NCCL ignores case.
+bool rails_are_needed(const Settings& settings) {
+  return ::strcasecmp(settings.net.c_str(), "Mesh") == 0;
+}
+
 // A host without a device is usual in a mixed cluster. A list that names nothing is a mistake.
 void log_no_rail(const Provider& provider, const Settings& settings, const Discovery& discovery) {
   if (const std::string all = discovery.all_left_out(); !all.empty()) {
@@ -305,7 +312,8 @@ void log_no_rail(const Provider& provider, const Settings& settings, const Disco
              provider.host_name(), provider.fabric(), all);
     return;
   }
-  LOG_INFO("no usable rail on {} (fabric {}): {}", provider.host_name(), provider.fabric(),
+  const LogLevel level = rails_are_needed(settings) ? LogLevel::Warn : LogLevel::Info;
+  MESH_LOG(level, "no usable rail on {} (fabric {}): {}", provider.host_name(), provider.fabric(),
            discovery.all_refusals().empty() ? "there is no device" : discovery.all_refusals());
 }
 }  // namespace

@@ -115,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"NCCL_MESH_HOST", "a b", "a host name"},
         BadValue{"NCCL_MESH_RAILS", "some", "auto, asked or all"},
         BadValue{"NCCL_MESH_RELAY", "2", "0..1"},
-        BadValue{"NCCL_MESH_RELAY_BYTES", "4096", "1048576..2147483647"},
+        BadValue{"NCCL_MESH_RELAY_BYTES", "4096", "1M..64G"},
         BadValue{"NCCL_MESH_SITE", "a b", "1 to 64 ASCII characters, no space"},
         BadValue{"NCCL_MESH_SITE", "m\xc3\xbcnchen", "1 to 64 ASCII characters, no space"},
         BadValue{"NCCL_MESH_PREFIX_LEN", "129", "1..128 or auto"},
@@ -144,6 +144,20 @@ TEST(Config, EmptyMeansUnset) {
 TEST(Config, OwnNameGoesBeforeNcclsQpsPerConnection) {
   EXPECT_EQ(loaded({{"NCCL_MESH_QPS", "8"}, {"NCCL_IB_QPS_PER_CONNECTION", "2"}}).qps, 8);
   EXPECT_EQ(loaded({{"NCCL_IB_QPS_PER_CONNECTION", "2"}}).qps, 2);
+}
+
+TEST(Config, ANameThatIsFarFromAllIsNotSaidToBeNearOne) {
+  for (const char* const name : {"NCCL_MESH_FOO", "NCCL_MESH_FREQUENCY"}) {
+    const LogCapture log;
+    loaded({{name, "1"}});
+    EXPECT_EQ(log.count(LogLevel::Warn, "the nearest is"), 0) << log.joined();
+    EXPECT_EQ(log.count(LogLevel::Warn, std::string(name) + " is not a setting and has no effect"),
+              1);
+  }
+}
+
+TEST(Config, BytesHaveUnitsInAllSettingsOfBytes) {
+  EXPECT_EQ(loaded({{"NCCL_MESH_RELAY_BYTES", "512M"}}).relay_bytes, 512 << 20);
 }
 
 TEST(Config, UnknownNameWarnsOnceWithTheNearestAndDoesNoHarm) {

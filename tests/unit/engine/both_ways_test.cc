@@ -1,11 +1,10 @@
 // NCCL_MESH_BOTH_WAYS: a large message to a neighbour goes in part over the cable between them, and
 // in part the other way round a ring.
 
+#include "engine/data/peer_link.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/cables.h"
-
-#include "engine/data/peer_link.h"
 
 #include <gtest/gtest.h>
 

@@ -43,6 +43,19 @@ TEST(DiscoveryRefusals, OneLineSaysWhyEachPortFellOut) {
   EXPECT_EQ(provider.open_now, 0);
 }
 
+// NCCL fails then, and shows at NCCL_DEBUG=WARN only that it could not initialize the plugin.
+TEST(DiscoveryRefusals, ThatThereIsNoRailIsAWarningWhereTheUserWantsThisNetwork) {
+  for (const char* const net : {"Mesh", "mesh", "IB"}) {
+    FakeProvider provider;
+    Settings settings;
+    settings.net = net;
+    const LogCapture log;
+    EXPECT_EQ(discover(provider, settings).code(), Errc::NotFound);
+    EXPECT_EQ(log.count(LogLevel::Warn, "no usable rail on host-a"), net[0] == 'I' ? 0 : 1)
+        << log.joined();
+  }
+}
+
 TEST(DiscoveryRefusals, MissingGidIndexIsNamedAndCountsAsUnset) {
   FakeProvider provider = two_devices();
   Settings settings;
