@@ -12,11 +12,9 @@ namespace mesh::engine {
 // Gives the loop to a poller of the NIC that NCCL asks for first: both are on one NUMA node.
 void EngineImpl::start_polling(Context& context, std::uint32_t rail) {
   if (context.polled || options_.threading == Threading::Manual) return;
-  // Decided once per context: if a request waits for its test() to post it, test() must not cease
-  // to turn the loop.
-  context.polled = true;
-  if (!pollers_.add(context.loop, rails_[rail])) return;
-  context.loop.callers_turn.store(false, std::memory_order_relaxed);
+  context.polled = true;  // decided once per context
+  context.loop.set_poller(true);
+  if (!pollers_.add(context.loop, rails_[rail])) context.loop.set_poller(false);
 }
 
 Result<Listener*> EngineImpl::listen(Context& context, int rail, HandleBytes& handle) {

@@ -1,5 +1,6 @@
 #include "engine/pollers.h"
 
+#include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/own_thread.h"
 #include "src/base/timeouts.h"
@@ -7,6 +8,8 @@
 #include <sched.h>
 #include <time.h>
 #include <algorithm>
+#include <chrono>
+#include <utility>
 
 namespace mesh::engine {
 
@@ -34,14 +37,29 @@ Status Poller::start() {
 Poller::~Poller() {
   if (!thread_.joinable()) return;
   stop_.store(true, std::memory_order_relaxed);
+  wake();
   thread_.join();
-  LOG_DETAIL("poller of {}: {} passes, {} yields, {} sleeps", name_, loops.passes(),
+  LOG_DETAIL("poller of {}: {} passes, {} yields, {} sleeps", name_, loops_.passes(),
              idle_yields_.get(), idle_sleeps_.get());
+}
+
+bool Poller::add(ProgressLoop& loop) {
+  if (!loops_.add(loop)) return false;
+  wake();
+  return true;
+}
+
+void Poller::wake() {
+  {
+    const std::lock_guard lock(mutex_);
+    has_news_ = true;
+  }
+  news_.notify_one();
 }
 
 bool Poller::pass() noexcept {
   bool worked = false;
-  loops.pass([&worked](ProgressLoop& loop) { worked |= loop.try_turn(); });
+  loops_.pass([&worked](ProgressLoop& loop) { worked |= loop.poller_turn(); });
   return worked;
 }
 
@@ -57,16 +75,43 @@ void Poller::rest(IdleBackOff::Step step) noexcept {
   ::nanosleep(&pause, nullptr);
 }
 
+// Returns true if a loop has come meanwhile, or the poller is to end.
+bool Poller::nap(std::uint64_t ns) {
+  idle_sleeps_.add(1);
+  std::unique_lock lock(mutex_);
+  news_.wait_for(lock, std::chrono::nanoseconds(ns), [this] { return has_news_; });
+  return std::exchange(has_news_, false);
+}
+
+// Callers turn the loops, so that a message waits for no nap.
+void Poller::doze() {
+  loops_.pass([](ProgressLoop& loop) { loop.let_callers_turn(true); });
+  std::uint64_t nap_ns = kPollerNapMinNs;
+  while (!nap(nap_ns) && !pass()) nap_ns = std::min(2 * nap_ns, kPollerNapMaxNs);
+  loops_.pass([](ProgressLoop& loop) { loop.let_callers_turn(false); });
+}
+
 void Poller::run() {
   // pin_this_thread() has logged a failure; an unpinned poller works too.
   static_cast<void>(topo::pin_this_thread(cpus_));
+  const Clock clock;
   IdleBackOff idle(kYieldPasses);
+  std::uint64_t worked_ns = clock.now_ns();
   while (!stop_.load(std::memory_order_relaxed)) {
     if (pass()) {
       idle.worked();
-    } else {
-      rest(idle.next());
+      worked_ns = 0;  // read when there is time for it
+      continue;
     }
+    const IdleBackOff::Step step = idle.next();
+    rest(step);
+    if (step != IdleBackOff::Step::Rest) continue;
+    const std::uint64_t now_ns = clock.now_ns();
+    if (worked_ns == 0) worked_ns = now_ns;
+    if (now_ns < worked_ns + kPollerIdleToDozeNs) continue;
+    doze();
+    idle.worked();
+    worked_ns = 0;
   }
 }
 
@@ -97,16 +142,16 @@ bool Pollers::add(ProgressLoop& loop, const verbs::Rail& rail) {
     nics_.push_back(std::move(made));
     nic = std::prev(nics_.end());
   }
-  const auto least = std::min_element(
-      nic->pollers.begin(), nic->pollers.end(),
-      [](const auto& a, const auto& b) { return a->loops.size() < b->loops.size(); });
-  return (*least)->loops.add(loop);
+  const auto least =
+      std::min_element(nic->pollers.begin(), nic->pollers.end(),
+                       [](const auto& a, const auto& b) { return a->size() < b->size(); });
+  return (*least)->add(loop);
 }
 
 void Pollers::remove(ProgressLoop& loop) noexcept {
   for (Nic& nic : nics_) {
     for (const auto& poller : nic.pollers) {
-      if (poller->loops.remove(loop)) return;
+      if (poller->remove(loop)) return;
     }
   }
 }

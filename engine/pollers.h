@@ -1,9 +1,10 @@
 #pragma once
 // Dedicated threads that turn loops, pinned near their NIC. A poller spins while there is work,
-// then yields, then sleeps briefly, and it counts its yields and sleeps. Threads start with the
-// first loop of a NIC and end with the engine. Thread: add and remove under the control mutex;
-// remove waits until no poller can be inside the loop. Bound: kLoopsPerPoller loops for each
-// poller, threads_per_nic pollers for each NIC.
+// then yields, then sleeps briefly, and at last dozes: callers then turn its loops, until it sees
+// that these have work. It counts its yields and sleeps. Threads start with the first loop of a NIC
+// and end with the engine. Thread: add and remove under the control mutex; remove waits until no
+// poller can be inside the loop. Bound: kLoopsPerPoller loops for each poller, threads_per_nic
+// pollers for each NIC.
 
 #include <mesh/metrics.h>
 #include <mesh/status.h>
@@ -13,8 +14,11 @@
 #include "src/topo/placement.h"
 
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -30,18 +34,27 @@ class Poller {
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
 
-  // The loops of this poller, of which add() and remove() are called under the control mutex.
-  ServedSet<ProgressLoop, kLoopsPerPoller> loops;
+  // ---- Under the control mutex.
+  bool add(ProgressLoop& loop);
+  bool remove(const ProgressLoop& loop) noexcept { return loops_.remove(loop); }
+  std::size_t size() const noexcept { return loops_.size(); }
 
  private:
   void run();
   bool pass() noexcept;
   void rest(IdleBackOff::Step step) noexcept;
+  void doze();
+  bool nap(std::uint64_t ns);
+  void wake();
 
   const std::string name_;
   std::vector<int> cpus_;
   topo::CpuClaim claim_;
+  ServedSet<ProgressLoop, kLoopsPerPoller> loops_;
   std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::condition_variable news_;
+  bool has_news_ = false;  // mutex: a loop has come, or the poller is to end
   Counter idle_yields_, idle_sleeps_;
   std::thread thread_;
 };

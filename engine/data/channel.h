@@ -57,6 +57,8 @@ class Channel {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
+  // NCCL's thread: test() is to turn the loop.
+  bool turned_by_callers() const noexcept { return callers_turn.load(std::memory_order_relaxed); }
   // NCCL's thread: the slot for the next request; it must be Free.
   Request& next_slot() const noexcept { return request(submitted.load(std::memory_order_relaxed)); }
   // NCCL's thread. Logs the first refusal of a channel's life; NCCL gives up after it.
@@ -162,8 +164,10 @@ class Channel {
   engine::ProgressLoop& loop;
   const std::uint32_t slot_count;
   const std::uint32_t slot_mask;
-  const bool callers_turn;    // the loop's, decided before a context's first channel
-  const std::uint64_t batch;  // the policy's; 1 where pollers turn the loop: nothing waits there
+  // test() turns the loop: it has no poller, or one that dozes. Stored by the progress lock's
+  // holder.
+  std::atomic<bool> callers_turn;
+  const std::uint64_t batch;  // the policy's; 1 if the loop has a poller: nothing waits for test()
   const std::unique_ptr<Request[]> requests;
 
   alignas(64) std::atomic<std::uint64_t> submitted{0};  // requests ever published, by NCCL's thread

@@ -14,7 +14,7 @@ namespace {
 
 // Refuses a request because every slot is taken.
 [[gnu::noinline]] Result<Request*> no_slot(Channel& channel) noexcept {
-  if (channel.callers_turn) channel.loop.try_turn(&channel);
+  if (channel.turned_by_callers()) channel.loop.try_turn(&channel);
   return Errc::WouldBlock;
 }
 
@@ -266,7 +266,7 @@ Status test(Request& request, std::size_t* bytes) noexcept {
   Channel& channel = *request.channel;
   channel.asked = true;
   RequestState state = request.state.load(std::memory_order_acquire);
-  if (state == RequestState::Submitted && channel.callers_turn) {
+  if (state == RequestState::Submitted && channel.turned_by_callers()) {
     channel.loop.try_turn(&channel);
     state = request.state.load(std::memory_order_acquire);
   } else if (is_of_group(state)) [[unlikely]] {
@@ -284,7 +284,7 @@ template <typename Size>
                                                                std::span<Size> bytes) noexcept {
   Channel& channel = *request.channel;
   RequestState state = request.state.load(std::memory_order_acquire);
-  if (state == RequestState::Group && channel.callers_turn) {
+  if (state == RequestState::Group && channel.turned_by_callers()) {
     channel.asked = true;
     channel.loop.try_turn(&channel);
     state = request.state.load(std::memory_order_acquire);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace mesh::engine {
 
@@ -31,6 +32,29 @@ bool ProgressLoop::try_turn() noexcept {
   release();
   after_release();
   return worked;
+}
+
+void ProgressLoop::set_poller(bool has) noexcept {
+  has_poller_ = has;
+  let_callers_turn(!has);
+}
+
+bool ProgressLoop::poller_turn() noexcept {
+  if (!try_acquire()) return false;
+  poll_once(nullptr);
+  const bool moved = events_ != std::exchange(poller_seen_, events_);
+  release();
+  after_release();
+  return moved;
+}
+
+void ProgressLoop::let_callers_turn(bool callers) noexcept {
+  const Guard guard(*this);
+  callers_turn_ = callers;
+  for (const std::vector<Channel*>& of_bit : channels_) {
+    for (Channel* const channel : of_bit)
+      channel->callers_turn.store(callers, std::memory_order_relaxed);
+  }
 }
 
 // Polls one of several queues, or the rest of one that gave a full batch.
@@ -103,6 +127,7 @@ void ProgressLoop::attach(Channel& channel) {
   DCHECK(held());
   channel.mail_bit = next_mail_bit_++ % kMailBits;
   channels_[channel.mail_bit].push_back(&channel);
+  channel.callers_turn.store(callers_turn_, std::memory_order_relaxed);
 }
 
 void ProgressLoop::forget(Channel& channel) noexcept {

@@ -58,8 +58,17 @@ class ProgressLoop {
   // Makes a turn if the progress lock is free, and returns false if it is not. For NCCL's thread,
   // which tests a request of the channel `first` (progress_loop_datapath.h).
   bool try_turn(Channel* first) noexcept;
-  [[gnu::noinline]] bool try_turn() noexcept;        // out of line; true: something moved
-  alignas(64) std::atomic<bool> callers_turn{true};  // test() turns the loop itself: no poller does
+  [[gnu::noinline]] bool try_turn() noexcept;  // out of line; true: something moved
+
+  // ---- Its poller, if it has one.
+  // Called before the first channel: if a request waits for its test() to post it, test() must not
+  // cease to turn the loop.
+  void set_poller(bool has) noexcept;
+  bool has_poller() const noexcept { return has_poller_; }
+  // Makes a turn. Returns true if something has moved since the last call, here or in another turn.
+  bool poller_turn() noexcept;
+  // Makes test() turn the loop while its poller dozes, or stops that.
+  void let_callers_turn(bool callers) noexcept;
 
   // Holds the progress lock until the end of the scope, if it was free. Else the caller may leave
   // mail.
@@ -168,6 +177,9 @@ class ProgressLoop {
   [[gnu::noinline]] void fail_refused() noexcept;
   [[gnu::noinline]] void return_windows() noexcept;
 
+  bool has_poller_ = false;
+  bool callers_turn_ = true;       // progress lock: what each channel's callers_turn says
+  std::uint64_t poller_seen_ = 0;  // events_ when the poller looked last
   [[no_unique_address]] OwnerThread holder_;
   ControlWaker& waker_;
   // Bit n says that a channel with that mail bit has something new.

@@ -44,6 +44,13 @@ inline constexpr std::uint64_t kRedialToAnswerNs = 2 * kNsPerSecond;
 // The last try before the end of the whole wait has time for a round trip between sites.
 inline constexpr std::uint64_t kRedialToAnswerMinNs = 100 * kNsPerMs;
 inline constexpr std::uint64_t kStreamEndToRedialNs = kNsPerSecond;
+// If no control connection comes back, a peer that answers on a path is asked again after this
+// time. It is more than twice the time in which NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT, as they are
+// by default, end a path to a peer that is gone.
+inline constexpr std::uint64_t kSignToSignNs = 5 * kNsPerSecond;
+// A FENCE is acknowledged in a round trip, or in up to kStopToDrainedNs if the peer's device is
+// slow. A connection that is slower is replaced, which costs little.
+inline constexpr std::uint64_t kFenceToOtherWayNs = 200 * kNsPerMs;
 // Doubled after each try. A network that is back is found within a second.
 inline constexpr std::uint64_t kDialPauseMinNs = 10 * kNsPerMs;
 inline constexpr std::uint64_t kDialPauseMaxNs = kNsPerSecond;
@@ -127,6 +134,12 @@ inline constexpr int kControlBusyWaitMs = 1;
 // A look at one of many links takes 2 us, because its memory is in no cache: a hundredth of this.
 inline constexpr std::uint64_t kSweepPerLinkNs = 200'000;
 inline constexpr long kPollerSleepNs = 50'000;
+// A pause between the steps of a job is shorter. A poller that has found nothing for so long dozes:
+// callers poll their loops while they test requests, and it looks at most ten times a second.
+inline constexpr std::uint64_t kPollerIdleToDozeNs = 100 * kNsPerMs;
+// Doubled after each nap.
+inline constexpr std::uint64_t kPollerNapMinNs = kNsPerMs;
+inline constexpr std::uint64_t kPollerNapMaxNs = 100 * kNsPerMs;
 // Doubled after each sleep.
 inline constexpr long kYieldingSleepMinNs = 50'000;
 inline constexpr long kYieldingSleepMaxNs = 1'000'000;
