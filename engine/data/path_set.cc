@@ -155,6 +155,19 @@ void PathSet::drain_completions() noexcept {
   for (const Path& path : paths_) path.device->drain(path.queue_pairs);
 }
 
+std::vector<std::uint64_t> PathSet::signs_of_peer() {
+  drain_completions();
+  std::vector<std::uint64_t> signs(paths_.size());
+  for (const Path& path : paths_) {
+    if (path.health.state != PathState::Up) continue;
+    std::uint64_t& of_path = signs[path.index];
+    of_path = 1;
+    for (const auto& queue_pair : path.queue_pairs) of_path += queue_pair->signs_of_peer();
+    path.queue_pairs[0]->ask_answer();
+  }
+  return signs;
+}
+
 void PathSet::add_queue_pair(Path& path) {
   const QueuePairPlace place{
       .link = &link_, .path = &path, .index = static_cast<std::uint32_t>(path.queue_pairs.size())};

@@ -77,6 +77,9 @@ class PathSet {
   void call(Path& path);                   // from Standby to Down: it is to be opened
   void let_stand_by(Path& path) noexcept;  // from Down to Standby: it is not wanted any more
   void drain_completions() noexcept;       // all that are there now, before anything is counted
+  // Returns, by path, QueuePair::signs_of_peer() of all its queue pairs plus one, or 0 if the path
+  // is not up. Asks the peer of each path that is up for another sign.
+  std::vector<std::uint64_t> signs_of_peer();
 
   // ---- Set-up.
   // Adds a primary path; make() comes next. Standby paths come last, without queue pairs.

@@ -159,4 +159,21 @@ void QueuePair::drop_outstanding() noexcept {
   room_.close();  // nobody posts to it any more
 }
 
+// An acceptor's rows complete only behind a signaled one.
+void QueuePair::ask_answer() noexcept {
+  DCHECK(loop_.held());
+  reservation_.withdraw();
+  const bool shows = in_staged_list || chain_.staged() != 0 || (!rows_only_ && outstanding() != 0);
+  if (shows || refused_ || !has_room(1)) return;
+  ibv_send_wr empty{};
+  empty.opcode = IBV_WR_RDMA_WRITE;
+  empty.send_flags = IBV_SEND_SIGNALED;
+  ring_[room_.post() & ring_mask_] = {};
+  signaled_ = room_.posted();
+  empty.wr_id = id_base_ | static_cast<std::uint32_t>(signaled_);
+  ++doorbells_;
+  ibv_send_wr* bad = nullptr;
+  if (const int error = ibv_post_send(qp_.get(), &empty, &bad); error != 0) refuse(error);
+}
+
 }  // namespace mesh::engine

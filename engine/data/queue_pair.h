@@ -132,6 +132,12 @@ class QueuePair {
   verbs::Provider& provider() const noexcept { return *qp_.provider(); }  // the one that made it
   verbs::QpHandle release() noexcept { return std::move(qp_); }  // for the caller to destroy
 
+  // Posts an empty write, whose completion shows that the peer's device answers. Does nothing if
+  // what is staged or under way will show it.
+  void ask_answer() noexcept;
+  // Returns a count that grows with each answer of the peer's device and with what the peer sends.
+  std::uint64_t signs_of_peer() const noexcept { return retired() + receives_.taken(); }
+
   // Returns true if a posted work request of this request has not completed.
   bool carries(const Request& request) const noexcept;
   // For one of the last sq_depth() posted work requests: the request that it was a part of, or

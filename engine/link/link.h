@@ -56,6 +56,7 @@ class Link final : public LinkCore, Handshake::Owner {
 
   // ---- As LinkCore has them.
   void set_peer_link(std::unique_ptr<PeerLink> made) override;
+  void distrust_connection(const std::string& text) override { redial_.try_other_way(text); }
   void begin_bring_up(BringUp::Order order) override;
   void close_channel(Channel& channel) override { farewell_.begin_close(channel); }
 

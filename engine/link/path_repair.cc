@@ -114,7 +114,7 @@ void PathRepair::rewrite_soon() {
 bool PathRepair::fence(std::uint32_t index) {
   Repair& repair = repairs_[index];
   if (!repair.said && !say_fence(index)) return true;
-  if (!repair.peer_said) return false;  // the peer's FENCE wakes us
+  if (!repair.peer_said) return await_fence(repair);
   CHECK(repair.stopped && !repair.being_opened());
   Path& path = link_.peer_link().paths()[index];
   const ProgressLoop::Guard guard(link_.context().loop);
@@ -137,6 +137,16 @@ bool PathRepair::fence(std::uint32_t index) {
             .backoff_ns = backoff_ns,
             .lost_at_ns = repair.lost_at_ns};
   return true;
+}
+
+// The peer's FENCE wakes us. If the control connection ran over the cable that was lost, TCP would
+// notice it only after kSilenceToDeadHostMs.
+bool PathRepair::await_fence(Repair& repair) {
+  if (repair.other_way_at_ns == 0 || link_.host().now_ns() < repair.other_way_at_ns) return false;
+  repair.other_way_at_ns = 0;
+  link_.distrust_connection(fmt::format("{}: no answer to FENCE in {} ms", link_.connection_name(),
+                                        kFenceToOtherWayNs / kNsPerMs));
+  return false;
 }
 
 // Returns false if the caller must ask again, or the link has failed.
@@ -206,6 +216,10 @@ bool PathRepair::say_fence(std::uint32_t index) {
   if (!link_.connector() && !count_taken(path, &fence)) return false;
   CHECK(repair.stopped && !repair.said);  // one FENCE per life of the queue pairs
   repair.said = true;
+  if (link_.connector() && !repair.peer_said) {
+    repair.other_way_at_ns = link_.host().now_ns() + kFenceToOtherWayNs;
+    link_.host().tend_at(repair.other_way_at_ns);
+  }
   link_.send(fence);
   return true;
 }

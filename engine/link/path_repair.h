@@ -74,6 +74,9 @@ class PathRepair {
     bool stopped = false;  // our queue pairs of the path are stopped
     std::uint64_t drain_until_ns = 0;
     bool said = false;  // FENCE is on its way
+    // Connector: when an unanswered FENCE has the connection replaced; 0: it has been, or is not
+    // said.
+    std::uint64_t other_way_at_ns = 0;
     bool peer_said = false;
     std::vector<std::uint64_t> peer_taken{};
     // Acceptor: the counts for FENCE; if gone_first, FENCE waits until the queue pairs are
@@ -108,6 +111,7 @@ class PathRepair {
   void tend_lost();
   bool fence(std::uint32_t index);
   bool say_fence(std::uint32_t index);
+  bool await_fence(Repair& repair);
   bool count_taken(Path& path, Fence* fence);
   bool flush(const Path& path);
   bool await_destruction(const Path& path);

@@ -33,6 +33,8 @@ bool PathRepair::reopen(std::uint32_t index) {
     case ConnectorStep::AwaitReopened:
     case ConnectorStep::Joining:
       if (tend_chains(index)) return true;
+      if (due && repair.connector_step == ConnectorStep::AwaitReopened)
+        link_.distrust_connection("no answer to REOPEN");
       if (due) give_up_try(index, "the peer, or a host on the way, has not answered");
       link_.host().tend_at(repair.at_ns);
       return false;

@@ -34,6 +34,8 @@ bool Redial::begin(Errc reason, const std::string& text) {
   const std::uint64_t patience_ns =
       std::max(link_.path_timeout_ns(), silent_ns + kStreamEndToRedialNs) - silent_ns;
   under_way_ = true;
+  others_first_ = told_of_life_ = false;
+  look_for_life();
   rounds_ = 0;
   lost_ns_ = now_ns;
   next_ns_ = connector || link_.over() ? now_ns : now_ns + kLossToSummonNs;
@@ -47,6 +49,25 @@ bool Redial::begin(Errc reason, const std::string& text) {
   }
   link_.host().tend_soon();
   return true;
+}
+
+void Redial::try_other_way(const std::string& text) {
+  CHECK(link_.connector());
+  if (under_way_ || link_.connection() == 0 || link_.port.addresses.size() < 2) return;
+  link_.drop_connection();
+  others_first_ = begin(Errc::Timeout, text);
+}
+
+// Returns true if the peer has answered or sent anything on a path that is up since the last call.
+// Asks it for another sign.
+bool Redial::look_for_life() {
+  const ProgressLoop::Guard guard(link_.context().loop);
+  const std::vector<std::uint64_t> before =
+      std::exchange(signs_, link_.peer_link().paths().signs_of_peer());
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (before[i] != 0 && signs_[i] > before[i]) return true;
+  }
+  return false;
 }
 
 bool Redial::tend() {
@@ -83,11 +104,16 @@ void Redial::dial() {
   // Every second round tries the proven address alone, so that its refusal decides without delay.
   // The rounds between try all addresses, in case the way to the proven one is blocked.
   if (link_.port.proven && rounds_ % 2 == 0) addresses = addresses.first(1);
+  std::vector<SocketAddress> order(addresses.begin(), addresses.end());
+  if (std::exchange(others_first_, false)) {
+    order = link_.port.addresses;
+    std::rotate(order.begin(), order.begin() + 1, order.end());
+  }
   ++rounds_;
   if (link_.connector()) ++attempt_;
   answered_ns_ = 0;
   set_connection(link_.host().plane().dial(
-      {.addresses = addresses,
+      {.addresses = order,
        .port = link_.port.port,
        .timeout_ns = std::clamp(left_ns, kRedialToAnswerMinNs, kRedialToAnswerNs)}));
 }
@@ -153,14 +179,26 @@ void Redial::on_lost(Errc reason, const std::string& text) {
   if (refused) {
     link_.end(Errc::PeerGone,
               fmt::format("nobody listens on its control port any more ({})", text));
-  } else if (now_ns >= give_up_ns_) {
+  } else if (now_ns >= give_up_ns_ && (link_.over() || !look_for_life())) {
     link_.end(Errc::PeerGone,
               fmt::format("no way back to its control port in {} ms; tried {}; last: {}",
                           (now_ns - lost_ns_) / kNsPerMs, addresses_text(link_.port), text));
   } else {
+    if (now_ns >= give_up_ns_) go_on_without(text);
     next_ns_ = now_ns + backoff_ns_;
     backoff_ns_ = std::min(2 * backoff_ns_, kDialPauseMaxNs);
   }
+}
+
+// The peer lives, so its messages go on, and dialing does too.
+void Redial::go_on_without(const std::string& text) {
+  const std::uint64_t now_ns = link_.host().now_ns();
+  give_up_ns_ = now_ns + kSignToSignNs;
+  if (std::exchange(told_of_life_, true)) return;
+  LOG_WARN(
+      "peer {}: no control connection for {} s ({}); its paths still carry messages, so the link "
+      "goes on and dials again. No lost path can be replaced meanwhile",
+      link_.identity().peer_host, (now_ns - lost_ns_) / kNsPerSecond, text);
 }
 
 // Makes the connection the link's, and repeats the frames that the peer has not handled.

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace mesh::engine {
 
@@ -23,6 +24,9 @@ class Redial {
 
   // ---- The link's connection is lost. begin() returns false if the link ends with it.
   bool begin(Errc reason, const std::string& text);
+  // Connector: leaves a connection over which the peer does not answer, and dials the peer's other
+  // addresses first. Does nothing if the peer has one address.
+  void try_other_way(const std::string& text);
   bool tend();           // returns true if it must run again soon
   void stop() noexcept;  // no connection is needed any more, or there is one
   bool under_way() const noexcept { return under_way_; }
@@ -44,7 +48,9 @@ class Redial {
   void set_connection(ConnectionId id) noexcept;
   void dial();
   bool met_another() const;
+  bool look_for_life();
   void go_on(ConnectionId connection);
+  void go_on_without(const std::string& text);
 
   LinkCore& link_;
   // Connector: connections dialed so far. Acceptor: the number of the last connection taken.
@@ -59,6 +65,9 @@ class Redial {
   std::uint64_t next_ns_ = 0;     // time of the next dial
   std::uint64_t backoff_ns_ = 0;  // between that dial and the one after it
   std::uint64_t give_up_ns_ = 0;
+  bool others_first_ = false;         // the next dial asks the peer's other addresses first
+  bool told_of_life_ = false;         // a line says that the link goes on without a connection
+  std::vector<std::uint64_t> signs_;  // PathSet::signs_of_peer() when it was last asked
 };
 
 }  // namespace mesh::engine

@@ -101,6 +101,17 @@ std::uint32_t ControlNetwork::half_open(std::size_t host, std::size_t other) {
   return strike(host, other, Strike::HalfOpen);
 }
 
+std::uint32_t ControlNetwork::silence(std::size_t host, std::size_t other, std::uint64_t until_ns) {
+  std::uint64_t& silent_ns = silent_until_ns_[std::minmax(host, other)];
+  silent_ns = std::max(silent_ns, until_ns);
+  return strike(host, other, Strike::Silence);
+}
+
+bool ControlNetwork::silent_between(std::size_t host, std::size_t other) const {
+  const auto found = silent_until_ns_.find(std::minmax(host, other));
+  return found != silent_until_ns_.end() && clock_.now_ns() < found->second;
+}
+
 std::uint32_t ControlNetwork::strike(std::size_t host, std::size_t other, Strike how) {
   std::uint32_t hit = 0, young = 0;
   SimPlane* const plane = plane_of(host);
@@ -116,12 +127,18 @@ std::uint32_t ControlNetwork::strike(std::size_t host, std::size_t other, Strike
       end->broken = false;  // this end still takes the connection for alive
       end->silent = true;
     }
-    if (peer != nullptr)
+    if (peer != nullptr && how == Strike::Silence) {
+      tell_later(*peer, ControlEnd::News::TimedOut, kSilenceNs);
+      peer->broken = false;
+      peer->silent = true;
+    } else if (peer != nullptr) {
       tell_later(*peer, ControlEnd::News::Reset, random_.below(2 * timing_.delay_max_ns));
+    }
     ++hit;
     young += end->settled ? 0 : 1;
   }
-  trace_.note(how == Strike::Reset ? "control reset" : "control half open", {host, other, hit});
+  constexpr const char* kNames[] = {"control reset", "control half open", "control silent"};
+  trace_.note(kNames[static_cast<std::size_t>(how)], {host, other, hit});
   return young;
 }
 
@@ -208,7 +225,8 @@ engine::ConnectionId SimPlane::dial(const engine::DialOrder& order) {
   SimPlane* const plane = network_.plane_of(end.peer_host);
   const auto lost = network_.lost_.find(end.peer_host);
   const bool silent =
-      lost != network_.lost_.end() && lost->second == ControlNetwork::End::Unplugged;
+      (lost != network_.lost_.end() && lost->second == ControlNetwork::End::Unplugged) ||
+      network_.silent_between(host_, end.peer_host);
   if (silent) {
     network_.tell_later(end, ControlEnd::News::TimedOut, order.timeout_ns);
   } else if (plane == nullptr || lost != network_.lost_.end() || order.port != kPort) {

@@ -77,6 +77,9 @@ class ControlNetwork final : public engine::ControlNetwork {
   // Frames of the first host no longer reach the second host, which learns of a reset; the first
   // host notices only after 20 s.
   std::uint32_t half_open(std::size_t host, std::size_t other);
+  // No frame and no dial between the two hosts gets through until that time; both notice that the
+  // connection is silent after 20 s. Returns as reset() does.
+  std::uint32_t silence(std::size_t host, std::size_t other, std::uint64_t until_ns);
   // Killed: the kernel still closes the host's connections. Unplugged: nothing tells the peers.
   enum class End : std::uint8_t { Killed, Unplugged };
   void lose_host(std::size_t host, End end);
@@ -85,7 +88,8 @@ class ControlNetwork final : public engine::ControlNetwork {
 
  private:
   friend class SimPlane;
-  enum class Strike : std::uint8_t { Reset, HalfOpen };
+  enum class Strike : std::uint8_t { Reset, HalfOpen, Silence };
+  bool silent_between(std::size_t host, std::size_t other) const;
   std::uint32_t strike(std::size_t host, std::size_t other, Strike how);
   void forget(SimPlane& plane);
   SimPlane* plane_of(std::size_t host) const;
@@ -103,6 +107,7 @@ class ControlNetwork final : public engine::ControlNetwork {
   std::size_t next_host_ = 0;
   std::map<std::size_t, SimPlane*> planes_;
   std::map<std::size_t, End> lost_;
+  std::map<std::pair<std::size_t, std::size_t>, std::uint64_t> silent_until_ns_;  // by both hosts
   std::function<void(const CloseSaid&)> on_close_;
   // The last frame number, by link and by whether the connector sent it.
   std::map<std::pair<engine::Id128, bool>, std::uint64_t> seen_;

@@ -46,6 +46,7 @@ std::string replay(std::uint64_t seed, const Options& options) {
   if (options.reorder) text += " --reorder";
   if (options.standby) text += " --standby";
   if (options.device) text += " --device";
+  if (options.outages) text += " --outages";
   if (options.both_ways) text += " --both-ways";
   if (options.relays && !options.both_ways) text += " --relays";
   if (options.groups) text += " --groups";
@@ -213,6 +214,8 @@ int main(int argc, char** argv) {
                "Not every host is cabled to every other: others carry their messages on");
   app.add_flag("--both-ways", arguments.options.both_ways,
                "As --relays, in rings whose hosts send to their neighbours both ways round");
+  app.add_flag("--outages", arguments.options.outages,
+               "In every seed the control network is silent for up to two minutes");
   app.add_flag("--groups", arguments.options.groups,
                "In every seed receives are started in groups");
   app.add_option("--failures", arguments.failures_max,

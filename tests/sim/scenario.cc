@@ -74,6 +74,7 @@ Scenario draw_scenario(std::uint64_t seed, const Options& options) {
   }
   options.relays ? draw_relay_channels(scenario, random) : draw_channels(scenario, random);
   draw_faults(scenario, random);
+  if (options.outages) draw_outages(scenario);
   draw_distance(scenario);
   draw_disorder(scenario);
   draw_adaptive_routing(scenario);

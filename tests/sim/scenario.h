@@ -41,6 +41,7 @@ struct Options {
   bool standby = false;    // the named cable carries alone, and others stand by, in every seed
   bool relays = false;     // not every host is cabled to every other: see scenario_relays.cc
   bool both_ways = false;  // the hosts form rings, and neighbours' messages go both ways round
+  bool outages = false;    // the control network is silent in every seed for up to two minutes
 };
 
 // The hosts that are cabled to one another.
@@ -108,7 +109,8 @@ struct FaultPlan {
     HostPauses,
     ControlReset,
     ControlHalfOpen,
-    HostExits  // in good order, whatever is open
+    HostExits,     // in good order, whatever is open
+    ControlOutage  // no frame and no dial between the two hosts gets through for duration_ns
   };
   Kind kind = Kind::QueuePairError;
   std::uint64_t at = 0;      // messages received in the whole world
@@ -172,5 +174,6 @@ void draw_channels(Scenario& scenario, Random& random);
 void draw_relay_channels(Scenario& scenario, Random& random);
 ChannelPlan& add_channel(Scenario& scenario, Random& random, std::size_t from, std::size_t to);
 void draw_faults(Scenario& scenario, Random& random);
+void draw_outages(Scenario& scenario);
 
 }  // namespace mesh::sim

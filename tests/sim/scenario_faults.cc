@@ -77,4 +77,25 @@ void draw_faults(Scenario& scenario, Random& random) {
   }
 }
 
+// A switch between management ports that restarts is silent for longer than any patience of the
+// engine, while the cables work.
+void draw_outages(Scenario& scenario) {
+  constexpr std::uint64_t kOutagesStream = 10, kOutagesMax = 2, kLongest = 120;
+  Random random(scenario.seed, kOutagesStream);
+  const std::uint64_t count = random.between(1, kOutagesMax);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    FaultPlan fault;
+    fault.kind = FaultPlan::Kind::ControlOutage;
+    fault.at = random.below(scenario.messages() + 1);
+    fault.host = random.below(scenario.hosts.size());
+    fault.other =
+        (fault.host + random.between(1, scenario.hosts.size() - 1)) % scenario.hosts.size();
+    fault.duration_ns = random.one_in(2) ? random.between(1, kLongest) * kSecond
+                                         : random.between(1 * kMs, 1 * kSecond);
+    scenario.faults.push_back(fault);
+  }
+  std::stable_sort(scenario.faults.begin(), scenario.faults.end(),
+                   [](const FaultPlan& a, const FaultPlan& b) { return a.at < b.at; });
+}
+
 }  // namespace mesh::sim

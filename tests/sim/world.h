@@ -104,6 +104,7 @@ class World {
   void fail_nics(const FaultPlan& fault, const soft::Fault& what);
   void lose_host(const FaultPlan& fault);
   void lose_control(const FaultPlan& fault, std::uint32_t young);
+  void silence_control(const FaultPlan& fault);
   void excuse_hosts(std::size_t host, std::size_t other, Excuses excuses);
   void excuse_everybody(std::size_t host);
   bool joins(const ChannelRun& channel, std::size_t host, std::size_t other) const;

@@ -74,6 +74,7 @@ void World::apply(const FaultPlan& fault) {
     case Kind::ControlHalfOpen:
       return lose_control(fault, control_.half_open(fault.host, fault.other));
     case Kind::HostExits: return exit_host(fault);
+    case Kind::ControlOutage: return silence_control(fault);
   }
 }
 
@@ -106,6 +107,20 @@ void World::lose_control(const FaultPlan& fault, std::uint32_t young) {
   if (young == 0) return;
   for (const auto& channel : channels_) {
     if (joins(*channel, fault.host, fault.other) && !channel->connected())
+      channel->excuse_both(kPathFailed);
+  }
+}
+
+// A link that is up outlives the outage as long as a path carries. What needs frames meanwhile may
+// fail: connects, and paths that were lost.
+void World::silence_control(const FaultPlan& fault) {
+  const std::uint64_t now_ns = clock_ns_.load(std::memory_order_relaxed);
+  control_.silence(fault.host, fault.other, now_ns + fault.duration_ns);
+  if (!outlived(fault.duration_ns) && tally_.path_faults != 0) excuse_everybody(fault.host);
+  for (const auto& channel : channels_) {
+    // A side that closes early cannot tell its peer, and waits no longer than for a lost path.
+    if (joins(*channel, fault.host, fault.other) &&
+        (!channel->connected() || channel->plan().ending != Ending::Orderly))
       channel->excuse_both(kPathFailed);
   }
 }

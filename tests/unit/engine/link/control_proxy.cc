@@ -22,6 +22,8 @@ sockaddr_in loopback(std::uint16_t port) {
   return address;
 }
 
+constexpr const char* kSecond = "127.0.0.2";
+
 int dial(int fd, std::uint16_t port) {
   const sockaddr_in address = loopback(port);
   return ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
@@ -55,20 +57,28 @@ void ControlProxy::stand_before(HandleBytes& handle) {
   target_.store(read.port);
   read.port = port_;
   read.addresses = {SocketAddress::from_text("127.0.0.1").value()};
+  if (second_.valid()) read.addresses.push_back(SocketAddress::from_text(kSecond).value());
   engine::write_handle(read, handle);
 }
 
 void ControlProxy::accept() {
-  if (!fillers_.empty() || !listener_.valid()) return;
-  for (;;) {
-    UniqueFd front(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (fillers_.empty()) accept_at(listener_);
+  accept_at(second_);
+}
+
+void ControlProxy::accept_at(const UniqueFd& listener) {
+  while (listener.valid()) {
+    UniqueFd front(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!front.valid()) return;
     ++dials_;
     UniqueFd back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     send_at_once(back.get());
     if (dial(back.get(), target_.load()) != 0) continue;
-    pipes_.push_back(
-        {.front = std::move(front), .back = std::move(back), .from_front = {}, .from_back = {}});
+    pipes_.push_back({.front = std::move(front),
+                      .back = std::move(back),
+                      .from_front = {},
+                      .from_back = {},
+                      .second = &listener == &second_});
   }
 }
 
@@ -109,7 +119,7 @@ void ControlProxy::move(Pipe& pipe, bool to_acceptor) {
 }
 
 void ControlProxy::apply(Pipe& pipe, bool to_acceptor, const engine::Bytes& frame) {
-  if (pipe.stalled) return;
+  if (pipe.stalled || (muted_ && !pipe.second)) return;
   const engine::FrameHeader header =
       engine::decode_header(frame.data(), frame.size(), nullptr).value();
   switch (judge ? judge(header, to_acceptor) : Fate::Pass) {
@@ -160,6 +170,18 @@ void ControlProxy::play_dead() {
     fillers_.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     [[maybe_unused]] const int begun = dial(fillers_.back().get(), port_);
   }
+}
+
+void ControlProxy::stand_at_second_address() {
+  Result<UniqueFd> second = tcp_listen(SocketAddress::from_text(kSecond).value(), port_);
+  if (!second.ok()) throw std::runtime_error("no second address");
+  second_ = std::move(*second);
+  send_at_once(second_.get());
+}
+
+void ControlProxy::mute_first_address() {
+  muted_ = true;
+  play_dead();
 }
 
 void ControlProxy::come_alive() {

@@ -42,6 +42,11 @@ class ControlProxy {
   void play_dead();   // leaves dials unanswered
   void come_alive();  // ends play_dead()
 
+  // Handles name a second address from now on, whose dials lead to the acceptor too.
+  void stand_at_second_address();
+  // The first address plays dead, and what is said over its connections vanishes without a word.
+  void mute_first_address();
+
   std::uint16_t port() const noexcept { return port_; }
   std::size_t dials() const noexcept { return dials_; }  // dials so far
 
@@ -50,18 +55,21 @@ class ControlProxy {
     UniqueFd front, back;
     engine::Bytes from_front, from_back;
     bool stalled = false;
+    bool second = false;  // dialed at the second address
   };
   void accept();
+  void accept_at(const UniqueFd& listener);
   void move(Pipe& pipe, bool to_acceptor);
   void pass(Pipe& pipe, bool to_acceptor, const engine::Bytes& frame);
   void apply(Pipe& pipe, bool to_acceptor, const engine::Bytes& frame);
 
-  UniqueFd listener_;
+  UniqueFd listener_, second_;
   std::vector<UniqueFd> fillers_;
   std::uint16_t port_ = 0;
   std::atomic<std::uint16_t> target_{0};  // another thread may connect meanwhile
   std::list<Pipe> pipes_;
   std::size_t dials_ = 0;
+  bool muted_ = false;
 };
 
 }  // namespace mesh::testkit

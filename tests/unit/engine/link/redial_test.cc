@@ -1,6 +1,7 @@
 #include "engine/link/redial.h"
 
 #include "engine/link/link.h"
+#include "src/base/timeouts.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/link/fake_host.h"
 #include "tests/unit/engine/units.h"
@@ -29,6 +30,29 @@ class RedialTest : public ::testing::Test {
   Redial& redial() { return ends_.sender().redial(); }
   std::size_t dials() const { return ends_.a.wire.dialed.size() - dialed_; }
   void tend() { ends_.a.links.tend(); }
+  void lose_path() {
+    const ProgressLoop::Guard guard(ends_.sender().context().loop);
+    PeerLink& link = ends_.sender().peer_link();
+    link.quarantine(link.paths()[0], "the test cuts it");
+  }
+  void take_paths_down() {
+    const ProgressLoop::Guard guard(ends_.sender().context().loop);
+    PeerLink& link = ends_.sender().peer_link();
+    for (std::uint32_t i = 0; i < link.paths().count(); ++i)
+      link.quarantine(link.paths()[i], "the test cuts it");
+  }
+  // A second in which no dial of either side is answered, and the paths work.
+  void outage_second() {
+    ends_.advance_ns(kNsPerSecond);
+    const auto fail_dial = [](testkit::FakeHost& host, Link& link) {
+      host.links.tend();
+      if (link.redial().connection() != 0)
+        host.reception.on_lost(link.redial().connection(), Errc::Unreachable, "no route");
+    };
+    fail_dial(ends_.a, ends_.sender());
+    fail_dial(ends_.b, ends_.receiver());
+    for (int i = 0; i < 20; ++i) ends_.turn();
+  }
 
   testkit::LogCapture log_;
   TwoEnds ends_;
@@ -81,13 +105,83 @@ TEST_F(RedialTest, AProvenAddressThatRefusesIsAVerdict) {
   EXPECT_EQ(log_.count(LogLevel::Warn, "nobody listens on its control port any more"), 1);
 }
 
-TEST_F(RedialTest, NoWayBackIsAnErrorWhenThePathTimeoutIsOver) {
+TEST_F(RedialTest, NoWayBackIsAnErrorWhenThePathTimeoutIsOverAndNoPathIsUp) {
   lose();
   tend();
+  take_paths_down();
   ends_.advance_ns(ends_.sender().path_timeout_ns());
   ends_.a.reception.on_lost(redial().connection(), Errc::Unreachable, "no route");
   EXPECT_EQ(ends_.sender().state(), LinkState::Down);
   EXPECT_EQ(log_.count(LogLevel::Warn, "no way back to its control port"), 1);
+}
+
+// A management switch that restarts is silent for longer than any patience.
+TEST_F(RedialTest, ALinkWhosePathsCarryOutlivesItsControlConnection) {
+  lose(Errc::Unreachable);
+  ends_.b.reception.on_lost(ends_.receiver().connection(), Errc::Unreachable, "the test says so");
+  std::size_t silent_s = 0;
+  for (; silent_s < 300; ++silent_s) outage_second();
+  EXPECT_EQ(ends_.sender().state(), LinkState::Up);
+  EXPECT_EQ(ends_.receiver().state(), LinkState::Up);
+  EXPECT_EQ(log_.count(LogLevel::Warn, "its paths still carry messages"), 2) << log_.joined();
+  ends_.advance_ns(kDialPauseMaxNs);
+  tend();
+  ends_.a.reception.on_dialed(redial().connection());
+  ends_.carry_all();
+  EXPECT_FALSE(redial().under_way());
+  EXPECT_NE(ends_.receiver().connection(), 0u);
+}
+
+TEST_F(RedialTest, APeerWhoseDeviceIsSilentTooIsGone) {
+  for (const bool connector : {true, false}) {
+    TwoEnds ends;
+    ends.come_up();
+    testkit::FakeHost& host = connector ? ends.a : ends.b;
+    Link& link = connector ? ends.sender() : ends.receiver();
+    host.reception.on_lost(link.connection(), Errc::Unreachable, "the test says so");
+    std::size_t silent_s = 0;
+    // The peer's device answers nothing: no NIC turns.
+    for (; silent_s < 300 && link.state() == LinkState::Up; ++silent_s) {
+      ends.advance_ns(kNsPerSecond);
+      host.links.tend();
+      if (link.redial().connection() != 0)
+        host.reception.on_lost(link.redial().connection(), Errc::Unreachable, "no route");
+    }
+    EXPECT_LE(silent_s, (link.path_timeout_ns() + kSignToSignNs) / kNsPerSecond + 2) << connector;
+  }
+}
+
+TEST_F(RedialTest, AConnectionThatAnswersNoFenceIsReplacedOverTheOtherAddressesFirst) {
+  const std::vector<SocketAddress> all{ends_.a.wire.peer, *SocketAddress::from_text("10.0.0.2")};
+  ends_.sender().port.addresses = all;
+  lose_path();
+  tend();
+  ends_.a.wire.said.clear();  // FENCE goes into the cable that was cut
+  EXPECT_LE(ends_.a.due_ns, ends_.a.now_ns() + kFenceToOtherWayNs);
+  ends_.advance_ns(kFenceToOtherWayNs - 1);
+  tend();
+  EXPECT_EQ(dials(), 0u);
+  ends_.advance_ns(1);
+  tend();
+  tend();
+  ASSERT_EQ(dials(), 1u);
+  EXPECT_EQ(ends_.a.wire.dialed.back(), (std::vector{all[1], all[0]}));
+  ends_.a.reception.on_dialed(redial().connection());
+  ends_.carry();
+  const std::vector<MessageType> again = ends_.a.wire.types();
+  EXPECT_EQ(std::count(again.begin(), again.end(), MessageType::Fence), 1);
+  ends_.advance_ns(kNsPerSecond);
+  tend();
+  EXPECT_EQ(dials(), 1u) << "once for each loss of a path";
+}
+
+TEST_F(RedialTest, APeerWithOneAddressKeepsItsConnection) {
+  lose_path();
+  tend();
+  ends_.advance_ns(kFenceToOtherWayNs);
+  tend();
+  EXPECT_EQ(dials(), 0u);
+  EXPECT_FALSE(redial().under_way());
 }
 
 TEST_F(RedialTest, ABrokenProtocolIsNoLossToComeBackFrom) {

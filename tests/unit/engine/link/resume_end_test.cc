@@ -51,16 +51,19 @@ TEST_F(ResumeTest, APeerThatKnowsTheLinkNoMoreHasGone) {
   EXPECT_TRUE(bed_.empties());
 }
 
+// The peer's device answers nothing either.
 TEST_F(ResumeTest, NoAnswerIsAnErrorAfterThePathTimeout) {
   Talk talk(bed_, kA, kB, 4096);
   wait_on(talk);
   const std::uint64_t began_ns = bed_.now_ns();
   proxy_.play_dead();
   proxy_.cut();
+  const soft::Fault gone{.kind = soft::FaultKind::PeerLost, .peer_host = "b"};
+  ASSERT_TRUE(bed_.hosts[0].provider->faults().arm(gone).ok());
   bed_.tick_ns = kMs;
   EXPECT_EQ(bed_.finish(sending_).code(), Errc::PeerGone);
   EXPECT_GE(bed_.now_ns() - began_ns, 30 * kSecond) << "NCCL_MESH_PATH_TIMEOUT";
-  EXPECT_LE(bed_.now_ns() - began_ns, 32 * kSecond) << log_.joined();
+  EXPECT_LE(bed_.now_ns() - began_ns, 38 * kSecond) << log_.joined();
   EXPECT_EQ(log_.count(LogLevel::Warn, "peer b is lost: no way back to its control port in 3"), 1)
       << log_.joined();
   EXPECT_EQ(
@@ -69,6 +72,49 @@ TEST_F(ResumeTest, NoAnswerIsAnErrorAfterThePathTimeout) {
       << log_.joined();
   EXPECT_EQ(bed_.finish(receiving_).code(), Errc::PeerGone);
   end(talk);
+}
+
+// A management switch that restarts is silent for longer than NCCL_MESH_PATH_TIMEOUT.
+TEST_F(ResumeTest, AnOutageOfTwoMinutesEndsNoLink) {
+  Talk talk(bed_, kA, kB, 4096), idle(bed_, kB, kA, 4096);
+  proxy_.play_dead();
+  proxy_.cut();
+  bed_.tick_ns = 10 * kMs;
+  const std::uint64_t began_ns = bed_.now_ns();
+  while (bed_.now_ns() - began_ns < 120 * kSecond) talk.exchange(4096);
+  EXPECT_EQ(resumes(), 0u);
+  proxy_.come_alive();
+  EXPECT_TRUE(back());
+  bed_.tick_ns = 1000;
+  idle.exchange(4096);
+  live();
+  idle.release(), idle.close_both();
+  end(talk);
+}
+
+// The control connection runs over one of two cables, and that one is pulled.
+class ControlOverACable : public ResumeTest {
+ protected:
+  ControlOverACable() : ResumeTest({.fabric = testkit::kHalves}) {
+    proxy_.stand_at_second_address();
+  }
+};
+
+TEST_F(ControlOverACable, ThatIsPulledFailsOverAtOnce) {
+  Talk talk(bed_, kA, kB, 1 << 20);
+  Request* const receiving = *talk.receive({.bytes = 1 << 20});
+  Request* const sending = *talk.send({.bytes = 1 << 20});
+  bed_.rounds(2);
+  proxy_.mute_first_address();
+  const soft::Fault pulled{.kind = soft::FaultKind::PortDown, .nic = "n0"};
+  for (testkit::BedHost& host : bed_.hosts) ASSERT_TRUE(host.provider->faults().arm(pulled).ok());
+  const std::uint64_t began_ns = bed_.now_ns();
+  bed_.tick_ns = 100'000;
+  EXPECT_TRUE(bed_.finish(receiving).ok());
+  EXPECT_TRUE(bed_.finish(sending).ok());
+  EXPECT_TRUE(bed_.until([this] { return resumes() == 2; })) << "on each side, " << log_.joined();
+  EXPECT_LE(bed_.now_ns() - began_ns, kSecond / 2) << log_.joined();
+  talk.release(), talk.close_both();
 }
 
 TEST_F(ResumeTest, AMissingMessageIsAProtocolError) {

@@ -16,7 +16,7 @@ namespace mesh::testkit {
 // Host a connects to host b.
 class ResumeTest : public testing::Test {
  protected:
-  ResumeTest() {
+  explicit ResumeTest(const BedOptions& options = {}) : bed_(options) {
     bed_.each_round = [this] { proxy_.pump(); };
     bed_.each_handle = [this](HandleBytes& handle) { proxy_.stand_before(handle); };
   }
@@ -52,7 +52,7 @@ class ResumeTest : public testing::Test {
   }
 
   ControlProxy proxy_;
-  Bed bed_{{}};
+  Bed bed_;
   const LogCapture log_;
   Request* sending_ = nullptr;
   Request* receiving_ = nullptr;
