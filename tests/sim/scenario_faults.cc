@@ -82,6 +82,12 @@ void draw_faults(Scenario& scenario, Random& random) {
 void draw_outages(Scenario& scenario) {
   constexpr std::uint64_t kOutagesStream = 10, kOutagesMax = 2, kLongest = 120;
   Random random(scenario.seed, kOutagesStream);
+  // Senders rest between their messages, so that some messages are sent late in an outage.
+  constexpr std::uint64_t kBurstMax = 8, kRestMax = 15;
+  for (ChannelPlan& channel : scenario.channels) {
+    channel.burst = random.between(1, kBurstMax);
+    channel.rest_ns = random.between(1, kRestMax) * kSecond;
+  }
   const std::uint64_t count = random.between(1, kOutagesMax);
   for (std::uint64_t i = 0; i < count; ++i) {
     FaultPlan fault;
