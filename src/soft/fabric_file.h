@@ -35,7 +35,8 @@ struct NicSpec {
   ibv_gid gid{};        // the address as a GID; IPv4 is mapped into ::ffff:0:0/96
   int prefix_len = 0;   // in bits of the address' family
   bool ipv4 = true;
-  std::uint64_t guid = 0;  // equal for the halves of one cable
+  // Equal for the halves of one cable; of other NICs, too, in a virtual machine. 0: it has none.
+  std::uint64_t guid = 0;
   std::string pci;         // sysfs path; empty: none
   int numa = -1;
   int link = -1;  // index into FabricFile::links; -1: nothing is plugged in

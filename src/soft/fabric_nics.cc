@@ -47,7 +47,7 @@ std::uint64_t read_guid(const Json& object, const std::string& what, const std::
   if (text.empty()) return hash_text(seed);
   char* end = nullptr;
   const std::uint64_t guid = std::strtoull(text.c_str(), &end, 16);
-  if (*end != '\0' || guid == 0) refuse(object, what, "guid", "a hexadecimal number above 0");
+  if (*end != '\0') refuse(object, what, "guid", "a hexadecimal number");
   return guid;
 }
 

@@ -48,7 +48,8 @@ std::string replay(std::uint64_t seed, const Options& options) {
   if (options.device) text += " --device";
   if (options.outages) text += " --outages";
   if (options.both_ways) text += " --both-ways";
-  if (options.relays && !options.both_ways) text += " --relays";
+  if (options.shapes) text += " --shapes";
+  if (options.relays && !options.both_ways && !options.shapes) text += " --relays";
   if (options.groups) text += " --groups";
   return text + " --verbose";
 }
@@ -212,6 +213,8 @@ int main(int argc, char** argv) {
                "In every seed receives are into memory of GPUs, and are flushed");
   app.add_flag("--relays", arguments.options.relays,
                "Not every host is cabled to every other: others carry their messages on");
+  app.add_flag("--shapes", arguments.options.shapes,
+               "As --relays, in longer rings and tori with several cables and untidy ports");
   app.add_flag("--both-ways", arguments.options.both_ways,
                "As --relays, in rings whose hosts send to their neighbours both ways round");
   app.add_flag("--outages", arguments.options.outages,
@@ -224,7 +227,7 @@ int main(int argc, char** argv) {
   app.add_flag("--twice", arguments.twice, "Run all twice: both must be the same");
   app.add_flag("--verbose", arguments.verbose, "With --seed: every event");
   CLI11_PARSE(app, argc, argv);
-  arguments.options.relays |= arguments.options.both_ways;
+  arguments.options.relays |= arguments.options.both_ways || arguments.options.shapes;
   if (arguments.seed == 0 && arguments.seeds.empty() && arguments.regressions.empty()) {
     std::fprintf(stderr, "sim: wanted --seed, --seeds or --regressions; --help says more\n");
     return 2;

@@ -42,10 +42,11 @@ struct Options {
   bool relays = false;     // not every host is cabled to every other: see scenario_relays.cc
   bool both_ways = false;  // the hosts form rings, and neighbours' messages go both ways round
   bool outages = false;    // the control network is silent in every seed for up to two minutes
+  bool shapes = false;     // with relays: longer rings and tori, several cables, untidy ports
 };
 
 // The hosts that are cabled to one another.
-enum class Cabling : std::uint8_t { All, Line3, Line4, Ring4, Star5 };
+enum class Cabling : std::uint8_t { All, Line3, Line4, Ring4, Star5, Ring5, Ring6, Torus6 };
 
 struct HostPlan {
   std::vector<std::string> nics;

@@ -3,20 +3,24 @@
 #include "tests/sim/scenario.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace mesh::sim {
 
 namespace {
 
-constexpr std::size_t kCableHostsMax = 6;  // each is cabled to every other
+constexpr std::size_t kCableHostsMax = 6;    // each is cabled to every other
+constexpr std::uint64_t kUntidyStream = 10;  // of Random
 
 std::string host_name(std::size_t host) { return fmt::format("h{}", host); }
 
 struct Text {
-  std::vector<std::string> nics;  // by host
+  std::vector<std::vector<std::string>> nics;  // by host
   std::string links;
 };
 
@@ -43,9 +47,24 @@ std::string describe(const Speed& speed) {
 std::string add_nic(Scenario& scenario, Text& text, std::size_t host, const std::string& fields) {
   std::vector<std::string>& names = scenario.hosts[host].nics;
   names.push_back(fmt::format("n{}", names.size()));
-  text.nics[host] += fmt::format(R"({}{{"name":"{}",{}}})", text.nics[host].empty() ? "" : ",",
-                                 names.back(), fields);
+  text.nics[host].push_back(fmt::format(R"({{"name":"{}",{}}})", names.back(), fields));
   return host_name(host) + "/" + names.back();
+}
+
+// Puts the ports of each host in any order. In some seeds all ports of a host have one GUID, in
+// others none has any, as in virtual machines. The rest of the seed stays as it is.
+void make_untidy(const Scenario& scenario, Text& text) {
+  Random random(scenario.seed, kUntidyStream);
+  const std::uint64_t guids = random.below(3);
+  for (std::size_t host = 0; host < text.nics.size(); ++host) {
+    std::vector<std::string>& nics = text.nics[host];
+    for (std::size_t i = nics.size(); i > 1; --i) std::swap(nics[i - 1], nics[random.below(i)]);
+    if (guids == 0) continue;
+    for (std::string& nic : nics) {
+      nic.pop_back();
+      nic += fmt::format(R"(,"guid":"{:x}"}})", guids == 1 ? 0 : 0xab00 + host);
+    }
+  }
 }
 
 std::string add_cable_end(Scenario& scenario, Text& text, std::size_t host,
@@ -121,10 +140,11 @@ void draw_fabric(Scenario& scenario, Random& random) {
   const bool switched = scenario.hosts.size() > kCableHostsMax ||
                         (!scenario.hard && scenario.cabling == Cabling::All && random.one_in(3));
   switched ? join_all(scenario, random, text) : cable(scenario, random, text);
+  if (scenario.options.shapes) make_untidy(scenario, text);
   std::string hosts;
   for (std::size_t host = 0; host < scenario.hosts.size(); ++host) {
     hosts += fmt::format(R"({}{{"name":"{}","nics":[{}]}})", host == 0 ? "" : ",", host_name(host),
-                         text.nics[host]);
+                         fmt::join(text.nics[host], ","));
   }
   Result<soft::FabricFile> file = soft::parse(
       fmt::format(R"({{"name":"sim{}","hosts":[{}],"routers":["r0","r1"],"links":[{}]}})",

@@ -2,7 +2,8 @@
 // diagonals through one another, a star. Neighbours have a channel each, as in a ring of NCCL's, so
 // that every host knows its neighbours. The rings of middle hosts are small and often full: in one
 // seed of eight the rings of both directions at once, before slow hosts. Some host exits or closes
-// its communicator first, some refuses to relay or has little memory for it.
+// its communicator first, some refuses to relay or has little memory for it. With --shapes the
+// hosts form a ring of five or six or a torus, with up to three cables for each pair of neighbours.
 
 #include "tests/sim/scenario.h"
 
@@ -20,7 +21,7 @@ constexpr std::uint64_t kSmallMax = 500;
 // Returns whether the seed fills the rings: one in eight, and none whose writes overtake one
 // another.
 bool is_full(const Scenario& scenario) {
-  return !scenario.options.both_ways && scenario.seed % 8 == 4 &&
+  return !scenario.options.both_ways && !scenario.options.shapes && scenario.seed % 8 == 4 &&
          scenario.options.level >= Level::Slow;
 }
 
@@ -30,9 +31,12 @@ std::size_t hosts_of(Cabling cabling) {
     case Cabling::Line3: return 3;
     case Cabling::Line4:
     case Cabling::Ring4: return 4;
-    case Cabling::Star5: break;
+    case Cabling::Star5:
+    case Cabling::Ring5: return 5;
+    case Cabling::Ring6:
+    case Cabling::Torus6: break;
   }
-  return 5;
+  return 6;
 }
 
 std::size_t context_on(const Scenario& scenario, Random& random, std::size_t host) {
@@ -132,6 +136,9 @@ bool Scenario::cabled(std::size_t host, std::size_t other) const {
     case Cabling::Line4: return far - near <= 1;
     case Cabling::Ring4: return (far - near) % 2 == 1 || far == near;
     case Cabling::Star5: return near == 0 || far == near;
+    case Cabling::Ring5: return far - near <= 1 || far - near == 4;
+    case Cabling::Ring6: return far - near <= 1 || far - near == 5;
+    case Cabling::Torus6: return near / 3 == far / 3 || far - near == 3;  // two entries of three
   }
   return true;
 }
@@ -140,6 +147,8 @@ void draw_cabling(Scenario& scenario) {
   Random random(scenario.seed, kCablingStream);
   scenario.cabling = static_cast<Cabling>(random.between(1, 4));
   if (is_full(scenario)) scenario.cabling = Cabling::Line4;
+  if (scenario.options.shapes)
+    scenario.cabling = static_cast<Cabling>(random.between(5, 7));  // from Ring5 on
   if (scenario.options.both_ways)
     scenario.cabling = random.one_in(2) ? Cabling::Ring4 : Cabling::All;
   scenario.hosts.clear();

@@ -1,0 +1,28 @@
+#pragma once
+// Writes fabric files of hosts that are cabled as rings and tori, with several cables for each pair
+// of neighbours and ports in any order. Thread: any. Bounds: those of a fabric file.
+
+#include <cstdint>
+#include <string>
+
+namespace mesh::testkit {
+
+enum class Guids : std::uint8_t {
+  Distinct,  // each NIC has its own
+  OfHost,    // all NICs of a host have one, such as ports of one card in a virtual machine
+  Zero       // no NIC tells one
+};
+
+struct Shape {
+  int hosts = 4;           // named a, b, c, ...
+  int columns = 0;         // of a torus; 0: the hosts form a ring
+  int cables = 1;          // for each pair of neighbours
+  std::uint64_t seed = 0;  // of the order of each host's ports; 0: cable by cable
+  Guids guids = Guids::Distinct;
+};
+
+// Each cable has a subnet of its own.
+std::string fabric_of(const Shape& shape);
+std::string text_of(const Shape& shape);  // "ring of 5, 2 cables, seed 3", for messages
+
+}  // namespace mesh::testkit
