@@ -38,7 +38,7 @@ PathSnapshot snapshot_of(const Path& path) {
   PathSnapshot shot;
   shot.name = path.name;
   shot.rail = path.device->name();
-  shot.counters = path.counters();
+  shot.counters = path.counters_of_rails();
   shot.inflight_bytes = path.inflight_bytes();
   switch (path.health.state) {
     case PathState::Up: shot.up = 1; break;
@@ -52,6 +52,17 @@ PathSnapshot snapshot_of(const Path& path) {
   shot.reopen_tries = path.health.reopen_tries;
   shot.last_cause = path.health.last_cause;
   if (!path.over.empty()) shot.routes = {path.over};
+  return shot;
+}
+
+PathSnapshot snapshot_of(const FormerRails& rails) {
+  PathSnapshot shot;
+  shot.name = rails.name;
+  shot.rail = rails.rail;
+  shot.counters = rails.counters;
+  shot.failures = rails.failures;
+  shot.replayed_stripes = rails.replayed_stripes;
+  shot.reopen_tries = rails.reopen_tries;
   return shot;
 }
 
@@ -76,7 +87,8 @@ PeerSnapshot snapshot_of(const Link& link, std::uint64_t now_ns) {
   });
   for (const Path& path : peer.paths().all()) {
     shot.paths.push_back(snapshot_of(path));
-    shot.bytes += shot.paths.back().counters.bytes_sent;  // 0 on a link that receives
+    for (const FormerRails& rails : path.former) shot.paths.push_back(snapshot_of(rails));
+    shot.bytes += path.counters().bytes_sent;  // 0 on a link that receives
   }
   return shot;
 }

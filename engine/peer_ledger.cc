@@ -31,11 +31,7 @@ void add_path(const PathSnapshot& path, std::vector<PathSnapshot>& to) {
     return;
   }
   add_routes(path, *found);
-  found->counters.bytes_sent += path.counters.bytes_sent;
-  found->counters.work_requests += path.counters.work_requests;
-  found->counters.doorbells += path.counters.doorbells;
-  found->counters.send_completions += path.counters.send_completions;
-  found->counters.announcements += path.counters.announcements;
+  found->counters += path.counters;
   found->inflight_bytes += path.inflight_bytes;
   found->up += path.up;
   found->quarantined += path.quarantined;

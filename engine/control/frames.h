@@ -25,7 +25,7 @@
 namespace mesh::engine {
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
-inline constexpr std::uint16_t kProtocolVersion = 13;
+inline constexpr std::uint16_t kProtocolVersion = 14;
 inline constexpr std::uint32_t kHelloListenersMax = 16;
 inline constexpr std::uint32_t kMeetMax = 64;  // pairs of rails that meet
 
@@ -139,11 +139,13 @@ struct Welcome {
   std::vector<WirePath> standby{};
   std::string no_path{};  // why there are no paths, for log lines; empty if there are some
   std::string site{};
-  // Pairs of rails that other hosts may join: the last standby paths, or the only paths.
-  std::vector<WirePath> relayed{};
+  // The number of paths over other hosts: the last standby paths, or the only paths. REOPEN names
+  // their rails.
+  std::uint8_t relayed = 0;
   Id128 ticket{};
-  // 1: the first pair of `relayed` is not a standby path but carries beside `paths`.
-  std::uint8_t beside = 0;
+  // The path over other hosts that carries beside `paths`, if there is one. Only the acceptor's
+  // rail is fixed.
+  std::vector<WirePath> beside{};
   static void fields(auto& io, auto& body) {
     hosts_fields(io, body);
     paths_fields(io, body.paths);
@@ -153,15 +155,16 @@ struct Welcome {
     for (const WirePath& pair : body.meet) io.require(pair.acceptor_rail < body.rails.size());
     io.list(body.standby, {0, kPathsMax - 1}, [&io](auto& pair) { ends_fields(io, pair); });
     io.require(body.standby.empty() || !body.paths.empty());
-    io.list(body.relayed, {0, kPathsMax}, [&io](auto& pair) { ends_fields(io, pair); });
-    io.require(body.paths.size() + body.standby.size() + body.relayed.size() <= kPathsMax);
+    io.u8(body.relayed, {0, kRelayPlacesMax});
     io.text(body.no_path, kTextBytesMax);
     io.require(body.meet.empty() == body.paths.empty());
     io.require(body.no_path.empty() != body.paths.empty());
     io.text(body.site, kSiteBytesMax);
     io.id(body.ticket);
-    io.u8(body.beside, {0, 1});
-    io.require(body.beside == 0 || (!body.paths.empty() && !body.relayed.empty()));
+    io.list(body.beside, {0, 1}, [&io](auto& pair) { ends_fields(io, pair); });
+    io.require(body.beside.empty() || !body.paths.empty());
+    io.require(body.paths.size() + body.standby.size() + body.relayed + body.beside.size() <=
+               kPathsMax);
   }
 };
 // The connector sends its queue pairs.
@@ -204,13 +207,13 @@ struct Open {
   std::uint32_t life = 0;     // how often the index was used before; generations start from it
   // The connector's CTS FIFO: an entry of 32 or 64 bytes for each slot.
   std::uint64_t credits_address = 0;
-  std::vector<std::uint32_t> credits_rkey;  // one for each path
+  std::vector<std::uint32_t> credits_rkey;  // of LinkKeys
   static void fields(auto& io, auto& body) {
     io.id(body.listener);
     io.u32(body.channel, {0, kChannelsMax - 1});
     io.u32(body.life);
     io.u64(body.credits_address);
-    io.list(body.credits_rkey, {0, kPathsMax}, [&io](auto& rkey) { io.u32(rkey); });
+    io.list(body.credits_rkey, {0, kLinkKeysMax}, [&io](auto& rkey) { io.u32(rkey); });
   }
 };
 // The acceptor has opened it, or tells why not.
@@ -219,12 +222,12 @@ struct Opened {
   std::uint32_t channel = 0;
   Errc result = Errc::Ok;
   std::uint64_t records_address = 0;        // the acceptor's records, 16 bytes for each slot
-  std::vector<std::uint32_t> records_rkey;  // one for each path
+  std::vector<std::uint32_t> records_rkey;  // of LinkKeys
   static void fields(auto& io, auto& body) {
     io.u32(body.channel, {0, kChannelsMax - 1});
     io.errc(body.result);
     io.u64(body.records_address);
-    io.list(body.records_rkey, {0, kPathsMax}, [&io](auto& rkey) { io.u32(rkey); });
+    io.list(body.records_rkey, {0, kLinkKeysMax}, [&io](auto& rkey) { io.u32(rkey); });
   }
 };
 // A side takes back credits, or asks its peer to stop sending on a channel.
@@ -274,8 +277,10 @@ struct Fence {
 struct Reopen {
   static constexpr FrameKind kKind{MessageType::Reopen, "REOPEN", By::Connector, When::Up};
   std::uint8_t path = 0;
-  std::uint32_t epoch = 0;     // the new epoch
-  WirePath ends;               // the connector's queue pairs; rails and addresses as before
+  std::uint32_t epoch = 0;  // the new epoch
+  // The connector's queue pairs. Rails and addresses are as before; if relayed, they are named
+  // here.
+  WirePath ends;
   std::vector<WireHop> via{};  // relayed: the last middle host, which the acceptor connects to
   std::string over{};          // relayed: names of all middle hosts, for log lines
   static void fields(auto& io, auto& body) {

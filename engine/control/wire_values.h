@@ -6,6 +6,7 @@
 
 #include "engine/control/frame_codec.h"
 #include "engine/message/id128.h"
+#include "engine/message/wire.h"
 #include "src/base/socket.h"
 #include "src/relay/wire.h"
 
@@ -21,7 +22,6 @@
 namespace mesh::engine {
 
 inline constexpr std::uint32_t kTextBytesMax = 512;
-inline constexpr std::uint32_t kRailsMax = 64;
 inline constexpr std::uint32_t kRailAddressesMax = 8;
 inline constexpr std::uint32_t kControlAddressesMax = 16;
 inline constexpr std::uint32_t kRailNameBytesMax = 64;
@@ -33,6 +33,7 @@ inline constexpr std::uint32_t k24BitsMax = 0xffffff;  // queue pair and packet 
 inline constexpr std::uint32_t kPortMax = 255;
 inline constexpr std::uint32_t kServiceLevelMax = 15;
 inline constexpr std::uint32_t kSiteBytesMax = 64;
+inline constexpr std::uint32_t kRelayPlacesMax = 4;  // paths over other hosts that stand by
 
 inline constexpr std::size_t kWireRailBytesMax =
     1 + 17 * kRailAddressesMax + 5 + 4 + 4 + 8 + 2 + kRailNameBytesMax;

@@ -25,7 +25,7 @@ Kind* ChannelTable::place(std::unique_ptr<Kind> channel, std::uint32_t life) {
   DCHECK(link_.loop().held());
   Kind* const added = channel.get();
   added->life_number = life;
-  added->start(in_tier(generation_base(life), link_.paths().tier()));
+  added->start(in_key_set(generation_base(life), link_.paths().key_set()));
   make_room_for(added->index);  // from here on only attach() may throw, and then has done nothing
   CHECK(!channels_[added->index]);
   link_.loop().attach(*added);

@@ -1,6 +1,7 @@
 #include "engine/data/link_memory.h"
 
 #include "engine/data/device_context.h"
+#include "engine/message/wire.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/pages.h"
@@ -17,14 +18,14 @@ namespace {}  // namespace
 void LinkMemory::Free::operator()(std::byte* memory) const noexcept { std::free(memory); }
 
 void LinkMemory::configure(std::size_t bytes_per_channel,
-                           std::vector<DeviceContext*> devices_by_path) {
+                           std::vector<DeviceContext*> devices_by_key) {
   DCHECK(bytes_per_channel != 0 && bytes_per_channel % 64 == 0);
-  DCHECK(devices_by_path.size() <= kPathsMax);
+  DCHECK(devices_by_key.size() <= kLinkKeysMax);
   DCHECK(blocks_.empty());  // places in a block depend on it
   bytes_per_channel_ = bytes_per_channel;
   channels_per_block_ = static_cast<std::uint32_t>(
       std::clamp<std::size_t>(kBlockBytesMax / bytes_per_channel, 1, kChannelsPerBlock));
-  devices_ = std::move(devices_by_path);
+  devices_ = std::move(devices_by_key);
 }
 
 Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) const {
@@ -37,21 +38,21 @@ Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) const {
     return Errc::System;
   }
   std::memset(block.memory.get(), 0, rounded);
-  for (std::size_t path = 0; path < devices_.size(); ++path) {
+  for (std::size_t key = 0; key < devices_.size(); ++key) {
     std::size_t same = 0;
-    while (devices_[same] != devices_[path]) ++same;
-    if (same < path) {
-      block.rkeys[path] = block.rkeys[same];
+    while (devices_[same] != devices_[key]) ++same;
+    if (same < key) {
+      block.rkeys.push_back(block.rkeys[same]);
       continue;
     }
-    verbs::MrHandle mr = devices_[path]->register_range(
+    verbs::MrHandle mr = devices_[key]->register_range(
         block.memory.get(), rounded, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     if (!mr) {
-      LOG_WARN("cannot register {} bytes on {} for a peer link: {}", rounded,
-               devices_[path]->name(), std::strerror(errno));
+      LOG_WARN("cannot register {} bytes on {} for a peer link: {}", rounded, devices_[key]->name(),
+               std::strerror(errno));
       return Errc::System;
     }
-    block.rkeys[path] = mr->rkey;
+    block.rkeys.push_back(mr->rkey);
     block.mrs.push_back(std::move(mr));
   }
   return block;

@@ -10,7 +10,6 @@
 
 #include "src/verbs/handle.h"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,15 +23,19 @@ class DeviceContext;
 inline constexpr std::uint32_t kChannelsPerBlock = 32;  // at most
 inline constexpr std::size_t kBlockBytesMax = 65536;    // unless one channel has more
 
+// Keys of one piece of link memory: one for each path, in order. If the link has a path whose rails
+// are named only when it is opened, one for each of our rails follows.
+using LinkKeys = std::vector<std::uint32_t>;
+
 struct PeerWritable {
   std::byte* memory = nullptr;
-  std::array<std::uint32_t, kPathsMax> rkeys{};  // by path
+  LinkKeys rkeys{};
 };
 
 class LinkMemory {
  public:
-  // Sets the bytes per channel, a multiple of 64, and the device contexts of the paths in order.
-  void configure(std::size_t bytes_per_channel, std::vector<DeviceContext*> devices_by_path);
+  // Sets the bytes per channel, a multiple of 64, and the device contexts of the keys in order.
+  void configure(std::size_t bytes_per_channel, std::vector<DeviceContext*> devices_by_key);
   Result<PeerWritable> channel_memory(std::uint32_t index);  // zeroed when the index is new
   Result<PeerWritable> window_words(std::size_t bytes);      // zeroed; once
   void release() noexcept;  // deregisters all; the queue pairs are gone
@@ -44,7 +47,7 @@ class LinkMemory {
   struct Block {
     std::unique_ptr<std::byte, Free> memory;
     std::vector<verbs::MrHandle> mrs;  // by device context, one per distinct device context
-    std::array<std::uint32_t, kPathsMax> rkeys{};
+    LinkKeys rkeys;
   };
   Result<Block> make_block(std::size_t bytes) const;
 

@@ -1,10 +1,13 @@
 #include "engine/data/path.h"
 
+#include "engine/data/device_context.h"
 #include "engine/data/queue_pair.h"
+#include "src/base/check.h"
 #include "src/base/log.h"
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace mesh::engine {
 
@@ -44,11 +47,32 @@ void Path::stop() noexcept {
 
 std::string Path::text() const { return over.empty() ? name : name + " over " + over; }
 
-PathCounters Path::counters() const noexcept {
+PathCounters Path::counters_of_rails() const noexcept {
   PathCounters sum = past;
   for (const auto& queue_pair : queue_pairs) queue_pair->add_to(&sum);
   sum.bytes_sent += bulk_posted;
   return sum;
+}
+
+PathCounters Path::counters() const noexcept {
+  PathCounters sum = counters_of_rails();
+  for (const FormerRails& rails : former) sum += rails.counters;
+  return sum;
+}
+
+void Path::leave_rails() {
+  DCHECK(inflight_bytes() == 0);
+  const std::string& rail_name = device->name();
+  auto left = std::find_if(former.begin(), former.end(),
+                           [this](const FormerRails& rails) { return rails.name == name; });
+  if (left == former.end())
+    left = former.insert(former.end(), {.name = name, .rail = rail_name, .counters = {}});
+  left->counters += counters_of_rails();
+  left->failures += std::exchange(health.failures, 0);
+  left->replayed_stripes += std::exchange(health.replayed_stripes, 0);
+  left->reopen_tries += std::exchange(health.reopen_tries, 0);
+  past = {};
+  bulk_posted = bulk_done = 0;
 }
 
 }  // namespace mesh::engine

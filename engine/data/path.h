@@ -49,7 +49,14 @@ struct PathEnds {
   std::uint32_t peer_speed_mbps = 0;  // 0: not known
   std::uint32_t mtu_bytes = 0;        // the smaller of both ports'
   bool port_down = false;             // a port of it was down when the link was made
-  bool relayed = false;               // over other hosts; the addresses follow the route
+  bool relayed = false;               // over other hosts; the route names rails and addresses
+};
+
+// The counters of a path over other hosts on rails that it has left for others.
+struct FormerRails {
+  std::string name, rail;
+  PathCounters counters;
+  std::uint64_t failures = 0, replayed_stripes = 0, reopen_tries = 0;
 };
 
 struct Path {
@@ -59,6 +66,10 @@ struct Path {
   // 0: primary. The paths of each further tier stand by for all paths before it. In a CTS entry
   // the path has its key at key_place, which it shares with one path of each other tier.
   std::uint32_t tier = 0, key_place = 0;
+  // The fewest hosts that a path over other hosts may lead over, by its place; 0: of other paths.
+  std::uint32_t hosts_least = 0;
+  // The places of this path's keys, of our small memory and of the peer's, among LinkKeys.
+  std::uint32_t own_key = 0, far_key = 0;
   PathEnds ends;
   std::uint16_t own_lid = 0;         // of our port, as the peer was told it; InfiniBand
   bool wants_ece = false;            // NCCL_IB_ECE_ENABLE
@@ -77,9 +88,12 @@ struct Path {
   const Channel* byte_waiter = nullptr;
   // Sets the speed of our port, which may have been down until now; 0: the port does not say.
   void set_port_speed(const TransferPolicy& policy, std::uint32_t own_mbps) noexcept;
-  void stop() noexcept;                    // its queue pairs to ERR; synchronous
-  std::string text() const;                // its name, and the hosts on the way; for log lines
-  PathCounters counters() const noexcept;  // summed over the queue pairs, of all epochs
+  void stop() noexcept;      // its queue pairs to ERR; synchronous
+  std::string text() const;  // its name, and the hosts on the way; for log lines
+  // Sum the queue pairs of all epochs: of all rails that it has had, and of those that it has now.
+  PathCounters counters() const noexcept;
+  PathCounters counters_of_rails() const noexcept;
+  void leave_rails();  // before others are named: moves the counters to `former`
   // Any thread. Returns true if the device is still destroying former queue pairs of the path.
   bool destroys() const noexcept { return dying->load(std::memory_order_acquire) != 0; }
   std::uint64_t inflight_bytes() const noexcept {
@@ -88,11 +102,12 @@ struct Path {
   }
 
   std::uint64_t bulk_posted = 0,
-                bulk_done = 0;   // bytes given to the bulk queue pairs, and completed
-  std::uint32_t speed_mbps = 0;  // the slower of both ports'
-  PathHealth health;             // loop (progress lock)
-  PathCounters past;             // of the queue pairs of former epochs
-  std::uint32_t next_qp = 0;     // with several paths: where the next message's stripes begin
+                bulk_done = 0;      // bytes given to the bulk queue pairs, and completed
+  std::uint32_t speed_mbps = 0;     // the slower of both ports'
+  PathHealth health;                // loop (progress lock)
+  PathCounters past;                // of the queue pairs of former epochs
+  std::vector<FormerRails> former;  // bound: the pairs of rails of both hosts
+  std::uint32_t next_qp = 0;        // with several paths: where the next message's stripes begin
   // The first is the express one, the others are bulk; they are made anew in place. Empty until a
   // path that stands by is opened for the first time.
   std::vector<std::unique_ptr<QueuePair>> queue_pairs;

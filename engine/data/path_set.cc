@@ -22,7 +22,7 @@ Path& PathSet::place(DeviceContext& device, const PathEnds& ends, std::string na
   CHECK(paths_.size() < kPathsMax && none_ == nullptr);
   Path& path = paths_.emplace_back();
   path.device = &device;
-  path.index = count() - 1;
+  path.index = path.own_key = path.far_key = count() - 1;
   path.rail = device.index();
   path.ends = ends;
   if (ends.own_address < device.rail().gids.size()) path.name = std::move(name);
@@ -61,6 +61,33 @@ void PathSet::add_standby(DeviceContext& device, const PathEnds& ends, std::stri
   added.tier = added.index / primary_count_;
   added.key_place = added.index % primary_count_;
   added.health.state = PathState::Standby;
+}
+
+void PathSet::add_relayed(DeviceContext& any, std::string name, std::uint32_t hosts_least) {
+  const PathEnds ends{.relayed = true};
+  if (paths_.empty()) {
+    add_primary_on_standby(any, ends, std::move(name)).hosts_least = hosts_least;
+    return;
+  }
+  Path& added = place(any, ends, std::move(name));
+  added.tier = (*this)[added.index - 1].tier + 1;
+  added.hosts_least = hosts_least;
+  added.health.state = PathState::Standby;
+}
+
+void PathSet::name_rails(Path& path, DeviceContext& device, const PathEnds& ends,
+                         std::string name) {
+  DCHECK(loop_.held());
+  CHECK(path.ends.relayed && path.health.state == PathState::Down);
+  CHECK(path.queue_pairs.empty() || path.queue_pairs[0]->verbs() == nullptr);
+  if (path.name != name) path.leave_rails();
+  path.device = &device;
+  path.rail = device.index();
+  path.ends = ends;
+  path.ends.relayed = true;
+  path.name = std::move(name);
+  path.own_key = count() + path.rail;
+  path.far_key = count() + path.ends.peer_rail;
 }
 
 void PathSet::add_none(DeviceContext& any) {
@@ -106,7 +133,7 @@ void PathSet::order() {
   usable_.clear();
   for (Path& path : paths_) {  // the best tiers first
     if (path.health.state != PathState::Up) continue;
-    if (usable_.empty()) tier_ = path.tier;
+    if (usable_.empty()) note_tier(path);
     if (path.tier == tier_) usable_.push_back(&path);
   }
   // The path that leads over other hosts is the last of its tier.
@@ -115,6 +142,19 @@ void PathSet::order() {
   shares_.assign(usable_);
   if (link_.identity().role == LinkRole::Connector) bulk_.assign(usable_);
   note_written_rails();
+}
+
+// The tier of this path carries the link.
+void PathSet::note_tier(const Path& path) noexcept {
+  tier_ = path.tier;
+  const auto is_of_it = [this](const Path& each) { return each.tier == tier_; };
+  const auto first = std::find_if(paths_.begin(), paths_.end(), is_of_it);
+  first_of_tier_ = first->index;
+  tier_size_ = static_cast<std::uint32_t>(std::count_if(first, paths_.end(), is_of_it));
+  key_rail_ = first->rail;
+  const bool connects = link_.identity().role == LinkRole::Connector;
+  key_set_ =
+      first->ends.relayed ? relayed_key_set(connects ? first->ends.peer_rail : first->rail) : tier_;
 }
 
 namespace {
@@ -143,7 +183,7 @@ void PathSet::call(Path& path) {
 
 void PathSet::let_stand_by(Path& path) noexcept {
   DCHECK(path.health.state == PathState::Down);
-  DCHECK(path.tier != 0 || is_beside(path.index));
+  DCHECK(path.tier != 0 || path.ends.relayed);
   path.stop();
   destroy(path);
   set_state(path, PathState::Standby);

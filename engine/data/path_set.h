@@ -47,11 +47,21 @@ class PathSet {
   }
   // The paths that do not come up with the link.
   std::uint32_t standby_count() const noexcept { return count() - direct_count(); }
-  // The best tier with a path that is up carries the link; if none is up, the tier that did last.
-  std::uint32_t tier() const noexcept { return tier_; }
-  const Path& first_of_tier() const noexcept { return (*this)[tier_ * primary_count_]; }
-  // Returns true if a better tier than the path's carries the link.
-  bool is_outranked(const Path& path) const noexcept { return !stalled() && path.tier > tier_; }
+  // The tier that carries the link: the best one with a path that is up; if none is up, the tier
+  // that did last.
+  std::span<const Path> of_tier() const noexcept {
+    return all().subspan(first_of_tier_, tier_size_);
+  }
+  // The set of keys that CTS entries hold now, and the rail of the first of these keys. They change
+  // only with what carries the link.
+  std::uint32_t key_set() const noexcept { return key_set_; }
+  std::uint32_t key_rail() const noexcept { return key_rail_; }
+  // Returns true if a better tier than the path's carries the link, or a path over as few hosts.
+  bool is_outranked(const Path& path) const noexcept {
+    if (stalled() || path.tier == tier_) return false;
+    const std::uint32_t least = (*this)[first_of_tier_].hosts_least;
+    return path.tier > tier_ || (least != 0 && path.hosts_least == least);
+  }
   // The paths of that tier that are up. If none is, nothing is posted and requests wait.
   std::uint32_t usable_count() const noexcept { return static_cast<std::uint32_t>(usable_.size()); }
   bool stalled() const noexcept { return usable_.empty(); }
@@ -90,6 +100,11 @@ class PathSet {
   Path& add_primary_on_standby(DeviceContext& device, const PathEnds& ends, std::string name);
   void add_beside(DeviceContext& device, const PathEnds& ends, std::string name);
   void add_standby(DeviceContext& device, const PathEnds& ends, std::string name);
+  // Adds a path over other hosts, in a tier of its own. Its rails are named when it is opened;
+  // until then it has any device context.
+  void add_relayed(DeviceContext& any, std::string name, std::uint32_t hosts_least);
+  // Names the rails of a path over other hosts that is down and has no verbs queue pair.
+  void name_rails(Path& path, DeviceContext& device, const PathEnds& ends, std::string name);
   // Instead of paths: a place for the channels of an unreachable link.
   void add_none(DeviceContext& any);
   // Control mutex: device context indices, each once, of the paths that have been open. Every
@@ -109,6 +124,7 @@ class PathSet {
 
  private:
   Path& place(DeviceContext& device, const PathEnds& ends, std::string name);
+  void note_tier(const Path& path) noexcept;
   void add_queue_pair(Path& path);
   void note_written_rails() noexcept;
 
@@ -120,6 +136,7 @@ class PathSet {
   BulkOrder bulk_;
   PathShares shares_;
   std::uint32_t express_count_ = 0, primary_count_ = 0, tier_ = 0;
+  std::uint32_t first_of_tier_ = 0, tier_size_ = 0, key_set_ = 0, key_rail_ = 0;
   bool has_beside_ = false;
   // Paths that are neither up nor on standby; the store releases what happened to them.
   std::atomic<std::uint32_t> away_{0};

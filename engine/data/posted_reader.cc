@@ -91,9 +91,8 @@ std::size_t ReaderOfRings::read(std::span<Posted> out) {
 
 int ReaderOfRings::rail() const {
   const ProgressLoop::Guard guard(channel_.loop);
-  return channel_.link.paths().count() == 0
-             ? -1
-             : static_cast<int>(channel_.link.paths().first_of_tier().rail);
+  return channel_.link.paths().count() == 0 ? -1
+                                            : static_cast<int>(channel_.link.paths().key_rail());
 }
 
 }  // namespace mesh::engine

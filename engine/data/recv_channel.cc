@@ -16,9 +16,9 @@ RecvChannel::RecvChannel(PeerLink& link_of, std::uint32_t index_of, Record* reco
                .cts_bytes = credit_bytes(link_of.paths().primary_count()),
                .channel = index_of}),
       key_count_(link_of.paths().primary_count()),
-      first_rail_(link_of.reach().unreachable() ? 0 : link_of.paths().first_of_tier().rail),
+      first_rail_(link_of.reach().unreachable() ? 0 : link_of.paths().key_rail()),
       records_(records),
-      tier_(link_of.paths().tier()) {
+      key_set_(link_of.paths().key_set()) {
   post_to(*express_);
 }
 
@@ -32,7 +32,7 @@ void RecvChannel::post_to(RecvQueuePair& express) noexcept {
 void RecvChannel::set_credits(const Credits& credits) noexcept {
   credits_ = credits;
   cursor_.set_base(credits.address);
-  credits_rkey_ = credits.rkeys[express_->path().index];
+  credits_rkey_ = credits.rkeys[express_->path().far_key];
 }
 
 // acquire: pairs with publish(). The channel has failed, and its first reason counts.
@@ -62,10 +62,9 @@ bool RecvChannel::fail_new(std::uint64_t limit) noexcept {
 void RecvChannel::write_far_keys(const Request& request, std::uint64_t* words) const noexcept {
   DCHECK(key_count_ > 1);
   Credit credit{.generation = request.generation};
-  const std::uint32_t first = link.paths().first_of_tier().index;
-  const std::uint32_t count = std::min(key_count_, link.paths().count() - first);
-  for (std::uint32_t place = 1; place < count && request.region != nullptr; ++place)
-    credit.rkeys[place] = request.region->keys(link.paths()[first + place].rail).rkey;
+  const std::span<const Path> paths = link.paths().of_tier();
+  for (std::uint32_t place = 1; place < paths.size() && request.region != nullptr; ++place)
+    credit.rkeys[place] = request.region->keys(paths[place].rail).rkey;
   encode_far(words, credit);
 }
 

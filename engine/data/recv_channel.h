@@ -23,10 +23,10 @@ class RecvChannel final : public Channel {
  public:
   RecvChannel(PeerLink& link_of, std::uint32_t index_of, Record* records);
 
-  // The sender's CTS FIFO: its address, and its keys by path.
+  // The sender's CTS FIFO: its address, and its keys (LinkKeys).
   struct Credits {
     std::uint64_t address = 0;
-    std::array<std::uint32_t, kPathsMax> rkeys{};
+    std::array<std::uint32_t, kLinkKeysMax> rkeys{};
   };
   void set_credits(const Credits& credits) noexcept;
   void start(std::uint32_t generation) noexcept {
@@ -87,7 +87,7 @@ class RecvChannel final : public Channel {
 
  private:
   void post_to(RecvQueuePair& express) noexcept;
-  void write_keys_of_tier() noexcept;
+  void change_keys() noexcept;
   std::uint64_t give_credits(std::uint64_t sequence, std::uint64_t limit) noexcept;
   bool takes_at_once(std::size_t receives) const noexcept;
   struct OfRegion;
@@ -126,11 +126,11 @@ class RecvChannel final : public Channel {
   std::uint32_t credits_rkey_ = 0;  // on the express queue pair's path
   std::uint64_t received_ = 0, received_bytes_ = 0;
   Record* const records_;
-  Credits credits_;
   // The slot whose credit is written again next; from slot_count on there is none.
   std::uint32_t rewrite_next_ = UINT32_MAX;
   std::uint64_t rewritten_until_ = 0;  // the express queue pair's posted() after the last rewrite
-  std::uint32_t tier_;                 // the tier whose keys lie in the entries
+  std::uint32_t key_set_;              // the set of keys that lies in the entries
+  Credits credits_;
 };
 
 }  // namespace mesh::engine

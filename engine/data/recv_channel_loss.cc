@@ -8,29 +8,32 @@
 
 namespace mesh::engine {
 
-// Changes to the link's tier. Live credits hold another tier's keys: the fence that comes before or
-// with the change has them written again.
-void RecvChannel::write_keys_of_tier() noexcept {
-  if (link.reach().unreachable() || link.paths().tier() == tier_) return;
-  cursor_.change_tier(tier_, link.paths().tier());
-  tier_ = link.paths().tier();
-  first_rail_ = link.paths().first_of_tier().rail;
+// Changes to the keys of the paths that carry the link. Live credits hold others: the fence that
+// comes before or with the change has them written again.
+void RecvChannel::change_keys() noexcept {
+  if (link.reach().unreachable() || link.paths().key_set() == key_set_) return;
+  cursor_.change_keys(key_set_, link.paths().key_set());
+  key_set_ = link.paths().key_set();
+  first_rail_ = link.paths().key_rail();
 }
 
 void RecvChannel::choose_express() noexcept {
   DCHECK(loop.held());
-  write_keys_of_tier();
+  change_keys();
   RecvQueuePair& wanted = RecvQueuePair::of(link.paths().express(index));
   // A queue pair that was made anew has posted none of the entries that were written again.
   if (express_->posted() < rewritten_until_) rewritten_until_ = 0;
-  if (&wanted == express_) return post_to(wanted);  // it may be new
+  if (&wanted == express_) {  // its queue pair may be new, and on other rails
+    credits_rkey_ = credits_.rkeys[wanted.path().far_key];
+    return post_to(wanted);
+  }
   // An entry that was written again must have landed before another queue pair may write its next
   // life: entries of two queue pairs overtake one another.
   const bool usable = express_->path().health.state == PathState::Up;
   if (usable && express_->retired() < rewritten_until_) return;
   post_to(wanted);
   rewritten_until_ = 0;
-  credits_rkey_ = credits_.rkeys[express_->path().index];
+  credits_rkey_ = credits_.rkeys[express_->path().far_key];
 }
 
 void RecvChannel::fenced(const Path& /*path*/) noexcept { ask_rewrite(); }

@@ -83,7 +83,7 @@ bool SendChannel::advance_slow_path(bool in_turn) noexcept {
   bool moves = (held_back_ == 0 || post_replays()) && (posting_.request == nullptr || post());
   for (std::uint32_t left = kMessagesPerVisit; moves && !tagged_ && left != 0 && has_new(); --left)
     moves = match();
-  DCHECK(tier_ == link.paths().tier());
+  DCHECK(key_set_ == link.paths().key_set());
   if (tagged_) [[unlikely]]
     return advance_tagged(moves);
   slow_path_ = needs_slow_path();
@@ -310,7 +310,7 @@ void SendChannel::stage_record(SendQueuePair& queue_pair, const Request& request
   const Record record = encode_record(size, request.cut.stripes, round_of(request.generation));
   std::uint64_t* const words = queue_pair.stage_row(
       sizeof record, {.address = records_.address + slot_of(request.imm()) * sizeof(Record),
-                      .rkey = records_.rkeys[queue_pair.path().index]});
+                      .rkey = records_.rkeys[queue_pair.path().far_key]});
   words[0] = record.words[0];
   words[1] = record.words[1];
 }

@@ -31,10 +31,11 @@ class SendChannel final : public Channel {
   SendChannel(PeerLink& link_of, std::uint32_t index_of, std::byte* credits);
   ~SendChannel() override { leave_byte_wait(); }
 
-  // The receiver's records: address, and keys by path; set when the receiver has opened its side.
+  // The receiver's records: address, and keys (LinkKeys); set when the receiver has opened its
+  // side.
   struct Records {
     std::uint64_t address = 0;
-    std::array<std::uint32_t, kPathsMax> rkeys{};
+    std::array<std::uint32_t, kLinkKeysMax> rkeys{};
   };
   void set_records(const Records& records) noexcept { records_ = records; }
 
@@ -112,9 +113,9 @@ class SendChannel final : public Channel {
   [[gnu::noinline]] bool advance_slow_path(bool in_turn) noexcept;
   [[gnu::noinline]] bool advance_tagged(bool moves) noexcept;
   bool needs_slow_path() const noexcept;
-  void read_keys_of_tier() noexcept;
+  void change_keys() noexcept;
   // Returns true if the only primary path carries the link: nothing else ever can beside it.
-  bool one_path() const noexcept { return key_count_ == 1 && tier_ == 0; }
+  bool one_path() const noexcept { return key_count_ == 1 && key_set_ == 0; }
   bool match() noexcept;
   bool match_by_tag() noexcept;
   void drop(Request& unposted, Errc why) noexcept;
@@ -203,15 +204,15 @@ class SendChannel final : public Channel {
   std::uint64_t dropped_ = 0;     // accepted, but not posted whole
   std::uint64_t given_up_ = 0;    // posted whole, then lost and carried by no other queue pair
   Credit credit_;                 // the next one, when have_credit_
-  Records records_;
   Posting posting_;
   // Plan and way of the last large message: the next is mostly as large.
   StripePlan usual_plan_;
   Way usual_way_ = Way::Spans;
-  std::uint32_t tier_ = 0;  // the tier whose keys the entries hold that count
+  std::uint32_t key_set_ = 0;  // the set of keys that the entries hold that count
   // Stripes that other queue pairs must carry, in the order in which they go out.
   std::vector<Span> replays_;
   TagMatch tag_match_;
+  Records records_;
 };
 
 }  // namespace mesh::engine

@@ -13,18 +13,18 @@
 
 namespace mesh::engine {
 
-// Changes to the link's tier. A credit that was read is another tier's: it is read again when the
-// receiver has written it with the keys of this tier.
-void SendChannel::read_keys_of_tier() noexcept {
-  if (link.paths().tier() == tier_) return;
-  cursor_.change_tier(tier_, link.paths().tier());
-  tier_ = link.paths().tier();
+// Changes to the keys of the paths that carry the link. A credit that was read holds others: it is
+// read again when the receiver has written it anew.
+void SendChannel::change_keys() noexcept {
+  if (link.paths().key_set() == key_set_) return;
+  cursor_.change_keys(key_set_, link.paths().key_set());
+  key_set_ = link.paths().key_set();
   have_credit_ = false;
 }
 
 void SendChannel::choose_express() noexcept {
   DCHECK(loop.held());
-  read_keys_of_tier();
+  change_keys();
   usual_plan_ = posting_.plan = {};  // they were for other paths
   usual_way_ = Way::Spans;
   posting_.uniform = false;

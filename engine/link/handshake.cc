@@ -7,6 +7,7 @@
 #include "engine/link/link_setup.h"
 #include "engine/link/path_choice.h"
 #include "engine/link/reception.h"
+#include "engine/link/relay/routes.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
@@ -143,11 +144,10 @@ void Handshake::accept(Hello hello, PathChoice choice) {
   policy.rq_depth = std::min(policy.rq_depth,
                              link_.terms.crossing.apart() ? hello.site_rq_depth : hello.rq_depth);
   policy.slots = std::min(policy.slots, hello.slots);
-  const std::uint8_t beside = choice.beside ? 1 : 0;
   if (!build(policy, {.sets = choice.sets,
+                      .beside = choice.beside,
                       .relayed = choice.relayed,
-                      .none = choice.no_path,
-                      .beside = beside}))
+                      .none = choice.no_path}))
     return end_unmade();
   welcome_ = std::make_unique<Welcome>(Welcome{.host = host.options().provider->host_name(),
                                                .qps = policy.qps,
@@ -159,9 +159,9 @@ void Handshake::accept(Hello hello, PathChoice choice) {
                                                .standby = std::move(choice.sets.standby),
                                                .no_path = std::move(choice.no_path),
                                                .site = link_.terms.crossing.own,
-                                               .relayed = std::move(choice.relayed),
+                                               .relayed = choice.relayed,
                                                .ticket = host.ticket(),
-                                               .beside = beside});
+                                               .beside = std::move(choice.beside)});
   if (attached_count() == 0) return welcome();
   link_.begin_bring_up(to_make());
 }
@@ -171,53 +171,75 @@ bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
   auto made = std::make_unique<PeerLink>(link_.context().loop, link_.host().channel_owner(),
                                          link_.identity(), policy);
   PeerLink& peer_link = *made;
-  std::vector<DeviceContext*> devices;
-  const auto add = [&](const WirePath& path, PathClass kind) {
-    OwnEnd own = own_end(path, link_.connector(), link_.terms.peer_rails);
-    DeviceContext& device = *link_.context().loop.devices[own.rail];
-    own.ends.port_down |= !verbs::port_is_up(device.provider(), device.rail());
-    own.ends.relayed = kind == PathClass::Relayed || kind == PathClass::Beside;
-    devices.push_back(&device);
-    if (!device.provide_probes().ok()) return false;
-    const WireRail& peer = link_.terms.peer_rails[own.ends.peer_rail];
-    std::string name = own.ends.relayed ? fmt::format("{} -> {}", device.name(), peer.name)
-                                        : path_name(device, own.ends, peer);
-    if (kind == PathClass::Primary) {
-      peer_link.paths().add_primary(device, own.ends, std::move(name));
-    } else if (kind == PathClass::Beside) {
-      peer_link.paths().add_beside(device, own.ends, std::move(name));
-    } else if (peer_link.paths().count() == 0) {
-      peer_link.paths().add_primary_on_standby(device, own.ends, std::move(name));
-      peer_link.reach().be_lazy(plan.none);
-    } else {
-      peer_link.paths().add_standby(device, own.ends, std::move(name));
-    }
-    Path& added = peer_link.paths()[peer_link.paths().count() - 1];
-    added.cable_rails = verbs::rails_of_cable(link_.host().rails(), device.rail());
-    configure_path(peer_link, added, link_.host().options().settings);
-    return true;
-  };
-  const auto add_all = [&add](std::span<const WirePath> paths, PathClass kind) {
+  const auto add_all = [&](std::span<const WirePath> paths, PathClass kind) {
     return std::all_of(paths.begin(), paths.end(),
-                       [&](const WirePath& path) { return add(path, kind); });
+                       [&](const WirePath& path) { return add_path(peer_link, path, kind); });
   };
-  const std::span<const WirePath> relayed = plan.relayed;
-  const bool complete = add_all(plan.sets.primary, PathClass::Primary) &&
-                        add_all(relayed.first(plan.beside), PathClass::Beside) &&
-                        add_all(plan.sets.standby, PathClass::Standby) &&
-                        add_all(relayed.subspan(plan.beside), PathClass::Relayed);
-  if (complete && peer_link.paths().count() == 0) {
-    peer_link.paths().add_none(*link_.context().loop.devices.front());
+  const bool complete =
+      add_all(plan.sets.primary, PathClass::Primary) && add_all(plan.beside, PathClass::Beside) &&
+      add_all(plan.sets.standby, PathClass::Standby) && add_relayed(peer_link, plan);
+  PathSet& paths = peer_link.paths();
+  if (complete && paths.count() == 0) {
+    paths.add_none(*link_.context().loop.devices.front());
     peer_link.reach().be_unreachable(plan.none);
   }
-  if (complete) peer_link.paths().order();
+  std::vector<DeviceContext*> devices;
+  for (Path& path : paths.all()) {
+    if (!path.ends.relayed) path.cable_rails = rails_of_cable(plan, path.device->rail());
+    configure_path(peer_link, path, link_.host().options().settings);
+    devices.push_back(path.device);
+  }
+  for (const auto& device : link_.context().loop.devices)
+    if (names_rails(paths)) devices.push_back(device.get());
+  if (complete) paths.order();
   link_.set_peer_link(std::move(made));
   if (!complete) return false;
-  const std::size_t bytes = link_.connector()
-                                ? policy.slots * credit_bytes(peer_link.paths().primary_count())
-                                : policy.slots * sizeof(Record);
+  const std::size_t bytes = link_.connector() ? policy.slots * credit_bytes(paths.primary_count())
+                                              : policy.slots * sizeof(Record);
   peer_link.memory().configure(bytes, std::move(devices));
   return true;
+}
+
+bool Handshake::add_path(PeerLink& to, const WirePath& path, PathClass kind) {
+  OwnEnd own = own_end(path, link_.connector(), link_.terms.peer_rails);
+  DeviceContext& device = *link_.context().loop.devices[own.rail];
+  own.ends.port_down |= !verbs::port_is_up(device.provider(), device.rail());
+  own.ends.relayed = kind == PathClass::Beside;
+  if (!device.provide_probes().ok()) return false;
+  const WireRail& peer = link_.terms.peer_rails[own.ends.peer_rail];
+  std::string name =
+      own.ends.relayed ? relayed_name(device, peer) : path_name(device, own.ends, peer);
+  if (kind == PathClass::Primary) {
+    to.paths().add_primary(device, own.ends, std::move(name));
+  } else if (kind == PathClass::Beside) {
+    to.paths().add_beside(device, own.ends, std::move(name));
+  } else {
+    to.paths().add_standby(device, own.ends, std::move(name));
+  }
+  return true;
+}
+
+// Adds the paths over other hosts whose rails are not named yet: each of ours may carry them.
+bool Handshake::add_relayed(PeerLink& to, const PathPlan& plan) {
+  const auto& devices = link_.context().loop.devices;
+  const bool any = plan.relayed != 0 || !plan.beside.empty();
+  if (any && to.paths().count() == 0) to.reach().be_lazy(plan.none);
+  for (std::uint32_t place = 0; place < plan.relayed; ++place) {
+    const HostsBetween between = hosts_of_place(place, plan.relayed);
+    to.paths().add_relayed(*devices.front(), "over " + hosts_text(between), between.least);
+  }
+  return !any || std::all_of(devices.begin(), devices.end(),
+                             [](const auto& device) { return device->provide_probes().ok(); });
+}
+
+// Returns how many of our rails that lead to this peer are on one cable with a rail.
+std::uint32_t Handshake::rails_of_cable(const PathPlan& plan, const verbs::Rail& rail) const {
+  std::uint64_t meeting = 0;
+  for (const auto* const paths : {&plan.sets.primary, &plan.sets.standby}) {
+    for (const WirePath& path : *paths)
+      meeting |= std::uint64_t{1} << (link_.connector() ? path.connector_rail : path.acceptor_rail);
+  }
+  return verbs::rails_of_cable(link_.host().rails(), rail, meeting);
 }
 
 // Returns how many primary paths come up with the link. Paths over other hosts do not.
@@ -243,7 +265,7 @@ bool Handshake::on(const Welcome& body) {
   psn_ = random_psn();
   const PathSets sets{.primary = body.paths, .standby = body.standby};
   const PathPlan plan{
-      .sets = sets, .relayed = body.relayed, .none = body.no_path, .beside = body.beside};
+      .sets = sets, .beside = body.beside, .relayed = body.relayed, .none = body.no_path};
   if (!build(policy, plan) || !make_window_words()) {
     end_unmade();
   } else if (attached_count() == 0) {

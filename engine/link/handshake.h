@@ -31,7 +31,7 @@ bool is_sane(std::uint32_t qps, std::uint32_t rq_depth, std::uint32_t slots);
 // level.
 Marking marking_of(const Settings& settings, int wish);
 
-enum class PathClass : std::uint8_t { Primary, Beside, Standby, Relayed };
+enum class PathClass : std::uint8_t { Primary, Beside, Standby };
 
 // The wait of a connector that was refused because the acceptor had no room. It goes on from the
 // link that was refused to the one that dials next.
@@ -99,11 +99,14 @@ class Handshake {
   void enter(LinkState state);  // begins a step and its time
   struct PathPlan {
     const PathSets& sets;
-    const std::vector<WirePath>& relayed;
-    const std::string& none;  // why no rails meet
-    std::size_t beside = 0;   // so many relayed ones, from the first, carry from the start
+    const std::vector<WirePath>& beside;  // over other hosts, beside the primary paths
+    std::uint32_t relayed = 0;            // the number of further paths over other hosts
+    const std::string& none;              // why no rails meet
   };
   bool build(const TransferPolicy& policy, const PathPlan& plan);
+  bool add_path(PeerLink& to, const WirePath& path, PathClass kind);
+  bool add_relayed(PeerLink& to, const PathPlan& plan);
+  std::uint32_t rails_of_cable(const PathPlan& plan, const verbs::Rail& rail) const;
   TransferPolicy policy_towards(const std::string& peer_site) const;
   std::uint32_t site_depth() const;
   void cross_to(const std::string& site, std::uint64_t round_trip_ns);

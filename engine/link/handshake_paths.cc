@@ -34,14 +34,15 @@ bool Handshake::fits(const Welcome& body) const {
   const auto valid = [&](const WirePath& path) {
     return exists(path) && path.qpn.size() == 1 + body.qps;
   };
-  return is_sane(body.qps, body.rq_depth, body.slots) && body.qps <= asked.qps &&
-         body.slots <= asked.slots && body.rq_depth <= asked.rq_depth &&
+  return is_sane(body.qps, body.rq_depth, body.slots) &&
+         body.qps <= std::max(asked.qps, asked.half_qps) && body.slots <= asked.slots &&
+         body.rq_depth <= asked.rq_depth &&
          std::all_of(body.paths.begin(), body.paths.end(), valid) &&
          std::all_of(body.meet.begin(), body.meet.end(), exists) &&
          std::all_of(body.standby.begin(), body.standby.end(), exists) &&
-         std::all_of(body.relayed.begin(), body.relayed.end(), exists) &&
-         (body.relayed.empty() || link_.host().relays() != nullptr) &&
-         (body.beside == 0 || link_.host().options().settings.both_ways != 0) &&
+         std::all_of(body.beside.begin(), body.beside.end(), exists) &&
+         (body.relayed == 0 || link_.host().relays() != nullptr) &&
+         (body.beside.empty() || link_.host().options().settings.both_ways != 0) &&
          key_of(path_sets(body.meet, own_rails(), body.rails, link_.terms.asked).primary) ==
              key_of(body.paths);
 }

@@ -146,17 +146,18 @@ void announce(const LinkCore& link) {
   }
   const TransferPolicy& policy = peer_link.policy();
   std::string paths;
-  bool wanted = false;
+  bool wanted = false, told_relayed = false;
   for (std::uint32_t i = 0; i < peer_link.paths().count(); ++i) {
     const Path& path = peer_link.paths()[i];
     const bool first_standby = i == peer_link.paths().primary_count();
-    const bool beside = peer_link.paths().has_beside() && i == peer_link.paths().direct_count();
+    const bool beside = peer_link.paths().is_beside(i);
+    if (path.ends.relayed && !beside && told_relayed) continue;  // one word for all of them
+    told_relayed |= path.ends.relayed && !beside;
     paths += (i == 0          ? ""
               : first_standby ? "; standby: "
               : beside        ? "; beside: "
                               : ", ") +
-             path.name;
-    if (path.ends.relayed) paths += " over other hosts";
+             (path.ends.relayed && !beside ? "over other hosts" : path.name);
     wanted |= path.tier == 0 && path.rail == link.terms.asked.rail;
   }
   std::size_t queue_pairs = 0;

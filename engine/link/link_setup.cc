@@ -132,8 +132,12 @@ void take_port_speed(PeerLink& link, Path& path) {
 
 void configure_path(PeerLink& link, Path& path, const Settings& settings) {
   take_port_speed(link, path);
-  const bool adaptive = settings.adaptive_routing == kAuto ? !path.device->rail().ethernet
-                                                           : settings.adaptive_routing != 0;
+  const auto routes_adaptively = [](const auto& device) { return !device->rail().ethernet; };
+  const auto& devices = link.loop().devices;
+  const bool adaptive = settings.adaptive_routing != kAuto ? settings.adaptive_routing != 0
+                        : path.ends.relayed  // any rail may become its own
+                            ? std::any_of(devices.begin(), devices.end(), routes_adaptively)
+                            : routes_adaptively(path.device);
   path.apart_above = adaptive ? static_cast<std::uint64_t>(settings.ar_threshold) : UINT64_MAX;
   path.wants_ece = settings.ece != 0;
 }
@@ -163,9 +167,9 @@ WirePath offer_path(PeerLink& link, std::uint32_t index, const PeerWritable& win
   std::fill_n(words, words_per_path, 0);
   for (std::size_t qp = 0; qp < path.queue_pairs.size(); ++qp)
     SendQueuePair::of(*path.queue_pairs[qp]).set_window_words(words + qp * kWindowWords);
-  return describe_path(
-      path, psn,
-      {.address = reinterpret_cast<std::uint64_t>(words), .rkey = window_words.rkeys[index]});
+  return describe_path(path, psn,
+                       {.address = reinterpret_cast<std::uint64_t>(words),
+                        .rkey = window_words.rkeys[path.own_key]});
 }
 
 void set_inflight(Path& path, const SiteCrossing& crossing, const TransferPolicy& policy) {
@@ -196,6 +200,15 @@ Status take_hop(Path& path, const WireHop& hop) {
     if (!status.ok()) return status;
   }
   return {};
+}
+
+bool names_rails(const PathSet& paths) noexcept {
+  return std::any_of(paths.all().begin(), paths.all().end(),
+                     [](const Path& path) { return path.ends.relayed; });
+}
+
+std::string relayed_name(const DeviceContext& device, const WireRail& peer) {
+  return fmt::format("{} -> {}", device.name(), peer.name);
 }
 
 WirePath over_hop(WirePath ends, const WireHop& hop) {

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace mesh::engine {
@@ -65,6 +66,11 @@ struct PeerEnd {
   const std::atomic<bool>* abandoned = nullptr;  // set by another thread: ends before the next try
   bool again = false;                            // not the first try: a failure is no news
 };
+
+// Returns true if the link has a path over other hosts, whose rails are named when it is opened.
+bool names_rails(const PathSet& paths) noexcept;
+// Returns the name of a path over other hosts whose rails are named: "mesh1:1 -> mesh1:1".
+std::string relayed_name(const DeviceContext& device, const WireRail& peer);
 
 // Takes every queue pair of the path from RESET to RTS. Fills the receive queues before anything
 // can arrive. Returns Transport if refused (logged with device, peer address and errno), or

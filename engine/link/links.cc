@@ -177,28 +177,31 @@ void Links::start_bring_ups() {
 }
 
 template <typename Act>
-void Links::for_each_path_of(std::uint32_t rail, Act&& act) {
+void Links::for_each_path(Act&& act) {
   for_each([&](Link& link) {
     if (link.state() != LinkState::Up) return;
     PeerLink& peer_link = link.peer_link();
     const ProgressLoop::Guard guard(link.context().loop);
-    for (Path& path : peer_link.paths().all()) {
-      if (path.rail == rail) act(link, path);
-    }
+    for (Path& path : peer_link.paths().all()) act(link, path);
   });
 }
 
 void Links::on_port_up(std::uint32_t rail) {
-  for_each_path_of(rail, [](Link& link, const Path& path) { link.repair().try_now(path.index); });
+  for_each_path([rail](Link& link, const Path& path) {
+    if (path.rail == rail || path.ends.relayed) link.repair().try_now(path.index);
+  });
 }
 
 void Links::on_rail_away(std::uint32_t rail, const std::string& cause) {
-  for_each_path_of(rail, [&](Link& link, Path& path) { link.peer_link().quarantine(path, cause); });
+  for_each_path([&](Link& link, Path& path) {
+    if (path.rail == rail) link.peer_link().quarantine(path, cause);
+  });
 }
 
 void Links::on_lid_change(std::uint32_t rail, std::uint16_t lid) {
-  for_each_path_of(rail, [lid](Link& link, Path& path) {
-    if (path.own_lid != lid) link.peer_link().quarantine(path, "its port has another LID");
+  for_each_path([rail, lid](Link& link, Path& path) {
+    if (path.rail == rail && path.own_lid != lid)
+      link.peer_link().quarantine(path, "its port has another LID");
   });
 }
 

@@ -66,9 +66,9 @@ class Links {
  private:
   template <typename Visit>
   void for_each(Visit&& visit) const;
-  // Visits the rail's paths of all links that are up, holding each link's progress lock.
+  // Visits the paths of all links that are up, holding each link's progress lock.
   template <typename Act>
-  void for_each_path_of(std::uint32_t rail, Act&& act);
+  void for_each_path(Act&& act);
   std::size_t count() const noexcept;
   std::uint64_t next_sweep_ns() const;
   template <typename Matches>

@@ -3,6 +3,7 @@
 #include "engine/link/context.h"
 #include "engine/link/half_open.h"
 #include "engine/link/link_core.h"
+#include "engine/link/link_setup.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/timeouts.h"
@@ -115,12 +116,11 @@ void Openings::open_at(PendingConnect& stage, std::uint32_t index) {
     indices.free.push_back(index);
     return decline(stage, place.code());
   }
-  const Open open{
-      .listener = stage.listener,
-      .channel = index,
-      .life = life,
-      .credits_address = reinterpret_cast<std::uint64_t>(place->memory),
-      .credits_rkey = {place->rkeys.begin(), place->rkeys.begin() + peer_link.paths().count()}};
+  const Open open{.listener = stage.listener,
+                  .channel = index,
+                  .life = life,
+                  .credits_address = reinterpret_cast<std::uint64_t>(place->memory),
+                  .credits_rkey = place->rkeys};
   {
     const ProgressLoop::Guard guard(link_.context().loop);
     stage.channel = peer_link.channels().add_sender(index, life, place->memory);
@@ -128,6 +128,12 @@ void Openings::open_at(PendingConnect& stage, std::uint32_t index) {
   stage.state = StageState::Opening;
   stage.deadline_ns = link_.host().now_ns() + kHandshakeStepToAnswerNs;
   link_.send(open);
+}
+
+// Returns how many keys of its memory the peer tells: see LinkKeys.
+std::size_t Openings::peer_key_count() const noexcept {
+  const PathSet& paths = link_.peer_link().paths();
+  return paths.count() + (names_rails(paths) ? link_.terms.peer_rails.size() : 0);
 }
 
 // ---- Frames of the peer.
@@ -144,7 +150,7 @@ bool Openings::on(const Open& body) {
   if (link_.state() == LinkState::Down) return true;
   PeerLink& peer_link = link_.peer_link();
   Listener* const listener = link_.context().listener(body.listener);
-  if (listener == nullptr || body.credits_rkey.size() != peer_link.paths().count()) {
+  if (listener == nullptr || body.credits_rkey.size() != peer_key_count()) {
     LogBudget& lines = link_.host().unauthenticated_lines();
     if (lines.take(link_.host().now_ns())) {
       LOG_INFO("peer {}: asks for a listener that was closed{}", link_.identity().peer_host,
@@ -180,10 +186,9 @@ bool Openings::welcome_channel(Listener& listener, const Open& asked) {
   }
   link_.indices.reserve(peer_link.channels().index_bound());
   listener.arrived.push_back(channel);
-  link_.send(Opened{
-      .channel = asked.channel,
-      .records_address = reinterpret_cast<std::uint64_t>(place->memory),
-      .records_rkey = {place->rkeys.begin(), place->rkeys.begin() + peer_link.paths().count()}});
+  link_.send(Opened{.channel = asked.channel,
+                    .records_address = reinterpret_cast<std::uint64_t>(place->memory),
+                    .records_rkey = place->rkeys});
   return true;
 }
 
@@ -203,7 +208,7 @@ bool Openings::on(const Opened& body) {
     return true;
   }
   PendingConnect& stage = **found;
-  if (body.result != Errc::Ok || body.records_rkey.size() != peer_link.paths().count()) {
+  if (body.result != Errc::Ok || body.records_rkey.size() != peer_key_count()) {
     stage.channel->closing.closed_there = true;  // the peer has no such channel
     fail(stage, body.result == Errc::Ok ? Errc::Protocol : body.result);
     return true;

@@ -6,6 +6,7 @@
 
 #include "engine/control/frames.h"
 
+#include <cstddef>
 #include <cstdint>
 
 namespace mesh {
@@ -39,6 +40,7 @@ class Openings {
   void fail_for_memory(PendingConnect& stage) noexcept;
   bool answer(const Open& asked, Errc why);  // sends OPENED; returns true, since the link goes on
   bool welcome_channel(Listener& listener, const Open& asked);
+  std::size_t peer_key_count() const noexcept;
 
   LinkCore& link_;
 };

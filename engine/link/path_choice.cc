@@ -1,5 +1,6 @@
 #include "engine/link/path_choice.h"
 
+#include "engine/link/relay/routes.h"
 #include "src/base/socket.h"
 #include "src/topo/pairing.h"
 #include "src/topo/subnet.h"
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace mesh::engine {
@@ -82,57 +84,47 @@ PathChoice choose_paths(const Hello& hello, const OwnRails& own_side, const AskR
   return choice;
 }
 
-namespace {
-// Returns one rail of each cable of which no rail meets the peer itself.
-std::vector<std::uint8_t> cables_elsewhere(const std::vector<WireRail>& rails,
-                                           const std::vector<std::uint8_t>& meeting) {
-  std::vector<std::uint8_t> chosen;
-  const auto is_of = [&rails](const std::vector<std::uint8_t>& some, std::size_t rail) {
-    return std::any_of(some.begin(), some.end(),
-                       [&](std::uint8_t each) { return same_cable(rails, each, rail); });
-  };
-  for (std::size_t i = 0; i < rails.size(); ++i) {
-    if (!is_of(meeting, i) && !is_of(chosen, i)) chosen.push_back(static_cast<std::uint8_t>(i));
-  }
-  return chosen;
-}
-}  // namespace
-
 bool may_be_relayed(const Hello& hello, const OwnRails& own, const PathChoice& choice) {
   if (way_of(hello, own) == Way::BetweenSites) return false;
   return hello.asked.wish == RailsWish::Auto ||
          (hello.asked.wish == RailsWish::All && choice.meet.empty());
 }
 
-bool goes_both_ways(const Hello& hello, const Settings& settings, const PathChoice& choice) {
-  return hello.both_ways != 0 && settings.both_ways != 0 && !choice.relayed.empty() &&
-         !choice.sets.primary.empty();
+namespace {
+// Returns the rail that meets no rail of the other side, one that is up if there is any; `rail_of`
+// tells this side's rail of a pair.
+std::optional<std::uint8_t> rail_elsewhere(const std::vector<WireRail>& rails,
+                                           const std::vector<WirePath>& meet,
+                                           std::uint8_t WirePath::*rail_of) {
+  std::optional<std::uint8_t> found;
+  for (std::size_t i = 0; i < rails.size(); ++i) {
+    const auto is_its = [&](const WirePath& pair) { return pair.*rail_of == i; };
+    if (std::any_of(meet.begin(), meet.end(), is_its)) continue;
+    if (!found || (rails[*found].up == 0 && rails[i].up != 0)) found = static_cast<std::uint8_t>(i);
+  }
+  return found;
 }
+}  // namespace
 
-std::vector<WirePath> relayed_pairs(const std::vector<WireRail>& connector_rails,
-                                    const std::vector<WireRail>& acceptor_rails,
-                                    const PathChoice& choice) {
-  std::vector<std::uint8_t> our_meeting, their_meeting;
-  for (const WirePath& path : choice.meet) {
-    our_meeting.push_back(path.connector_rail);
-    their_meeting.push_back(path.acceptor_rail);
+void add_relayed(const Hello& hello, const OwnRails& own, const Settings& settings,
+                 PathChoice* choice) {
+  if (!may_be_relayed(hello, own, *choice)) return;
+  const auto theirs = rail_elsewhere(hello.rails, choice->meet, &WirePath::connector_rail);
+  const auto ours = rail_elsewhere(own.rails, choice->meet, &WirePath::acceptor_rail);
+  if (!theirs || !ours) return;
+  const std::vector<WirePath>& primary = choice->sets.primary;
+  std::vector<WirePath>& standby = choice->sets.standby;
+  // The last cable to the peer gives way to the way over other hosts, which needs none.
+  if (primary.size() + standby.size() == kPathsMax && !standby.empty()) standby.pop_back();
+  std::size_t room = kPathsMax - primary.size() - standby.size();
+  if (room != 0 && hello.both_ways != 0 && settings.both_ways != 0 && !primary.empty()) {
+    WirePath& beside = choice->beside.emplace_back();
+    beside.connector_rail = *theirs;
+    beside.acceptor_rail = *ours;
+    beside.mtu = std::min(hello.rails[*theirs].mtu, own.rails[*ours].mtu);
+    --room;
   }
-  const std::vector<std::uint8_t> ours = cables_elsewhere(connector_rails, our_meeting);
-  const std::vector<std::uint8_t> theirs = cables_elsewhere(acceptor_rails, their_meeting);
-  const std::size_t room = kPathsMax - choice.sets.primary.size() - choice.sets.standby.size();
-  const std::size_t most = std::min(room, ours.size() * theirs.size());
-  std::vector<WirePath> pairs;
-  pairs.reserve(most);
-  // Goes along diagonals: with two cables on each side the first two pairs share no cable.
-  for (std::size_t at = 0; at < most; ++at) {
-    const std::size_t our = at % ours.size(), shift = at / ours.size();
-    WirePath& pair = pairs.emplace_back();
-    pair.connector_rail = ours[our];
-    pair.acceptor_rail = theirs[(our + shift) % theirs.size()];
-    pair.mtu =
-        std::min(connector_rails[pair.connector_rail].mtu, acceptor_rails[pair.acceptor_rail].mtu);
-  }
-  return pairs;
+  choice->relayed = static_cast<std::uint8_t>(std::min<std::size_t>(room, kRelayPlacesMax));
 }
 
 std::string no_path_text(const Hello& hello, const OwnRails& own) {

@@ -29,8 +29,8 @@ struct PathChoice {
   // Names, as a clause, a route that does not leave by the rail whose address it is from. Empty if
   // there is none.
   std::string elsewhere;
-  std::vector<WirePath> relayed{};  // pairs of rails that other hosts may join
-  bool beside = false;              // the first of relayed carries beside the primary paths
+  std::uint8_t relayed = 0;        // number of paths over other hosts that stand by
+  std::vector<WirePath> beside{};  // the path over other hosts beside the primary ones, if any
 };
 topo::RailEnd rail_end(const WireRail& rail);  // as topo::pair_rails() takes it
 
@@ -47,13 +47,12 @@ PathChoice choose_paths(const Hello& hello, const OwnRails& own, const AskRoute&
 // Returns true if a link may lead over other hosts: not to another site, whose rails are chosen,
 // nor beside rails that meet if HELLO asks for all rails, nor at all if it asks for only one.
 bool may_be_relayed(const Hello& hello, const OwnRails& own, const PathChoice& choice);
-// Returns true if a path over other hosts carries beside the primary ones: both sides wish it.
-bool goes_both_ways(const Hello& hello, const Settings& settings, const PathChoice& choice);
-// Returns the pairs of rails that other hosts may join: rails that do not meet the peer themselves,
-// one for each cable, in an order in which each cable of both sides comes early.
-std::vector<WirePath> relayed_pairs(const std::vector<WireRail>& connector_rails,
-                                    const std::vector<WireRail>& acceptor_rails,
-                                    const PathChoice& choice);
+// Adds the paths over other hosts, if each side has a rail that does not meet the other side
+// itself. Their rails are named when they are opened. If both sides wish it, one of them carries
+// beside the primary paths. As each CTS entry has a key for it, its rail of the acceptor is named
+// here; the connector's is only a proposal.
+void add_relayed(const Hello& hello, const OwnRails& own, const Settings& settings,
+                 PathChoice* choice);
 
 // Returns "the first has ...; the second ...": both sides name the connector first. Between sites
 // these are the subnets of the rails that leave the site.

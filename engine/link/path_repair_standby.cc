@@ -111,7 +111,6 @@ bool PathRepair::tend_chains(std::uint32_t index) {
   }
   if (step == ConnectorStep::Chaining && chains->step() == RelayedChains::Step::Made) {
     if (link_.bring_up() != nullptr) return true;
-    relayed_.take_addresses(index);
     make(index);
     return true;
   }
@@ -124,7 +123,7 @@ bool PathRepair::tend_chains(std::uint32_t index) {
 bool PathRepair::let_stand_by(std::uint32_t index) {
   if (repairs_[index].in_bring_up()) return false;  // the bring-up's end wakes us
   Path& path = link_.peer_link().paths()[index];
-  CHECK(path.tier != 0);
+  CHECK(path.tier != 0 || path.ends.relayed);
   const ProgressLoop::Guard guard(link_.context().loop);
   link_.peer_link().paths().let_stand_by(path);
   relayed_.let_stand_by(index);

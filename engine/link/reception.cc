@@ -164,9 +164,7 @@ bool Reception::on_hello(const Caller& caller, const FrameHeader& header, const 
   PathChoice choice;
   if (refusal.empty()) choice = choose_paths(hello, own, route);
   const bool relays = host_.relays() != nullptr && hello.ticket != Id128{};
-  if (refusal.empty() && relays && may_be_relayed(hello, own, choice))
-    choice.relayed = relayed_pairs(hello.rails, rails, choice);
-  choice.beside = goes_both_ways(hello, host_.options().settings, choice);
+  if (refusal.empty() && relays) add_relayed(hello, own, host_.options().settings, &choice);
   if (refusal.empty() && choice.meet.empty()) {
     choice.no_path = why_no_path(hello, own, choice, name);
   } else if (refusal.empty() && choice.sets.primary.empty()) {

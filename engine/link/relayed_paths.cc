@@ -7,7 +7,9 @@
 #include "src/base/timeouts.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
+#include <span>
 #include <utility>
 
 namespace mesh::engine {
@@ -39,28 +41,48 @@ void RelayedPaths::cut_all() noexcept {
 
 // ---- Connector.
 
+// Returns how many hosts the path leads over.
+HostsBetween RelayedPaths::hosts_of(std::uint32_t index) const {
+  const PathSet& paths = link_.peer_link().paths();
+  if (paths.is_beside(index)) return {};
+  std::uint32_t first = paths.count();  // the last paths are those over other hosts
+  while (first != 0 && paths[first - 1].ends.relayed && !paths.is_beside(first - 1)) --first;
+  return hosts_of_place(index - first, paths.count() - first);
+}
+
+// Returns the tickets of the hosts over which other paths lead or are being opened.
+std::vector<Id128> RelayedPaths::hosts_of_others(std::uint32_t index) const {
+  std::vector<Id128> tickets;
+  for (std::uint32_t other = 0; other < chains_.size(); ++other) {
+    if (other == index || chains_[other] == nullptr) continue;
+    for (const RouteHop& hop : chains_[other]->route().hops) tickets.push_back(hop.host.ticket);
+  }
+  return tickets;
+}
+
 bool RelayedPaths::ask(std::uint32_t index, Need need, std::string* why) {
-  Path& path = link_.peer_link().paths()[index];
-  *why = verbs::why_away(path.device->provider(), path.device->rail());
-  if (!why->empty()) return false;
+  const Path& path = link_.peer_link().paths()[index];
   RelayClient& relays = *link_.host().relays();
-  const std::vector<WireRail>& peer_rails = link_.terms.peer_rails;
   const std::vector<WireRail> own =
       describe_rails(*link_.host().options().provider, link_.host().rails());
   Tries& tries = tries_[index];
-  if (tries.last) tries.failed.add(*tries.last, tries.at_fault, link_.host().now_ns());
+  if (tries.last) failed_.add(*tries.last, tries.at_fault, link_.host().now_ns());
   tries.last.reset();
-  const RelayClient::Search search{.peer = link_.terms.peer_ticket,
-                                   .avoided = tries.failed.tickets()};
-  std::optional<RelayRoute> route = relays.find({.own = own,
-                                                 .own_rail = path.rail,
-                                                 .peer = peer_rails,
-                                                 .peer_rail = path.ends.peer_rail,
-                                                 .hosts = {}},
-                                                search);
+  const HostsBetween between = hosts_of(index);
+  RouteWish wish{.own = own,
+                 .peer = link_.terms.peer_rails,
+                 .hosts = {},
+                 .between = between,
+                 .failed = &failed_,
+                 .spread = std::hash<std::string>()(link_.host().options().provider->host_name() +
+                                                    " to " + link_.identity().peer_host)};
+  if (link_.peer_link().paths().is_beside(index))
+    wish.peer_rail = static_cast<std::uint8_t>(path.ends.peer_rail);
+  std::optional<RelayRoute> route =
+      relays.find(wish, {.peer = link_.terms.peer_ticket, .others = hosts_of_others(index)});
   if (!route) {
-    *why = fmt::format("no host of the job relays from {} to {} of the peer", path.device->name(),
-                       peer_rails[path.ends.peer_rail].name);
+    *why = fmt::format("the hosts of the job that are known make no way to {} over {}",
+                       link_.identity().peer_host, hosts_text(between));
     return false;
   }
   if (need == Need::Gain && route->hops.size() > kBesideHostsMax) {
@@ -70,25 +92,35 @@ bool RelayedPaths::ask(std::uint32_t index, Need need, std::string* why) {
     return false;
   }
   routed_ = true;
-  name_route(path, route_text(*route), static_cast<std::uint32_t>(route->hops.size()));
-  tries.failed.begin(*route);
+  name_route(index,
+             {.own_rail = route->own_rail,
+              .own_address = route->own_address,
+              .peer_rail = route->peer_rail,
+              .peer_address = route->peer_address},
+             route_text(*route));
+  link_.peer_link().paths()[index].hosts_between = static_cast<std::uint32_t>(route->hops.size());
   tries.at_fault = {};
   tries.last = *route;
+  begin_chains(index, *std::move(route));
+  return true;
+}
+
+// Asks each host of the route for the queue pairs of its part.
+void RelayedPaths::begin_chains(std::uint32_t index, RelayRoute route) {
   const TransferPolicy& policy = link_.peer_link().policy();
   const Settings settings = link_.settings();
-  chains_[index] =
-      relays.ask({.route = std::move(*route),
-                  .sizes = {.qps = 1 + policy.qps,
-                            .sq_depth = policy.sq_depth,
-                            .express_bytes = policy.express_bytes,
-                            .wr_bytes = policy.wr_bytes},
-                  .traffic_class = static_cast<std::uint8_t>(std::max(settings.traffic_class, 0)),
-                  .service_level = static_cast<std::uint8_t>(std::max(settings.service_level, 0)),
-                  .changed = [this] {
-                    link_.touch();
-                    link_.host().tend_soon();
-                  }});
-  return true;
+  chains_[index] = link_.host().relays()->ask(
+      {.route = std::move(route),
+       .sizes = {.qps = 1 + policy.qps,
+                 .sq_depth = policy.sq_depth,
+                 .express_bytes = policy.express_bytes,
+                 .wr_bytes = policy.wr_bytes},
+       .traffic_class = static_cast<std::uint8_t>(std::max(settings.traffic_class, 0)),
+       .service_level = static_cast<std::uint8_t>(std::max(settings.service_level, 0)),
+       .changed = [this] {
+         link_.touch();
+         link_.host().tend_soon();
+       }});
 }
 
 std::string RelayedPaths::who_is_asked(std::uint32_t index) const {
@@ -97,16 +129,18 @@ std::string RelayedPaths::who_is_asked(std::uint32_t index) const {
                                                 : route_text(chains_[index]->route()));
 }
 
-void RelayedPaths::name_route(Path& path, const std::string& over, std::uint32_t hosts) {
+void RelayedPaths::name_route(std::uint32_t index, const Ends& ends, const std::string& over) {
+  DeviceContext& device = *link_.context().loop.devices[ends.own_rail];
+  const WireRail& peer = link_.terms.peer_rails[ends.peer_rail];
+  PathSet& paths = link_.peer_link().paths();
   const ProgressLoop::Guard guard(link_.context().loop);
-  path.over = over;
-  path.hosts_between = hosts;
-}
-
-void RelayedPaths::take_addresses(std::uint32_t index) {
-  PathEnds& ends = link_.peer_link().paths()[index].ends;
-  ends.own_address = chains_[index]->route().own_address;
-  ends.peer_address = chains_[index]->route().peer_address;
+  paths.name_rails(paths[index], device,
+                   {.own_address = ends.own_address,
+                    .peer_rail = ends.peer_rail,
+                    .peer_address = ends.peer_address,
+                    .peer_speed_mbps = peer.speed_mbps},
+                   relayed_name(device, peer));
+  paths[index].over = over;
 }
 
 void RelayedPaths::lead_over(std::uint32_t index, Reopen* asks) const {
@@ -145,18 +179,26 @@ bool RelayedPaths::is_lost(std::uint64_t stalled_since_ns) {
 // ---- Acceptor.
 
 bool RelayedPaths::take_route_of(const Reopen& asked, std::string* why) {
-  Path& path = link_.peer_link().paths()[asked.path];
+  const PathSet& paths = link_.peer_link().paths();
+  const Path& path = paths[asked.path];
   const WirePath& ends = asked.ends;
   const std::vector<WireRail>& peers = link_.terms.peer_rails;
-  if (!path.ends.relayed || ends.acceptor_rail != path.rail ||
-      ends.acceptor_address >= path.device->rail().gids.size() ||
-      ends.connector_address >= peers[path.ends.peer_rail].addresses.size()) {
+  const std::span<const verbs::Rail> own = link_.host().rails();
+  const bool there = ends.acceptor_rail < own.size() &&
+                     ends.acceptor_address < own[ends.acceptor_rail].gids.size() &&
+                     ends.connector_rail < peers.size() &&
+                     ends.connector_address < peers[ends.connector_rail].addresses.size();
+  const bool fixed = paths.is_beside(asked.path) && ends.acceptor_rail != path.rail;
+  if (!path.ends.relayed || !there || fixed) {
     *why = "the path asked for cannot lead over other hosts";
     return false;
   }
-  path.ends.own_address = ends.acceptor_address;
-  path.ends.peer_address = ends.connector_address;
-  name_route(path, asked.over, 0);  // the acceptor sends no data
+  name_route(asked.path,
+             {.own_rail = ends.acceptor_rail,
+              .own_address = ends.acceptor_address,
+              .peer_rail = ends.connector_rail,
+              .peer_address = ends.connector_address},
+             asked.over);
   return true;
 }
 

@@ -1,10 +1,11 @@
 #pragma once
 // The paths of a link that lead over other hosts: adds to PathRepair their routes, the chains
-// through the hosts on the way, and what those hosts say. Thread: control mutex; it takes the
-// loop's progress lock where it touches paths. Bound: kPathsMax.
+// through the hosts on the way, and what those hosts say. The rails of such a path are those of its
+// route, and are named anew at each opening: by the connector, which tells them in REOPEN. Thread:
+// control mutex; it takes the loop's progress lock where it touches paths. Bound: kPathsMax.
 
 #include "engine/control/relay_frames.h"
-#include "engine/link/relay/failed_hosts.h"
+#include "engine/link/relay/failed_steps.h"
 #include "engine/link/relay/relay_client.h"
 
 #include <cstdint>
@@ -40,7 +41,6 @@ class RelayedPaths {
   // Returns why a path that is up or probed is dead; empty if it is not. The caller holds the
   // progress lock.
   std::string why_dead(std::uint32_t index);
-  void take_addresses(std::uint32_t index);  // the addresses of the route
   // Completes a REOPEN: the acceptor's queue pairs are to connect to the last host on the way.
   void lead_over(std::uint32_t index, Reopen* asks) const;
   std::vector<WireHop> first_hop(std::uint32_t index) const;  // empty if the path has no chains
@@ -49,8 +49,8 @@ class RelayedPaths {
   bool is_lost(std::uint64_t stalled_since_ns);
   void found_path() noexcept { routed_ = false; }
 
-  // ---- Acceptor: takes the addresses that the connector's route has chosen. False if they do not
-  // fit.
+  // ---- Acceptor: names the rails that the connector's route has chosen. Returns false, and why,
+  // if there are none such.
   bool take_route_of(const Reopen& asked, std::string* why);
 
   // ---- Both: quarantines paths whose chains have broken, or carry nothing while something waits.
@@ -58,16 +58,22 @@ class RelayedPaths {
   void cut_all() noexcept;  // the link is over
 
  private:
-  void name_route(Path& path, const std::string& over, std::uint32_t hosts);
+  struct Ends {
+    std::uint32_t own_rail = 0, own_address = 0, peer_rail = 0, peer_address = 0;
+  };
+  void name_route(std::uint32_t index, const Ends& ends, const std::string& over);
+  void begin_chains(std::uint32_t index, RelayRoute route);
+  HostsBetween hosts_of(std::uint32_t index) const;
+  std::vector<Id128> hosts_of_others(std::uint32_t index) const;
 
   LinkCore& link_;
   std::vector<std::unique_ptr<RelayedChains>> chains_;  // by path; destroying them cuts them
   struct Tries {
     std::optional<RelayRoute> last;  // the route of the last try, whose outcome is not yet noted
-    Id128 at_fault{};                // the host at fault for it, as FailedHosts takes it
-    FailedHosts failed;
+    Id128 at_fault{};                // the host at fault for it, as FailedSteps takes it
   };
   std::vector<Tries> tries_;  // by path
+  FailedSteps failed_;        // of all paths
   bool routed_ = false;       // a route was found since the link last had a path
 };
 

@@ -29,9 +29,9 @@ class RingCursor {
     generation_ = generation;
     rewind();
   }
-  // Changes to another tier, whose paths' keys the entries hold from now on: see in_tier().
-  void change_tier(std::uint32_t from, std::uint32_t to) noexcept {
-    generation_ = in_tier(generation_, to - from);
+  // Changes to another set of keys, which the entries hold from now on: see in_key_set().
+  void change_keys(std::uint32_t from, std::uint32_t to) noexcept {
+    generation_ = in_key_set(generation_, to - from);
   }
   // Sets the address of the ring.
   void set_base(std::uint64_t base) noexcept {

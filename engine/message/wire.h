@@ -67,16 +67,27 @@ constexpr std::uint32_t generation_base(std::uint32_t life) noexcept {
   return 1u + life * 0x00ff'0003u;
 }
 
-// Adds the tier of the paths whose keys an entry holds to the entry's generation, so that nobody
-// takes it for an entry of another tier: one receive has an entry for each tier that has carried
-// the link meanwhile. Rounds without the tier are equal on both sides at any time.
-inline constexpr std::uint32_t kTierShift = 29;
-static_assert(kPathsMax <= 1u << (32 - kTierShift));
-constexpr std::uint32_t in_tier(std::uint32_t generation, std::uint32_t tier) noexcept {
-  return generation + (tier << kTierShift);
+inline constexpr std::uint32_t kRailsMax = 64;  // of a host
+// The keys of a link's small memory, as OPEN and OPENED tell them (LinkKeys).
+inline constexpr std::uint32_t kLinkKeysMax = kPathsMax + kRailsMax;
+
+// The number of the set of keys that an entry holds: the tier of the paths, or, of a path over
+// other hosts, kPathsMax and the acceptor's rail, which may be another one each time that it is
+// opened.
+constexpr std::uint32_t relayed_key_set(std::uint32_t acceptor_rail) noexcept {
+  DCHECK(acceptor_rail < kRailsMax);
+  return kPathsMax + acceptor_rail;
+}
+// Adds the number of the set to the entry's generation, so that nobody takes it for an entry with
+// other keys: one receive has an entry for each set that was used meanwhile. Rounds without the
+// number are equal on both sides at any time.
+inline constexpr std::uint32_t kKeySetShift = 25;
+static_assert(kPathsMax + kRailsMax <= 1u << (32 - kKeySetShift));
+constexpr std::uint32_t in_key_set(std::uint32_t generation, std::uint32_t set) noexcept {
+  return generation + (set << kKeySetShift);
 }
 constexpr std::uint32_t round_of(std::uint32_t generation) noexcept {
-  return generation & ((1u << kTierShift) - 1);
+  return generation & ((1u << kKeySetShift) - 1);
 }
 
 // ---- CTS entry: one posted receive, written by the receiver into the sender's FIFO. A link of one

@@ -21,6 +21,15 @@ class Counter {
 struct PathCounters {
   std::uint64_t bytes_sent = 0, work_requests = 0, doorbells = 0, send_completions = 0,
                 announcements = 0;
+
+  PathCounters& operator+=(const PathCounters& other) noexcept {
+    bytes_sent += other.bytes_sent;
+    work_requests += other.work_requests;
+    doorbells += other.doorbells;
+    send_completions += other.send_completions;
+    announcements += other.announcements;
+    return *this;
+  }
 };
 
 // The counters of a context's loop. Thread: the holder of the progress lock.

@@ -37,7 +37,7 @@ struct NicSpec {
   bool ipv4 = true;
   // Equal for the halves of one cable; of other NICs, too, in a virtual machine. 0: it has none.
   std::uint64_t guid = 0;
-  std::string pci;         // sysfs path; empty: none
+  std::string pci;  // sysfs path; empty: none
   int numa = -1;
   int link = -1;  // index into FabricFile::links; -1: nothing is plugged in
   // The rate of the NIC's bus. The PCIe half of a cable may carry less than the cable. 0: as much

@@ -190,7 +190,25 @@ bool same_host(std::span<const RailEnd> locals, std::span<const RailEnd> peers) 
   });
 }
 
+// Returns false if no address of one side can meet one of the other, by any rule. A search for
+// routes asks for many pairs of hosts, most of which share no cable.
+bool may_meet(std::span<const RailEnd> locals, std::span<const RailEnd> peers) {
+  for (const RailEnd& local : locals) {
+    for (const RailEnd& peer : peers) {
+      if (local.ethernet != peer.ethernet) continue;
+      if (!local.ethernet) return true;
+      for (const RailAddress& address : local.addresses) {
+        const SubnetMember member = member_of(address);
+        for (const RailAddress& other : peer.addresses)
+          if (same_subnet(member, member_of(other))) return true;
+      }
+    }
+  }
+  return false;
+}
+
 std::vector<RailPair> all_pairs(std::span<const RailEnd> locals, std::span<const RailEnd> peers) {
+  if (!may_meet(locals, peers)) return {};
   for (const bool equal_addresses : {same_host(locals, peers), true}) {
     for (const Scope scope : {Scope::Subnet, Scope::LinkLocal}) {
       Pairing pairing(locals.size(), peers.size(),

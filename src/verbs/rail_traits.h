@@ -24,9 +24,11 @@ QueuePairProbe probe_queue_pair(Provider& provider, ibv_context* context);
 
 FabricTraits traits_of(const char* fabric, std::span<const Rail> rails);
 
-// Returns how many of the rails are the port of this rail: 2 if the port is shown once for each
-// PCIe half. A virtual function counts as one.
-std::uint32_t rails_of_cable(std::span<const Rail> rails, const Rail& rail) noexcept;
+// Returns how many of the rails in `among`, a bit for each index, are one port with this rail: 2 if
+// its cable is shown once for each PCIe half. The caller names the rails that meet one peer, as
+// different adapters may have one GUID. GUID 0 tells nothing.
+std::uint32_t rails_of_cable(std::span<const Rail> rails, const Rail& rail,
+                             std::uint64_t among) noexcept;
 
 // Asks as NCCL's own transport does (gdr.cc): registers a DMA buffer with the descriptor -1, and
 // looks for the modules of peer memory. Sets on every rail what all rails can do, because a region

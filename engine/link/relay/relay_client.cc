@@ -1,6 +1,7 @@
 #include "engine/link/relay/relay_client.h"
 
 #include "engine/control/handle.h"
+#include "engine/link/relay/failed_steps.h"
 #include "engine/link/relay/known_hosts.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -62,27 +63,25 @@ std::vector<WireHost> RelayClient::hosts(const Id128& unheard) const {
 }
 
 // The answers to what this asks serve the next search.
-std::optional<RelayRoute> RelayClient::find(const RouteWish& wish, const Search& search) {
+std::optional<RelayRoute> RelayClient::find(RouteWish wish, const Search& search) {
   const std::vector<WireHost> known = hosts();
   const std::vector<WireRail> peer = rails_now(search.peer, wish.peer);
-  std::vector<WireHost> carriers, preferred, avoided;
+  std::vector<WireHost> carriers, failed;
   for (const WireHost& each : known) {
     if (each.ticket == search.peer || each.ticket == host_.ticket()) continue;
-    const bool avoids = std::find(search.avoided.begin(), search.avoided.end(), each.ticket) !=
-                        search.avoided.end();
-    carriers.push_back(each);
-    (avoids ? avoided : preferred).push_back(each);
+    if (wish.failed != nullptr && wish.failed->host(each.ticket) != 0) failed.push_back(each);
+    const bool is_free =
+        std::find(search.others.begin(), search.others.end(), each.ticket) == search.others.end();
+    if (is_free) carriers.push_back(each);
   }
-  const auto over = [&](const std::vector<WireHost>& those) {
-    return find_route({.own = wish.own,
-                       .own_rail = wish.own_rail,
-                       .peer = peer,
-                       .peer_rail = wish.peer_rail,
-                       .hosts = those});
-  };
-  std::optional<RelayRoute> route = over(preferred);
-  if (!route && !avoided.empty()) route = over(carriers);
-  ask_all(route ? avoided : known);
+  std::optional<RelayRoute> route = find_route({.own = wish.own,
+                                                .peer = peer,
+                                                .hosts = carriers,
+                                                .between = wish.between,
+                                                .peer_rail = wish.peer_rail,
+                                                .failed = wish.failed,
+                                                .spread = wish.spread});
+  ask_all(route ? failed : known);
   return route;
 }
 

@@ -83,14 +83,14 @@ class RelayClient {
   // ---- Known hosts.
   // Returns the hosts that links lead to, each once.
   std::vector<WireHost> peers() const;
-  // Finds a route from our rail to a rail of the peer. If none is known, asks all hosts which of
-  // their ports are up and which hosts they know; the answers come later. With a route, asks only
-  // the avoided hosts.
+  // Finds a route to the peer; the wish's hosts are filled in. If none is known, asks all hosts
+  // which of their ports are up and which hosts they know; the answers come later. With a route,
+  // asks only the hosts that have failed.
   struct Search {
-    Id128 peer{};                  // the peer's ticket
-    std::vector<Id128> avoided{};  // tickets of hosts that are used only if there is no other route
+    Id128 peer{};                 // the peer's ticket
+    std::vector<Id128> others{};  // tickets of hosts over which other paths lead: none of them
   };
-  std::optional<RelayRoute> find(const RouteWish& wish, const Search& search);
+  std::optional<RelayRoute> find(RouteWish wish, const Search& search);
   bool knows_others(const Id128& peer) const;  // hosts other than ourselves and that peer
 
   // ---- Chains.

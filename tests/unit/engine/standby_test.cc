@@ -139,7 +139,8 @@ TEST_F(Standby, ACreditThatWasReadBeforeTheCutIsReadAgain) {
   bed_->rounds(100);
   cut_cable(*bed_, 0);
   ASSERT_TRUE(bed_->until([&] {
-    return talk.pair.send->link.paths().tier() == 1 && talk.pair.receive->link.paths().tier() == 1;
+    return talk.pair.send->link.paths().key_set() == 1 &&
+           talk.pair.receive->link.paths().key_set() == 1;
   }));
   Request* const sent = talk.send({.at = 0, .bytes = kMessageBytes / 2, .tag = 1}).value();
   EXPECT_TRUE(bed_->finish(sent).ok()) << log_.joined();

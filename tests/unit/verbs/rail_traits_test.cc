@@ -57,13 +57,15 @@ TEST(RailTraits, AreThoseOfTheWorstRail) {
   EXPECT_EQ(traits.message_bytes_max, 1u << 20);
 }
 
+constexpr std::uint64_t kAll = UINT64_MAX;  // all rails meet one peer
+
 TEST(RailTraits, VirtualFunctionsOfAPortAreNoHalvesOfItsCable) {
   Host halves({1, 1});
-  EXPECT_EQ(rails_of_cable(halves.rails, halves.rails[1]), 2u);
+  EXPECT_EQ(rails_of_cable(halves.rails, halves.rails[1], kAll), 2u);
   Host parts({1, 1, 1});
   parts.rails[1].physical_path = parts.rails[2].physical_path = "/sys/devices/0000:01:00.0";
-  EXPECT_EQ(rails_of_cable(parts.rails, parts.rails[0]), 1u);
-  EXPECT_EQ(rails_of_cable(parts.rails, parts.rails[1]), 1u);
+  EXPECT_EQ(rails_of_cable(parts.rails, parts.rails[0], kAll), 1u);
+  EXPECT_EQ(rails_of_cable(parts.rails, parts.rails[1], kAll), 1u);
 }
 
 TEST(RailTraits, WhatOneRailDoesNotTellTheOthersDo) {
@@ -78,10 +80,19 @@ TEST(RailTraits, WhatOneRailDoesNotTellTheOthersDo) {
 TEST(RailTraits, HalvesOfACableAreRailsWithOneGuidAndPort) {
   Host cables({1, 2}), halves({1, 1, 2}), ports({1, 1});
   ports.rails[1].info.port = 2;
-  EXPECT_EQ(rails_of_cable(cables.rails, cables.rails[0]), 1u);
-  EXPECT_EQ(rails_of_cable(halves.rails, halves.rails[0]), 2u);
-  EXPECT_EQ(rails_of_cable(halves.rails, halves.rails[2]), 1u) << "beside a cable of two halves";
-  EXPECT_EQ(rails_of_cable(ports.rails, ports.rails[0]), 1u);
+  EXPECT_EQ(rails_of_cable(cables.rails, cables.rails[0], kAll), 1u);
+  EXPECT_EQ(rails_of_cable(halves.rails, halves.rails[0], kAll), 2u);
+  EXPECT_EQ(rails_of_cable(halves.rails, halves.rails[2], kAll), 1u)
+      << "beside a cable of two halves";
+  EXPECT_EQ(rails_of_cable(ports.rails, ports.rails[0], kAll), 1u);
+}
+
+// A virtual machine shows two adapters with one GUID, or without any.
+TEST(RailTraits, RailsOfOneGuidAreHalvesOnlyIfTheyMeetOnePeer) {
+  Host adapters({1, 1}), unknown({0, 0});
+  EXPECT_EQ(rails_of_cable(adapters.rails, adapters.rails[0], 0b01), 1u);
+  EXPECT_EQ(rails_of_cable(adapters.rails, adapters.rails[1], 0b10), 1u);
+  EXPECT_EQ(rails_of_cable(unknown.rails, unknown.rails[0], kAll), 1u);
 }
 
 TEST(QueuePairProbe, FindsInlineByTryingAndLeavesNothingBehind) {

@@ -55,19 +55,30 @@ TEST(WelcomeStandby, BehindPathsOnlyAndNoMoreThanALinkHolds) {
   EXPECT_FALSE(decoded(welcome(0, 1), &out).ok()) << "for nothing";
 }
 
-TEST(WelcomeStandby, OneOfTheRelayedPairsGoesBesideThePathsIfThereAreSome) {
-  Welcome body = welcome(1, 0), out;
-  body.beside = 1;
-  EXPECT_FALSE(decoded(body, &out).ok()) << "nothing is relayed";
-  body.relayed = {pair_of(2)};
+TEST(WelcomeStandby, PathsOverOtherHostsAreNoMoreThanALinkHolds) {
+  Welcome body = welcome(1, 3), out;
+  body.relayed = kRelayPlacesMax;
   ASSERT_TRUE(decoded(body, &out).ok());
-  EXPECT_EQ(out.beside, 1);
-  body.beside = 2;
+  EXPECT_EQ(out.relayed, kRelayPlacesMax);
+  body.relayed = kRelayPlacesMax + 1;
   EXPECT_FALSE(decoded(body, &out).ok());
-  body = welcome(0, 0);
-  body.relayed = {pair_of(2)};
+  body = welcome(1, 5);
+  body.relayed = 2;
   EXPECT_TRUE(decoded(body, &out).ok());
-  body.beside = 1;
+  body.beside = {pair_of(6)};
+  EXPECT_FALSE(decoded(body, &out).ok()) << "nine paths";
+}
+
+TEST(WelcomeStandby, OnePathOverOtherHostsGoesBesideThePathsIfThereAreSome) {
+  Welcome body = welcome(1, 0), out;
+  body.beside = {pair_of(2)};
+  ASSERT_TRUE(decoded(body, &out).ok());
+  ASSERT_EQ(out.beside.size(), 1u);
+  EXPECT_EQ(out.beside[0].acceptor_rail, 2);
+  body = welcome(0, 0);
+  body.relayed = 1;
+  EXPECT_TRUE(decoded(body, &out).ok());
+  body.beside = {pair_of(2)};
   EXPECT_FALSE(decoded(body, &out).ok()) << "beside no path";
 }
 

@@ -5,7 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -149,48 +150,6 @@ TEST(PathChoice, RailsInOneSubnetAreTold) {
             "rails n0:1, n2:1 are in one subnet 10.0.12.0/24: right on a switch; direct cables are "
             "taken to join the ports of both "
             "hosts in this order, unless each has a subnet of its own");
-}
-
-// Each pair of cables occurs once, for any numbers of cables, up to as many as a link holds.
-TEST(RelayedPairs, AreAllPairsOfCablesThatDoNotMeetThePeer) {
-  const auto rails = [](std::size_t count) {
-    std::vector<WireRail> all(count);
-    for (std::size_t i = 0; i < count; ++i) all[i].guid = i + 1;
-    return all;
-  };
-  for (std::size_t ours = 1; ours <= 5; ++ours) {
-    for (std::size_t theirs = 1; theirs <= 5; ++theirs) {
-      std::set<std::pair<int, int>> pairs;
-      const std::vector<WirePath> found = relayed_pairs(rails(ours), rails(theirs), {});
-      for (const WirePath& pair : found) pairs.emplace(pair.connector_rail, pair.acceptor_rail);
-      EXPECT_EQ(pairs.size(), found.size()) << ours << " and " << theirs;
-      EXPECT_EQ(found.size(), std::min<std::size_t>(ours * theirs, kPathsMax));
-    }
-  }
-  PathChoice choice;
-  choice.meet.emplace_back();  // rails 0 and 0 meet
-  const std::vector<WirePath> beside = relayed_pairs(rails(2), rails(2), choice);
-  ASSERT_EQ(beside.size(), 1u);
-  EXPECT_EQ(beside.front().connector_rail, 1);
-  EXPECT_EQ(beside.front().acceptor_rail, 1);
-}
-
-TEST(RelayedPairs, AreNotForOtherSitesNorBesideRailsThatWereChosen) {
-  const std::vector<WireRail> none;
-  const OwnRails own(none, "east");
-  PathChoice meets, unreachable;
-  meets.meet.emplace_back();
-  Hello hello;
-  hello.site = "west";
-  EXPECT_FALSE(may_be_relayed(hello, own, unreachable));
-  hello.site = "east";
-  EXPECT_TRUE(may_be_relayed(hello, own, unreachable));
-  EXPECT_TRUE(may_be_relayed(hello, own, meets));
-  hello.asked.wish = RailsWish::All;
-  EXPECT_TRUE(may_be_relayed(hello, own, unreachable));
-  EXPECT_FALSE(may_be_relayed(hello, own, meets));
-  hello.asked.wish = RailsWish::Asked;
-  EXPECT_FALSE(may_be_relayed(hello, own, unreachable));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // The hosts that a process asks to relay, without any real host: what hosts say of themselves and
 // of others, how often they are asked, and what becomes of a connection on which nobody answers.
 #include "engine/link/relay/relay_client.h"
-#include "engine/link/relay/failed_hosts.h"
+#include "engine/link/relay/failed_steps.h"
 #include "src/base/timeouts.h"
 #include "src/soft/fabric_file.h"
 #include "tests/unit/engine/link/fake_host.h"
@@ -51,7 +51,8 @@ class RelayClientTest : public testing::Test {
 
   static WireHost b(bool up) { return host("b", {rail(1, 2), rail(2, 2, up)}); }
   std::optional<RelayRoute> find() {
-    return client_.find({.own = own_, .peer = peer_, .hosts = {}}, {.peer = {'c'}, .avoided = {}});
+    return client_.find({.own = own_, .peer = peer_, .hosts = {}, .failed = &failed_},
+                        {.peer = {'c'}});
   }
   ConnectionId connection_to(const std::string& name) {
     for (const auto& said : us_.wire.said) {
@@ -98,6 +99,7 @@ class RelayClientTest : public testing::Test {
   const std::vector<WireRail> own_{rail(1, 1)};
   std::vector<WireRail> peer_{rail(2, 3)};
   ConnectionId on_b_ = 0;
+  FailedSteps failed_;
 };
 
 TEST_F(RelayClientTest, WhatAHostSaysOfItsOwnPortsCounts) {
@@ -118,11 +120,26 @@ TEST_F(RelayClientTest, ThePeersPortThatHasComeUpIsReached) {
 }
 
 // A host whose chains have failed may have a port that is down.
-TEST_F(RelayClientTest, AHostThatIsAvoidedIsAskedAnew) {
+TEST_F(RelayClientTest, AHostThatHasFailedIsAskedAnew) {
   peers_ = {b(true)};
-  EXPECT_TRUE(client_.find({.own = own_, .peer = peer_, .hosts = {}},
-                           {.peer = {'c'}, .avoided = {b(true).ticket}}));
+  const auto route = find();
+  ASSERT_TRUE(route);
+  EXPECT_EQ(count(MessageType::AskPeers), 0);
+  failed_.add(*route, b(true).ticket, clock_);
+  EXPECT_TRUE(find());
   EXPECT_EQ(count(MessageType::AskPeers), 1);
+}
+
+TEST_F(RelayClientTest, AHostOverWhichAnotherPathLeadsIsNotTaken) {
+  peers_ = {b(true), host("d", {rail(1, 4), rail(2, 4)})};
+  const auto without = [this](const std::vector<Id128>& others) {
+    const auto route =
+        client_.find({.own = own_, .peer = peer_, .hosts = {}}, {.peer = {'c'}, .others = others});
+    return route ? route_text(*route) : "nobody";
+  };
+  EXPECT_EQ(without({}), "b");
+  EXPECT_EQ(without({{'b'}}), "d");
+  EXPECT_EQ(without({{'b'}, {'d'}}), "nobody");
 }
 
 // Records the routes that are tried one after the other while `failing` hosts never relay.
@@ -134,10 +151,8 @@ class FailingHosts : public RelayClientTest {
     std::string routes;
     for (int i = 0; i < count; ++i) {
       clock_ += pause_ns_;
-      const auto route = client_.find({.own = own_, .peer = peer_, .hosts = {}},
-                                      {.peer = {'c'}, .avoided = failed_.tickets()});
+      const auto route = find();
       if (!route) return routes + " none";
-      failed_.begin(*route);
       routes += " " + route_text(*route);
       for (const RouteHop& hop : route->hops) {
         if (failing.find(hop.host.name) == std::string::npos) continue;
@@ -147,7 +162,6 @@ class FailingHosts : public RelayClientTest {
     }
     return routes;
   }
-  FailedHosts failed_;
   std::uint64_t pause_ns_ = kMs;
   bool knows_who_ = true;
 };
@@ -180,7 +194,8 @@ TEST_F(FailingHosts, AreForgottenInTime) {
   const std::vector<WireHost> hosts{host("d", {rail(1, 4), rail(2, 4)}),
                                     host("e", {rail(1, 5), rail(2, 5)})};
   EXPECT_EQ(tries(hosts, "de", 4), " d e d e");
-  EXPECT_EQ(failed_.tickets().size(), 1u);
+  EXPECT_EQ(failed_.host({'d'}), 0u);
+  EXPECT_EQ(failed_.host({'e'}), 1u);
 }
 
 TEST_F(RelayClientTest, WhoRefusesIsAtFault) {

@@ -1,0 +1,104 @@
+// The paths over other hosts that a link has.
+#include "engine/link/path_choice.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace mesh::engine {
+namespace {
+
+WireRail any_rail() {
+  WireRail wire;
+  wire.addresses.resize(1);
+  wire.mtu = 5;
+  return wire;
+}
+
+// Two hosts with so many rails each, of which the first `meeting` join the two.
+struct TwoHosts {
+  explicit TwoHosts(std::size_t rails_each, std::size_t meeting, std::uint64_t guid = 0) {
+    for (std::size_t i = 0; i < rails_each; ++i) {
+      hello.rails.push_back(any_rail());
+      own.push_back(any_rail());
+      hello.rails.back().guid = own.back().guid = guid == 0 ? i + 1 : guid;
+      if (i < meeting) {
+        WirePath& pair = choice.meet.emplace_back();
+        pair.connector_rail = pair.acceptor_rail = static_cast<std::uint8_t>(i);
+      }
+    }
+    choice.sets = path_sets(choice.meet, hello.rails, own, hello.asked);
+  }
+  const PathChoice& with_relays(int both_ways = 0) {
+    Settings settings;
+    settings.both_ways = both_ways;
+    hello.both_ways = static_cast<std::uint8_t>(both_ways);
+    add_relayed(hello, own, settings, &choice);
+    return choice;
+  }
+  Hello hello;
+  std::vector<WireRail> own;
+  PathChoice choice;
+};
+
+TEST(RelayedPaths, AreThereWhereBothHostsHaveACableElsewhere) {
+  EXPECT_EQ(TwoHosts(8, 4).with_relays().relayed, kRelayPlacesMax);
+  EXPECT_EQ(TwoHosts(2, 1).with_relays().relayed, kRelayPlacesMax);
+  EXPECT_EQ(TwoHosts(3, 0).with_relays().relayed, kRelayPlacesMax);
+  EXPECT_EQ(TwoHosts(2, 2).with_relays().relayed, 0) << "two hosts and nobody else";
+  TwoHosts uneven(2, 1);
+  uneven.own.pop_back();
+  EXPECT_EQ(uneven.with_relays().relayed, 0) << "ours has no other cable";
+}
+
+TEST(RelayedPaths, AreThereWhateverGuidsTheRailsHave) {
+  constexpr std::uint64_t kOne = 7;
+  EXPECT_EQ(TwoHosts(2, 1, kOne).with_relays().relayed, kRelayPlacesMax);
+  EXPECT_EQ(TwoHosts(8, 4, kOne).with_relays().relayed, kRelayPlacesMax);
+}
+
+TEST(RelayedPaths, FindRoomBehindAnyNumberOfCablesToThePeer) {
+  for (std::size_t meeting = 1; meeting <= 12; ++meeting) {
+    TwoHosts hosts(meeting + 1, meeting);
+    const PathChoice& choice = hosts.with_relays();
+    const std::size_t direct = choice.sets.primary.size() + choice.sets.standby.size();
+    EXPECT_GE(choice.relayed, 1) << meeting;
+    EXPECT_LE(direct + choice.relayed, kPathsMax) << meeting;
+    EXPECT_GE(direct, std::min<std::size_t>(meeting, kPathsMax - 1)) << meeting;
+  }
+}
+
+TEST(RelayedPaths, OneNamesARailOfTheAcceptorThatIsUpToCarryBeside) {
+  TwoHosts hosts(4, 2);
+  hosts.own[2].up = 0;
+  const PathChoice& choice = hosts.with_relays(1);
+  ASSERT_EQ(choice.beside.size(), 1u);
+  EXPECT_EQ(choice.beside[0].connector_rail, 2);
+  EXPECT_EQ(choice.beside[0].acceptor_rail, 3);
+  EXPECT_TRUE(TwoHosts(4, 2).with_relays(0).beside.empty());
+  EXPECT_TRUE(TwoHosts(4, 0).with_relays(1).beside.empty()) << "beside nothing";
+}
+
+TEST(RelayedPaths, AreNotForOtherSitesNorBesideRailsThatWereChosen) {
+  const std::vector<WireRail> none;
+  const OwnRails own(none, "east");
+  PathChoice meets, unreachable;
+  meets.meet.emplace_back();
+  Hello hello;
+  hello.site = "west";
+  EXPECT_FALSE(may_be_relayed(hello, own, unreachable));
+  hello.site = "east";
+  EXPECT_TRUE(may_be_relayed(hello, own, unreachable));
+  EXPECT_TRUE(may_be_relayed(hello, own, meets));
+  hello.asked.wish = RailsWish::All;
+  EXPECT_TRUE(may_be_relayed(hello, own, unreachable));
+  EXPECT_FALSE(may_be_relayed(hello, own, meets));
+  hello.asked.wish = RailsWish::Asked;
+  EXPECT_FALSE(may_be_relayed(hello, own, unreachable));
+}
+
+}  // namespace
+}  // namespace mesh::engine
