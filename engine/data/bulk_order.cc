@@ -10,10 +10,13 @@ namespace mesh::engine {
 
 void BulkOrder::assign(const std::vector<Path*>& usable) {
   reservation_.withdraw();  // it was made for other queue pairs
-  const std::size_t each = usable.empty() ? 0 : usable.front()->queue_pairs.size();
+  std::size_t fewest = usable.empty() ? 1 : usable.front()->queue_pairs.size();
+  for (const Path* const path : usable) fewest = std::min(fewest, path->queue_pairs.size());
+  DCHECK(fewest != 0);
+  each_ = static_cast<std::uint32_t>(fewest) - 1;  // without the express one
   order_.clear();
   for (const std::uint32_t round : {0u, 1u}) {
-    for (std::size_t i = 1; i < each; ++i) {
+    for (std::size_t i = 1; i <= each_; ++i) {
       for (const Path* const path : usable)
         order_.push_back(&SendQueuePair::of(*path->queue_pairs[i]));
     }

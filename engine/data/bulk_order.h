@@ -1,8 +1,9 @@
 #pragma once
 // Lists the bulk queue pairs of a link's usable paths in the order in which stripes go over them:
-// one of each path, then the next of each. On an acceptor, which sends no stripes, it is empty. The
-// reservation made here covers all of them: each has room for one more stripe of one work request.
-// Thread: loop (progress lock). Bound: kPathsMax paths of kQpsMax.
+// one of each path, then the next of each, as many of each as the path with the fewest has. On an
+// acceptor, which sends no stripes, it is empty. The reservation made here covers all of them: each
+// has room for one more stripe of one work request. Thread: loop (progress lock). Bound: kPathsMax
+// paths of kQpsMax.
 
 #include "engine/data/reservation.h"
 #include "src/base/check.h"
@@ -18,6 +19,8 @@ struct Path;
 class BulkOrder {
  public:
   std::uint32_t count() const noexcept { return count_; }
+  // Returns how many of each path are in the list.
+  std::uint32_t each() const noexcept { return each_; }
   SendQueuePair& at(std::uint32_t position) const noexcept {
     DCHECK(count_ != 0);
     return *order_[position < count_ ? position : position % count_];
@@ -50,7 +53,7 @@ class BulkOrder {
   [[gnu::noinline]] bool reserve_uniform() noexcept;
 
   std::vector<SendQueuePair*> order_;  // all of them, twice, so that from() never wraps
-  std::uint32_t count_ = 0;
+  std::uint32_t count_ = 0, each_ = 0;
   std::uint32_t cursor_ = 0;
   Reservation reservation_;
 };

@@ -139,8 +139,8 @@ void PathSet::order() {
   // The path that leads over other hosts is the last of its tier.
   const bool detour = has_beside_ && usable_count() > 1 && usable_.back()->ends.relayed;
   express_count_ = usable_count() - (detour ? 1 : 0);
-  shares_.assign(usable_);
   if (link_.identity().role == LinkRole::Connector) bulk_.assign(usable_);
+  shares_.assign(usable_, bulk_.each());
   note_written_rails();
 }
 

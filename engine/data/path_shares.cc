@@ -22,8 +22,9 @@ std::uint64_t late_bytes(const Path& path, std::uint32_t mbps) {
 }
 }  // namespace
 
-void PathShares::assign(const std::vector<Path*>& usable) {
+void PathShares::assign(const std::vector<Path*>& usable, std::uint32_t qps) {
   usable_ = usable;
+  qps_ = qps;
   // A port that does not say its speed counts as much as the fastest port that does.
   std::uint32_t fastest = 1;
   for (const Path* const path : usable) fastest = std::max(fastest, path->speed_mbps);
@@ -92,12 +93,12 @@ const StripeTable& PathShares::spread(std::uint64_t bytes) noexcept {
   }
   const std::span<const PathLoad> paths(loads.data(), count);
   if (bytes > policy_.stripe_bytes) {
-    spread_stripes(bytes, policy_, paths, spread_);
+    spread_stripes(bytes, {.stripe_bytes = policy_.stripe_bytes, .qps = qps_}, paths, spread_);
   } else {
     const std::uint32_t path = earliest_path(bytes, paths, cursor_++);
     spread_.count = 1;
     spread_.stripes[0] = {.span = {.offset = 0, .bytes = bytes},
-                          .position = loads[path].next_qp % policy_.qps * count + path};
+                          .position = loads[path].next_qp % qps_ * count + path};
   }
   DCHECK(spread_.count != 0 && spread_.count <= kStripesMax);
   for (std::uint32_t i = 0; i < spread_.count; ++i)

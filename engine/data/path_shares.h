@@ -20,8 +20,9 @@ class PathShares {
  public:
   explicit PathShares(const TransferPolicy& policy) : policy_(policy) {}
 
-  // Sets the usable paths from now on; they outlive their use here.
-  void assign(const std::vector<Path*>& usable);
+  // Sets the usable paths from now on, each with this many bulk queue pairs; they outlive their use
+  // here.
+  void assign(const std::vector<Path*>& usable, std::uint32_t qps);
 
   // Returns true if a message of this size may be cut evenly: the learned speeds agree, the bytes
   // in flight agree, and every path has room for the whole message.
@@ -34,6 +35,7 @@ class PathShares {
 
   const TransferPolicy& policy_;
   std::vector<Path*> usable_;
+  std::uint32_t qps_ = 0;  // bulk queue pairs of each path
   PathSpeeds speeds_;
   bool speeds_agree_ = false;
   bool detours_ = false;          // some path leads over other hosts

@@ -3,6 +3,7 @@
 #include "engine/data/progress_loop_datapath.h"
 #include "src/base/check.h"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -119,14 +120,11 @@ StripeSpan QueuePair::span_at(std::uint64_t at) const noexcept {
   const Mark mark = ring_[at & ring_mask_];
   if (mark.is_whole()) return {.offset = 0, .bytes = mark.request()->bytes};
   if (mark.is_part()) return parts_[at & ring_mask_].stripe;
-  if (mark.is_shared()) {
-    const std::uint64_t bytes = mark.request()->cut.shared_bytes;
-    return {.offset = mark.shared_number() * bytes, .bytes = bytes};
-  }
-  const TransferPolicy& policy = place_.link->policy();
-  const StripePlan plan = plan_stripes(mark.request()->bytes, policy,
-                                       policy.qps);  // uniform messages go over the only path
-  return plan.span(mark.number());
+  const std::uint64_t bytes = mark.request()->cut.stripe_bytes;
+  if (mark.is_shared()) return {.offset = mark.shared_number() * bytes, .bytes = bytes};
+  const std::uint64_t offset = mark.number() * bytes;
+  DCHECK(offset < mark.request()->bytes);
+  return {.offset = offset, .bytes = std::min(bytes, mark.request()->bytes - offset)};
 }
 
 bool QueuePair::carries(const Request& request) const noexcept {

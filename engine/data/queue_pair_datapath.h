@@ -213,8 +213,8 @@ inline void QueuePair::finish_stripe(Request& request) noexcept {
 inline void QueuePair::finish_shared(Request& request) noexcept {
   DCHECK(!request.cut.uniform);
   DCHECK(request.channel->outstanding != 0);
-  DCHECK(request.cut.shared_bytes <= place_.path->inflight_bytes());
-  place_.path->bulk_done += request.cut.shared_bytes;
+  DCHECK(request.cut.stripe_bytes <= place_.path->inflight_bytes());
+  place_.path->bulk_done += request.cut.stripe_bytes;
   --request.channel->outstanding;
   finish_stripe(request);
 }

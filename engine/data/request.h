@@ -55,9 +55,11 @@ class Landed {
 
 // How a send was cut, by the loop.
 struct Cut {
-  std::uint32_t shared_bytes;  // of each stripe but the last, where several paths share the message
-  std::uint8_t stripes;        // as its record says
-  std::uint8_t open;           // stripes not yet completed
+  // The size of each stripe but the last, where stripes have one size (uniform, apart, shared). A
+  // replay computes from it the stripes that were posted, whatever paths the link has by then.
+  std::uint32_t stripe_bytes;
+  std::uint8_t stripes;  // as its record says
+  std::uint8_t open;     // stripes not yet completed
   bool uniform;  // its channel's outstanding counts it once, and so does its path when all is done
 };
 

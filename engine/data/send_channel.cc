@@ -58,7 +58,7 @@ bool SendChannel::needs_slow_path() const noexcept {
       truncated || count > kStripesTold || request.bytes > apart_above_ ||
       std::any_of(posting_.spans.begin(), posting_.spans.end(),
                   [this](const Span& span) { return span.stripe.bytes > wr_bytes_; });
-  request.cut = {.shared_bytes = 0,
+  request.cut = {.stripe_bytes = 0,
                  .stripes = static_cast<std::uint8_t>(count),
                  .open = static_cast<std::uint8_t>(count),
                  .uniform = false};

@@ -88,6 +88,7 @@ inline void SendChannel::stage_uniform(Request& request, const UniformMessage& m
   DCHECK(plan.uniform(wr_bytes_));
   DCHECK(plan.count <= link.paths().bulk().count());
   DCHECK(stripes_of(request.imm()) == plan.count);
+  request.cut.stripe_bytes = step;
   request.cut.uniform = true;
   path.bulk_posted += plan.total_bytes;
   ++outstanding;
@@ -118,9 +119,10 @@ inline bool SendChannel::read_kept_credit(std::uint32_t imm, Credit* credit) con
 inline void SendChannel::stage_apart(Request& request, const UniformMessage& message) noexcept {
   const StripePlan& plan = message.plan;
   Path& path = link.paths()[0];
-  request.cut.open = static_cast<std::uint8_t>(plan.count);
-  request.cut.uniform = true;
-  request.cut.stripes = static_cast<std::uint8_t>(plan.count);
+  request.cut = {.stripe_bytes = static_cast<std::uint32_t>(plan.stripe_bytes),
+                 .stripes = static_cast<std::uint8_t>(plan.count),
+                 .open = static_cast<std::uint8_t>(plan.count),
+                 .uniform = true};
   request.generation = cursor_.generation();
   request.expected = cursor_.imm() - (1u << kStripesShift);  // a record tells how many
   path.bulk_posted += plan.total_bytes;
@@ -169,7 +171,7 @@ inline void SendChannel::stage_shared(Request& request, const UniformMessage& me
                                 .target = {.address = credit.address},
                                 .imm = request.imm(),
                                 .mark = Mark::of(request, Mark::kFirstShared).word};
-  request.cut.shared_bytes = step;
+  request.cut.stripe_bytes = step;
   outstanding += plan.count;
   SendQueuePair* const* next = link.paths().bulk().from(message.first_bulk);
   for (std::uint32_t left = plan.count; left != 0; --left, ++next) {

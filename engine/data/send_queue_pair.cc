@@ -91,7 +91,7 @@ Span SendQueuePair::lose(std::uint64_t at) noexcept {
   Request& request = *mark.request();
   const Span lost{.request = &request, .stripe = span_at(at)};
   if (mark.is_uniform()) count_apart(request);
-  if (mark.is_shared()) place_.path->bulk_done += request.cut.shared_bytes;
+  if (mark.is_shared()) place_.path->bulk_done += request.cut.stripe_bytes;
   if (mark.is_whole()) request.cut.open = 1, request.cut.uniform = false;
   if (const PostedPart* const part = part_at(at)) place_.path->bulk_done += part->counted_bytes;
   return lost;

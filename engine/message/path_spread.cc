@@ -43,9 +43,9 @@ std::uint64_t counted(const PathLoad& path, std::uint64_t bytes) {
 // Fills the paths up to one level: level = (bytes in flight + what its part counts) / speed. Leaves
 // out a path that is above the level already, or hardly below it. The parts add up to the message,
 // so a path whose bytes count more has less weight.
-std::uint32_t fill_paths(std::uint64_t bytes, const TransferPolicy& policy,
+std::uint32_t fill_paths(std::uint64_t bytes, const SpreadSizes& sizes,
                          std::span<const PathLoad> paths, Parts& parts) noexcept {
-  const std::uint64_t most = std::max<std::uint64_t>(1, ceil_div(bytes, policy.stripe_bytes));
+  const std::uint64_t most = std::max<std::uint64_t>(1, ceil_div(bytes, sizes.stripe_bytes));
   auto count = static_cast<std::uint32_t>(paths.size());
   DCHECK(count != 0 && count <= kPathsMax);
   for (std::uint32_t i = 0; i < count; ++i) parts[i].path = i;
@@ -69,7 +69,7 @@ std::uint32_t fill_paths(std::uint64_t bytes, const TransferPolicy& policy,
       parts[i].lines = part * weight.of / weight.part / kStripeAlign;
       if (parts[i].lines < parts[least].lines) least = i;
     }
-    const bool enough = parts[least].lines * kStripeAlign * kLeastShare >= policy.stripe_bytes;
+    const bool enough = parts[least].lines * kStripeAlign * kLeastShare >= sizes.stripe_bytes;
     if (count == 1 || (enough && count <= most)) return count;
     parts[least] = parts[--count];
   }
@@ -92,14 +92,14 @@ std::uint32_t earliest_path(std::uint64_t bytes, std::span<const PathLoad> paths
   return best;
 }
 
-void spread_stripes(std::uint64_t bytes, const TransferPolicy& policy,
-                    std::span<const PathLoad> paths, StripeTable& table) noexcept {
+void spread_stripes(std::uint64_t bytes, const SpreadSizes& sizes, std::span<const PathLoad> paths,
+                    StripeTable& table) noexcept {
   DCHECK(bytes != 0);
   Parts parts;
-  const std::uint32_t count = fill_paths(bytes, policy, paths, parts);
+  const std::uint32_t count = fill_paths(bytes, sizes, paths, parts);
   const std::uint64_t lines = ceil_div(bytes, kStripeAlign);
   const auto path_count = static_cast<std::uint32_t>(paths.size());
-  const std::uint32_t qps = std::min(policy.qps, kStripesMax / path_count);
+  const std::uint32_t qps = std::min(sizes.qps, kStripesMax / path_count);
   std::uint64_t given = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
     Part& part = parts[i];
@@ -111,7 +111,7 @@ void spread_stripes(std::uint64_t bytes, const TransferPolicy& policy,
     part.at_line = given;
     given += part.lines;
     if (part.lines == 0) continue;
-    const std::uint64_t wanted = ceil_div(part.lines * kStripeAlign, policy.stripe_bytes);
+    const std::uint64_t wanted = ceil_div(part.lines * kStripeAlign, sizes.stripe_bytes);
     part.stripe_lines = ceil_div(part.lines, std::min<std::uint64_t>(wanted, qps));
     part.next_qp = paths[part.path].next_qp;
   }
@@ -127,7 +127,7 @@ void spread_stripes(std::uint64_t bytes, const TransferPolicy& policy,
       DCHECK(begin < bytes);
       table.stripes[table.count++] = {
           .span = {.offset = begin, .bytes = std::min(begin + taken * kStripeAlign, bytes) - begin},
-          .position = part.next_qp++ % policy.qps * path_count + part.path};
+          .position = part.next_qp++ % sizes.qps * path_count + part.path};
       part.at_line += taken;
       part.lines -= taken;
       DCHECK(taken <= left);

@@ -24,10 +24,15 @@ struct PathLoad {
 std::uint32_t earliest_path(std::uint64_t bytes, std::span<const PathLoad> paths,
                             std::uint32_t from) noexcept;
 
+struct SpreadSizes {
+  std::uint64_t stripe_bytes = 0;
+  std::uint32_t qps = 0;  // bulk queue pairs of each path
+};
+
 // Cuts a message above stripe_bytes into parts for the paths, and each part into stripes for the
 // path's queue pairs. A path whose part would be too small gets none, and no more paths get a part
 // than the message has stripes of stripe_bytes.
-void spread_stripes(std::uint64_t bytes, const TransferPolicy& policy,
-                    std::span<const PathLoad> paths, StripeTable& table) noexcept;
+void spread_stripes(std::uint64_t bytes, const SpreadSizes& sizes, std::span<const PathLoad> paths,
+                    StripeTable& table) noexcept;
 
 }  // namespace mesh::engine

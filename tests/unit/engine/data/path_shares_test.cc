@@ -23,7 +23,7 @@ class PathSharesTest : public testing::Test {
     }
     assign();
   }
-  void assign() { shares_.assign({paths_.data(), &paths_[1]}); }
+  void assign() { shares_.assign({paths_.data(), &paths_[1]}, policy_.qps); }
   // Carries `messages` messages, of which each path does `bytes[path]` with 1 MiB in flight on it.
   void carry(int messages, const std::array<std::uint64_t, 2>& bytes) {
     for (int i = 0; i < messages; ++i) {

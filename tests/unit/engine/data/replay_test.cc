@@ -2,11 +2,15 @@
 // path wait for its fence, and nothing waits behind them.
 
 #include "engine/data/peer_link.h"
+#include "engine/data/progress_loop.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/data/lose_path.h"
 #include "tests/unit/engine/units.h"
 
 #include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
 
 namespace mesh {
 namespace {
@@ -121,6 +125,43 @@ TEST_F(ReplayTest, NothingWaitsBehindAStripeThatWasBegunOnALostPath) {
   EXPECT_TRUE(bed.finish(large).ok());
   EXPECT_TRUE(bed.finish(large_receive).ok());
   EXPECT_TRUE(talk.holds(0, 0, 256 * kKiB + 8));
+}
+
+// A link may get bulk queue pairs while a message is under way: the message's stripes are still
+// those that were posted.
+TEST_F(ReplayTest, StripesStayThoseThatWerePostedWhenAQueuePairIsAdded) {
+  TransferPolicy policy;
+  policy.qps = 3;
+  Bed bed({.policy = policy});
+  Talk talk(bed, kA, kB, kRoom);
+  engine::PathSet& paths = talk.pair.send->link.paths();
+  const auto share_out = [&] {
+    paths.order();
+    talk.pair.send->choose_express();
+  };
+  std::unique_ptr<engine::QueuePair> late;
+  {
+    const engine::ProgressLoop::Guard guard(talk.pair.send->loop);
+    late = std::move(paths[0].queue_pairs.back());
+    paths[0].queue_pairs.pop_back();
+    share_out();
+  }
+  Request* const receiving = asked_about(talk.receive({.bytes = 256 * kKiB}));
+  bed.rounds(100);
+  delay_writes(bed.hosts[0], "", kLong);
+  Request* const sending = asked_about(talk.send({.bytes = 256 * kKiB}));
+  EXPECT_EQ(sending->cut.open, 2u);
+  {
+    const engine::ProgressLoop::Guard guard(talk.pair.send->loop);
+    paths[0].queue_pairs.push_back(std::move(late));
+    share_out();
+  }
+  lose_path(*talk.pair.send, 0);
+  bed.hosts[0].provider->faults().disarm_all();
+  EXPECT_TRUE(bed.finish(sending).ok());
+  EXPECT_TRUE(bed.finish(receiving).ok());
+  EXPECT_EQ(paths[0].health.replayed_stripes, 2u);
+  EXPECT_TRUE(talk.holds(0, 0, 256 * kKiB));
 }
 
 }  // namespace

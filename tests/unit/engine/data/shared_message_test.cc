@@ -64,7 +64,7 @@ class SharedMessageTest : public testing::Test {
 
 TEST_F(SharedMessageTest, EachPathCarriesTheSamePart) {
   Request* const sending = begin(1024 * kKiB);
-  EXPECT_EQ(sending->cut.shared_bytes, 256 * kKiB) << "one of four stripes";
+  EXPECT_EQ(sending->cut.stripe_bytes, 256 * kKiB) << "one of four stripes";
   for (const std::uint32_t index : {0u, 1u}) {
     EXPECT_EQ(bytes_over(index), 512 * kKiB);
     EXPECT_EQ(path(index).inflight_bytes(), 512 * kKiB);
@@ -75,7 +75,7 @@ TEST_F(SharedMessageTest, EachPathCarriesTheSamePart) {
 TEST_F(SharedMessageTest, TheLastStripeMayHaveLess) {
   constexpr std::size_t kOdd = 1'000'003;
   Request* const sending = begin(kOdd);
-  EXPECT_EQ(sending->cut.shared_bytes, 250'112u);
+  EXPECT_EQ(sending->cut.stripe_bytes, 250'112u);
   EXPECT_EQ(bytes_over(0), 500'224u);
   EXPECT_EQ(bytes_over(1), kOdd - 500'224u);
   expect_whole(sending, kOdd);
@@ -102,7 +102,7 @@ TEST_F(SharedMessageTest, WhatFollowsALossIsCutForThePathThatIsLeft) {
   lose_path(*talk_.pair.send, 0);
   const std::uint64_t before = bytes_over(1);
   Request* const sending = begin(1024 * kKiB);
-  EXPECT_EQ(sending->cut.shared_bytes, 512 * kKiB) << "one of two stripes";
+  EXPECT_EQ(sending->cut.stripe_bytes, 512 * kKiB) << "one of two stripes";
   EXPECT_EQ(bytes_over(1) - before, 1024 * kKiB);
   expect_whole(sending, 1024 * kKiB);
 }

@@ -15,7 +15,7 @@ constexpr std::uint64_t kMiB = 1u << 20;
 StripeTable spread(std::uint64_t bytes, const TransferPolicy& policy,
                    std::span<const PathLoad> paths) {
   StripeTable table;
-  spread_stripes(bytes, policy, paths, table);
+  spread_stripes(bytes, {.stripe_bytes = policy.stripe_bytes, .qps = policy.qps}, paths, table);
   return table;
 }
 
