@@ -14,7 +14,13 @@ void EngineImpl::start_polling(Context& context, std::uint32_t rail) {
   if (context.polled || options_.threading == Threading::Manual) return;
   context.polled = true;  // decided once per context
   context.loop.set_poller(true);
-  if (!pollers_.add(context.loop, rails_[rail])) context.loop.set_poller(false);
+  bool added = false;
+  try {
+    added = pollers_.add(context.loop, rails_[rail]);
+  } catch (const std::exception&) {
+    LOG_WARN("no memory for a poller: NCCL's threads poll for this communicator");
+  }
+  if (!added) context.loop.set_poller(false);
 }
 
 Result<Listener*> EngineImpl::listen(Context& context, int rail, HandleBytes& handle) {

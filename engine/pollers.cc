@@ -87,7 +87,13 @@ bool Poller::nap(std::uint64_t ns) {
 void Poller::doze() {
   loops_.pass([](ProgressLoop& loop) { loop.let_callers_turn(true); });
   std::uint64_t nap_ns = kPollerNapMinNs;
-  while (!nap(nap_ns) && !pass()) nap_ns = std::min(2 * nap_ns, kPollerNapMaxNs);
+  bool moved = false;
+  while (!moved && !nap(nap_ns)) {
+    moved = pass();
+    // Callers may hold the lock whenever this thread tries it.
+    loops_.pass([&moved](ProgressLoop& loop) { moved |= loop.moved(); });
+    nap_ns = std::min(2 * nap_ns, kPollerNapMaxNs);
+  }
   loops_.pass([](ProgressLoop& loop) { loop.let_callers_turn(false); });
 }
 

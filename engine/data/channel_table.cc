@@ -98,6 +98,14 @@ bool ChannelTable::have_open_requests() const noexcept {
                      });
 }
 
+std::uint64_t ChannelTable::ended_requests() const noexcept {
+  std::uint64_t ended = 0;
+  for_each([&ended](const Channel& channel) {
+    ended += channel.submitted.load(std::memory_order_acquire) - channel.open_count();
+  });
+  return ended;
+}
+
 bool ChannelTable::rewrite_credits() noexcept {
   DCHECK(link_.loop().held());
   bool done = true;

@@ -31,6 +31,7 @@ class ChannelTable {
   RecvChannel* add_receiver(std::uint32_t index, std::uint32_t life, Record* records);
   void remove(std::uint32_t index) noexcept;
   bool have_open_requests() const noexcept;
+  std::uint64_t ended_requests() const noexcept;  // of the channels that are there
   bool rewrite_credits() noexcept;  // after a fence; false: queues were full, call again
 
   // ---- Control mutex, or the progress lock.

@@ -25,7 +25,7 @@ Path& PathSet::place(DeviceContext& device, const PathEnds& ends, std::string na
   path.index = path.own_key = path.far_key = count() - 1;
   path.rail = device.index();
   path.ends = ends;
-  if (ends.own_address < device.rail().gids.size()) path.name = std::move(name);
+  path.name = std::move(name);
   path.set_port_speed(policy_, device.rail().info.speed_mbps);
   return path;
 }

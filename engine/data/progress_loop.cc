@@ -48,6 +48,11 @@ bool ProgressLoop::poller_turn() noexcept {
   return moved;
 }
 
+bool ProgressLoop::moved() noexcept {
+  const Guard guard(*this);
+  return events_ != std::exchange(poller_seen_, events_);
+}
+
 void ProgressLoop::let_callers_turn(bool callers) noexcept {
   const Guard guard(*this);
   callers_turn_ = callers;

@@ -67,6 +67,8 @@ class ProgressLoop {
   bool has_poller() const noexcept { return has_poller_; }
   // Makes a turn. Returns true if something has moved since the last call, here or in another turn.
   bool poller_turn() noexcept;
+  // Waits for the holder. Returns true if something has moved since poller_turn() last looked.
+  bool moved() noexcept;
   // Makes test() turn the loop while its poller dozes, or stops that.
   void let_callers_turn(bool callers) noexcept;
 

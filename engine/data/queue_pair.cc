@@ -161,6 +161,7 @@ void QueuePair::drop_outstanding() noexcept {
 void QueuePair::ask_answer() noexcept {
   DCHECK(loop_.held());
   reservation_.withdraw();
+  if (rows_only_ && in_staged_list) signal_next_ = true;
   const bool shows = in_staged_list || chain_.staged() != 0 || (!rows_only_ && outstanding() != 0);
   if (shows || refused_ || !has_room(1)) return;
   ibv_send_wr empty{};

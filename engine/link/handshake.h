@@ -128,7 +128,7 @@ class Handshake {
   void attach(const BringUp& done);
   void ready(const BringUp& done);
   const char* awaited() const;
-  bool shakes() const noexcept;  // true for a connector, from HELLO to READY
+  bool shakes() const noexcept;  // true for a connector, from its first HELLO to READY
   void give_up(const char* what);
   bool dials_anew(const Refuse& body);
   bool asks_elsewhere(const Refuse& body);
@@ -152,6 +152,7 @@ class Handshake {
   std::uint32_t silent_addresses_ = 0;   // dials after an address that did not answer HELLO
   std::uint64_t hello_until_ns_ = 0;     // the end of all waits for WELCOME; 0: no HELLO was sent
   std::unique_ptr<Refuse> refusal_;      // connector: the first of them that may be another host's
+  std::vector<SocketAddress> refused_;   // connector: the addresses that have refused
   Redialing anew_;                       // connector
 };
 

@@ -70,17 +70,18 @@ void Handshake::tend() {
 // ---- Addresses. Another host, or a program that is none of ours, may answer at an address that
 // many hosts have, such as that of a bridge for containers. Only WELCOME proves an address.
 
-// Returns the peer's addresses from the one behind the last that was asked. The ones before it
-// follow, unless an address has refused: each is asked once then.
+// Returns the peer's addresses from the one behind the last that was asked, without those that have
+// refused.
 std::vector<SocketAddress> Handshake::next_addresses() const {
   std::vector<SocketAddress> next = link_.port.addresses;
   const auto asked = std::find_if(next.begin(), next.end(), [this](const SocketAddress& each) {
     return each.same_host(source_);
   });
-  if (asked == next.end()) return refusal_ ? std::vector<SocketAddress>{} : next;
-  const auto left = static_cast<std::size_t>(next.end() - asked) - 1;
-  std::rotate(next.begin(), asked + 1, next.end());
-  if (refusal_) next.resize(left);
+  if (asked != next.end()) std::rotate(next.begin(), asked + 1, next.end());
+  std::erase_if(next, [this](const SocketAddress& each) {
+    return std::any_of(refused_.begin(), refused_.end(),
+                       [&each](const SocketAddress& one) { return one.same_host(each); });
+  });
   return next;
 }
 
@@ -95,34 +96,35 @@ void Handshake::say_hello_at(std::span<const SocketAddress> addresses) {
                                  .timeout_ns = refusal_ ? kRedialToAnswerNs : kDialToAnswerNs}));
 }
 
+// The peer may have dropped the connection for want of room, so it is dialed once more at the same
+// address before another one is asked.
 bool Handshake::say_hello_again(Errc reason) {
-  const bool asked = link_.state() == LinkState::AwaitWelcome;
-  if (!asked && (link_.state() != LinkState::Dialing || !refusal_)) return false;
-  const std::vector<SocketAddress> next = asked ? next_addresses() : std::vector<SocketAddress>{};
-  if (refusal_ && next.empty()) {
-    end_as_refused(*refusal_);
+  if (link_.state() == LinkState::Dialing && refusal_) {
+    end_as_refused(*refusal_);  // no other address answers
     return true;
   }
+  if (link_.state() != LinkState::AwaitWelcome) return false;
+  std::vector<SocketAddress> next = link_.port.proven ? link_.port.addresses : next_addresses();
   const bool another = !link_.port.proven && next.size() > 1;
-  const std::size_t tries_max = kHelloTriesMax + (another ? next.size() : 0);
-  if (hello_tries_ >= tries_max || (reason != Errc::PeerGone && !another && !refusal_))
-    return false;
+  const std::size_t tries_max = kHelloTriesMax + (another ? 2 * next.size() : 0);
+  if (hello_tries_ >= tries_max || (reason != Errc::PeerGone && !another)) return false;
+  if (another && reason == Errc::PeerGone && hello_tries_ % 2 == 0)
+    std::rotate(next.begin(), next.end() - 1, next.end());
   ++hello_tries_;
-  if (link_.port.proven) {
-    say_hello_at(link_.port.addresses);
-  } else {
-    say_hello_at(next);
-  }
+  say_hello_at(next);
   return true;
 }
 
-// Asks the peer's next address if another host may have refused. The host that has the communicator
-// is the only one with other reasons than that it has none.
+// Asks the peer's other addresses if another host may have refused. Only the host that has the
+// communicator has other reasons than that it has none.
 bool Handshake::asks_elsewhere(const Refuse& body) {
   if (link_.state() != LinkState::AwaitWelcome || link_.port.proven ||
       body.reason != Errc::PeerClosed)
     return false;
-  if (!refusal_) refusal_ = std::make_unique<Refuse>(body);
+  if (!refusal_)
+    refusal_ = std::make_unique<Refuse>(Refuse{
+        .reason = body.reason, .text = fmt::format("{}: {}", link_.connection_name(), body.text)});
+  refused_.push_back(source_);
   const std::vector<SocketAddress> next = next_addresses();
   if (next.empty()) return false;
   LOG_INFO("peer {}: {} refuses: {}; its other addresses are asked", link_.identity().peer_host,
@@ -134,11 +136,10 @@ bool Handshake::asks_elsewhere(const Refuse& body) {
 // Asks the next address if this one has taken HELLO and is silent.
 void Handshake::tend_silence(std::uint64_t now_ns) {
   if (link_.state() != LinkState::AwaitWelcome || link_.port.proven ||
-      link_.port.addresses.size() < 2 ||
       now_ns < hello_at_ns_ + (kHelloToNextAddressNs << silent_addresses_))
     return;
   const std::vector<SocketAddress> next = next_addresses();
-  if (next.empty()) return;
+  if (next.size() < 2) return;
   LOG_INFO("peer {}: {} has not answered HELLO in {} s; its other addresses are asked",
            link_.identity().peer_host, link_.connection_name(),
            (now_ns - hello_at_ns_) / kNsPerSecond);
@@ -169,11 +170,13 @@ bool Handshake::on(const Refuse& body) {
 }
 
 void Handshake::end_as_refused(const Refuse& body) {
+  const std::string peer =
+      link_.connection() != 0 ? link_.connection_name() : link_.identity().peer_host;
   // Both ends of a broken link tell each other. An end that has warned already does not warn twice.
   if (link_.failure() != Errc::Ok) {
-    LOG_INFO("peer {}: {}", link_.connection_name(), body.text);
+    LOG_INFO("peer {}: {}", peer, body.text);
   } else if (link_.may_cause_lines()) {
-    LOG_WARN("peer {}: {}", link_.connection_name(), body.text);
+    LOG_WARN("peer {}: {}", peer, body.text);
   }
   fail_named(body.reason);
   link_.take_down(body.reason);
@@ -181,8 +184,9 @@ void Handshake::end_as_refused(const Refuse& body) {
 
 bool Handshake::shakes() const noexcept {
   const LinkState state = link_.state();
-  return link_.connector() && (state == LinkState::AwaitWelcome || state == LinkState::Connecting ||
-                               state == LinkState::AwaitReady);
+  return link_.connector() &&
+         (state == LinkState::AwaitWelcome || state == LinkState::Connecting ||
+          state == LinkState::AwaitReady || (state == LinkState::Dialing && refusal_ != nullptr));
 }
 
 void Handshake::fail_named(Errc why) {

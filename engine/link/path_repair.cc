@@ -142,7 +142,11 @@ bool PathRepair::fence(std::uint32_t index) {
 // The peer's FENCE wakes us. If the control connection ran over the cable that was lost, TCP would
 // notice it only after kSilenceToDeadHostMs.
 bool PathRepair::await_fence(Repair& repair) {
-  if (repair.other_way_at_ns == 0 || link_.host().now_ns() < repair.other_way_at_ns) return false;
+  if (repair.other_way_at_ns == 0) return false;
+  if (link_.host().now_ns() < repair.other_way_at_ns) {
+    link_.host().tend_at(repair.other_way_at_ns);
+    return false;
+  }
   repair.other_way_at_ns = 0;
   link_.distrust_connection(fmt::format("{}: no answer to FENCE in {} ms", link_.connection_name(),
                                         kFenceToOtherWayNs / kNsPerMs));

@@ -33,8 +33,10 @@ bool PathRepair::reopen(std::uint32_t index) {
     case ConnectorStep::AwaitReopened:
     case ConnectorStep::Joining:
       if (tend_chains(index)) return true;
-      if (due && repair.connector_step == ConnectorStep::AwaitReopened)
-        link_.distrust_connection("no answer to REOPEN");
+      // A slow device answers late, too, so only the first try doubts the connection.
+      if (due && repair.connector_step == ConnectorStep::AwaitReopened &&
+          repair.backoff_ns == kReopenPauseMinNs)
+        link_.distrust_connection(fmt::format("{}: no answer to REOPEN", link_.connection_name()));
       if (due) give_up_try(index, "the peer, or a host on the way, has not answered");
       link_.host().tend_at(repair.at_ns);
       return false;

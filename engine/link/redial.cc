@@ -35,7 +35,8 @@ bool Redial::begin(Errc reason, const std::string& text) {
       std::max(link_.path_timeout_ns(), silent_ns + kStreamEndToRedialNs) - silent_ns;
   under_way_ = true;
   others_first_ = told_of_life_ = false;
-  look_for_life();
+  signs_.clear();
+  if (!link_.over()) look_for_life();
   rounds_ = 0;
   lost_ns_ = now_ns;
   next_ns_ = connector || link_.over() ? now_ns : now_ns + kLossToSummonNs;
@@ -53,17 +54,25 @@ bool Redial::begin(Errc reason, const std::string& text) {
 
 void Redial::try_other_way(const std::string& text) {
   CHECK(link_.connector());
-  if (under_way_ || link_.connection() == 0 || link_.port.addresses.size() < 2) return;
+  if (under_way_ || link_.connection() == 0 || link_.port.addresses.size() < 2 ||
+      link_.state() != LinkState::Up || link_.failure() != Errc::Ok)
+    return;
   link_.drop_connection();
   others_first_ = begin(Errc::Timeout, text);
 }
 
 // Returns true if the peer has answered or sent anything on a path that is up since the last call.
-// Asks it for another sign.
+// Asks it for another sign. If a lost path waits for its fence, which needs frames, and no request
+// has ended since, requests wait for that fence: then life alone leads nowhere.
 bool Redial::look_for_life() {
   const ProgressLoop::Guard guard(link_.context().loop);
+  PeerLink& peer_link = link_.peer_link();
   const std::vector<std::uint64_t> before =
-      std::exchange(signs_, link_.peer_link().paths().signs_of_peer());
+      std::exchange(signs_, peer_link.paths().signs_of_peer());
+  const std::uint64_t ended_before = std::exchange(ended_, peer_link.channels().ended_requests());
+  if (peer_link.paths().fencing() && peer_link.channels().have_open_requests() &&
+      ended_ == ended_before)
+    return false;
   for (std::size_t i = 0; i < before.size(); ++i) {
     if (before[i] != 0 && signs_[i] > before[i]) return true;
   }

@@ -67,6 +67,7 @@ class Redial {
   std::uint64_t give_up_ns_ = 0;
   bool others_first_ = false;         // the next dial asks the peer's other addresses first
   bool told_of_life_ = false;         // a line says that the link goes on without a connection
+  std::uint64_t ended_ = 0;           // requests that had ended when it was last asked
   std::vector<std::uint64_t> signs_;  // PathSet::signs_of_peer() when it was last asked
 };
 

@@ -327,12 +327,20 @@ std::optional<std::uint16_t> current_lid(Provider& provider, const Rail& rail) {
 
 std::optional<int> gid_index_now(Provider& provider, const Rail& rail, std::size_t address) {
   const GidEntry& known = rail.gids[address];
-  for (const GidEntry& each :
-       provider.gids(rail.context.get(), static_cast<std::uint8_t>(rail.info.port))) {
-    const bool same = std::memcmp(each.gid.raw, known.gid.raw, sizeof known.gid.raw) == 0;
-    if (same && each.type == known.type) return each.index;
-  }
-  return std::nullopt;
+  std::vector<GidEntry> alike =
+      provider.gids(rail.context.get(), static_cast<std::uint8_t>(rail.info.port));
+  std::erase_if(alike, [&known](const GidEntry& each) {
+    return std::memcmp(each.gid.raw, known.gid.raw, sizeof known.gid.raw) != 0 ||
+           each.type != known.type;
+  });
+  if (alike.empty()) return std::nullopt;
+  // Two net devices may have one address, such as a link-local one: the known one goes first.
+  const auto fit = [&known](const GidEntry& each) {
+    return std::tuple(each.index != known.index, each.netdev != known.netdev, each.index);
+  };
+  return std::min_element(alike.begin(), alike.end(),
+                          [&fit](const auto& a, const auto& b) { return fit(a) < fit(b); })
+      ->index;
 }
 
 PortNow port_now(Provider& provider, const Rail& rail) {

@@ -56,6 +56,7 @@ std::uint64_t ControlNetwork::arrival_ns(const ControlEnd& to) {
       clock_.now_ns() + random_.between(timing_.delay_min_ns, timing_.delay_max_ns);
   if (timing_.pause_ns != 0 && random_.one_in(kSlowFrames))
     at_ns += random_.below(timing_.pause_ns);
+  at_ns = std::max(at_ns, silent_until_ns(to.plane->host_, to.peer_host));
   return to.news.empty() ? at_ns : std::max(at_ns, to.news.back().due_ns);
 }
 
@@ -104,12 +105,22 @@ std::uint32_t ControlNetwork::half_open(std::size_t host, std::size_t other) {
 std::uint32_t ControlNetwork::silence(std::size_t host, std::size_t other, std::uint64_t until_ns) {
   std::uint64_t& silent_ns = silent_until_ns_[std::minmax(host, other)];
   silent_ns = std::max(silent_ns, until_ns);
-  return strike(host, other, Strike::Silence);
+  if (until_ns >= clock_.now_ns() + kSilenceNs) return strike(host, other, Strike::Silence);
+  for (const std::size_t side : {host, other}) {
+    SimPlane* const plane = plane_of(side);
+    if (plane == nullptr) continue;
+    for (const auto& [id, end] : plane->ends_) {
+      if (end->peer_host != (side == host ? other : host)) continue;
+      for (ControlEnd::Event& event : end->news) event.due_ns = std::max(event.due_ns, until_ns);
+    }
+  }
+  trace_.note("control late", {host, other});
+  return 0;
 }
 
-bool ControlNetwork::silent_between(std::size_t host, std::size_t other) const {
+std::uint64_t ControlNetwork::silent_until_ns(std::size_t host, std::size_t other) const {
   const auto found = silent_until_ns_.find(std::minmax(host, other));
-  return found != silent_until_ns_.end() && clock_.now_ns() < found->second;
+  return found == silent_until_ns_.end() ? 0 : found->second;
 }
 
 std::uint32_t ControlNetwork::strike(std::size_t host, std::size_t other, Strike how) {
@@ -226,7 +237,7 @@ engine::ConnectionId SimPlane::dial(const engine::DialOrder& order) {
   const auto lost = network_.lost_.find(end.peer_host);
   const bool silent =
       (lost != network_.lost_.end() && lost->second == ControlNetwork::End::Unplugged) ||
-      network_.silent_between(host_, end.peer_host);
+      network_.clock_.now_ns() < network_.silent_until_ns(host_, end.peer_host);
   if (silent) {
     network_.tell_later(end, ControlEnd::News::TimedOut, order.timeout_ns);
   } else if (plane == nullptr || lost != network_.lost_.end() || order.port != kPort) {

@@ -77,8 +77,8 @@ class ControlNetwork final : public engine::ControlNetwork {
   // Frames of the first host no longer reach the second host, which learns of a reset; the first
   // host notices only after 20 s.
   std::uint32_t half_open(std::size_t host, std::size_t other);
-  // No frame and no dial between the two hosts gets through until that time; both notice that the
-  // connection is silent after 20 s. Returns as reset() does.
+  // No frame and no dial between the two hosts gets through until that time. TCP sends again what
+  // was lost, but gives up after 20 s. Returns as reset() does.
   std::uint32_t silence(std::size_t host, std::size_t other, std::uint64_t until_ns);
   // Killed: the kernel still closes the host's connections. Unplugged: nothing tells the peers.
   enum class End : std::uint8_t { Killed, Unplugged };
@@ -89,7 +89,7 @@ class ControlNetwork final : public engine::ControlNetwork {
  private:
   friend class SimPlane;
   enum class Strike : std::uint8_t { Reset, HalfOpen, Silence };
-  bool silent_between(std::size_t host, std::size_t other) const;
+  std::uint64_t silent_until_ns(std::size_t host, std::size_t other) const;
   std::uint32_t strike(std::size_t host, std::size_t other, Strike how);
   void forget(SimPlane& plane);
   SimPlane* plane_of(std::size_t host) const;

@@ -308,7 +308,7 @@ TEST(Connect, AStrangeProgramAtOneOfThePeersAddressesDecidesNothing) {
     }));
     EXPECT_EQ(connected, Errc::Ok) << answer;
     EXPECT_EQ(accepted, Errc::Ok) << answer;
-    EXPECT_EQ(met, 1);
+    EXPECT_EQ(met, answer.empty() ? 2 : 1) << "the peer itself may drop a connection once";
   }
 }
 

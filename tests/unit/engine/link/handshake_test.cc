@@ -176,10 +176,45 @@ TEST(Handshake, ARefusalForAnotherReasonIsThePeersOwn) {
   EXPECT_EQ(ends.a.wire.dialed.size(), 1u);
 }
 
-// A program that is none of ours answers garbage, or closes the connection.
+// The address of a bridge refuses, and the peer itself drops the connection once, because too many
+// others wait.
+TEST(Handshake, APeerBehindARefusalHasItsTries) {
+  ManyAddresses ends;
+  ends.refuse();
+  ends.answer_at(1);
+  ends.a.reception.on_lost(ends.sender().connection(), Errc::PeerGone, "dropped");
+  EXPECT_EQ(ends.last_dialed(), (std::vector{ends.all[1], ends.all[2]}));
+  ends.a.wire.said.clear();
+  ends.answer_at(1);
+  ends.carry_all();
+  EXPECT_EQ(ends.connect.state, StageState::Ready);
+}
+
+// The verdict on the listeners that HELLO named is none on a connect that came later.
+TEST(Handshake, ARefusalWithSilenceElsewhereFailsTheNamedConnectsOnly) {
+  ManyAddresses ends;
+  ends.refuse();
+  PendingConnect late;
+  late.link = &ends.sender();
+  late.listener = {7};
+  ends.sender().waiting.push_back(&late);
+  ends.a.reception.on_lost(ends.sender().connection(), Errc::Timeout, "no answer");
+  EXPECT_EQ(ends.connect.error, Errc::PeerClosed);
+  EXPECT_EQ(late.state, StageState::Waiting);
+  ends.a.contexts[0]->closing = true;
+  ends.a.contexts[0]->begin_close();
+}
+
+// A program that is none of ours answers garbage, or closes the connection. The peer may close it,
+// too, and is dialed once more then.
 TEST(Handshake, AStrangeAnswerSendsTheConnectorToTheNextAddress) {
   for (const Errc reason : {Errc::Protocol, Errc::PeerGone}) {
     ManyAddresses ends;
+    if (reason == Errc::PeerGone) {
+      ends.a.reception.on_lost(ends.sender().connection(), reason, "closed");
+      EXPECT_EQ(ends.last_dialed(), ends.all);
+      ends.answer_at(0);
+    }
     ends.a.reception.on_lost(ends.sender().connection(), reason, "strange");
     EXPECT_EQ(ends.last_dialed(), (std::vector{ends.all[1], ends.all[2], ends.all[0]}));
     ends.a.wire.said.clear();
@@ -197,7 +232,7 @@ TEST(Handshake, StrangeAnswersAtAllAddressesEndTheConnect) {
     ends.a.reception.on_lost(ends.sender().connection(), Errc::Protocol, "strange");
   }
   EXPECT_EQ(ends.connect.error, Errc::Protocol);
-  EXPECT_LE(rounds, kHelloTriesMax + ends.all.size() + 1);
+  EXPECT_LE(rounds, kHelloTriesMax + 2 * ends.all.size() + 1);
 }
 
 TEST(Handshake, ASilentAddressIsLeftForTheNext) {

@@ -159,7 +159,9 @@ TEST_F(RedialTest, AConnectionThatAnswersNoFenceIsReplacedOverTheOtherAddressesF
   ends_.a.wire.said.clear();  // FENCE goes into the cable that was cut
   EXPECT_LE(ends_.a.due_ns, ends_.a.now_ns() + kFenceToOtherWayNs);
   ends_.advance_ns(kFenceToOtherWayNs - 1);
-  tend();
+  ends_.a.due_ns = UINT64_MAX;
+  tend();  // each look at all links asks for the next one
+  EXPECT_EQ(ends_.a.due_ns, ends_.a.now_ns() + 1);
   EXPECT_EQ(dials(), 0u);
   ends_.advance_ns(1);
   tend();

@@ -103,11 +103,14 @@ class ControlOverACable : public ResumeTest {
 TEST_F(ControlOverACable, ThatIsPulledFailsOverAtOnce) {
   Talk talk(bed_, kA, kB, 1 << 20);
   Request* const receiving = *talk.receive({.bytes = 1 << 20});
+  bed_.rounds(20);
+  bed_.hosts[0].nics_stand = true;  // stripes are posted on both cables, and have not left
   Request* const sending = *talk.send({.bytes = 1 << 20});
-  bed_.rounds(2);
+  bed_.rounds(5);
   proxy_.mute_first_address();
   const soft::Fault pulled{.kind = soft::FaultKind::PortDown, .nic = "n0"};
   for (testkit::BedHost& host : bed_.hosts) ASSERT_TRUE(host.provider->faults().arm(pulled).ok());
+  bed_.hosts[0].nics_stand = false;
   const std::uint64_t began_ns = bed_.now_ns();
   bed_.tick_ns = 100'000;
   EXPECT_TRUE(bed_.finish(receiving).ok());
