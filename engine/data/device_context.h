@@ -77,6 +77,7 @@ class DeviceContext {
   // Provides the memory that probes of our new paths read, and that the peers' probes write, as
   // soon as the rail has a path. Its contents mean nothing.
   Status provide_probes();  // System: no memory, or the device refused it
+  bool has_probes() const noexcept { return static_cast<bool>(probe_mr_); }
   verbs::LocalSource probe_source(std::uint32_t bytes) const noexcept;
   verbs::RemoteTarget probe_target() const noexcept;
 

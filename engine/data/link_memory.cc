@@ -17,18 +17,22 @@ namespace {}  // namespace
 
 void LinkMemory::Free::operator()(std::byte* memory) const noexcept { std::free(memory); }
 
-void LinkMemory::configure(std::size_t bytes_per_channel,
-                           std::vector<DeviceContext*> devices_by_key) {
+void LinkMemory::configure(std::size_t bytes_per_channel, std::vector<Key> keys) {
   DCHECK(bytes_per_channel != 0 && bytes_per_channel % 64 == 0);
-  DCHECK(devices_by_key.size() <= kLinkKeysMax);
+  DCHECK(keys.size() <= kLinkKeysMax);
   DCHECK(blocks_.empty());  // places in a block depend on it
   bytes_per_channel_ = bytes_per_channel;
   channels_per_block_ = static_cast<std::uint32_t>(
       std::clamp<std::size_t>(kBlockBytesMax / bytes_per_channel, 1, kChannelsPerBlock));
-  devices_ = std::move(devices_by_key);
+  keys_ = std::move(keys);
 }
 
-Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) const {
+bool LinkMemory::lacks(const DeviceContext& device) const noexcept {
+  return std::find(lacking_.begin(), lacking_.end(), &device) != lacking_.end();
+}
+
+// A card that has left, or is sick, must not fail links that do not use it.
+Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) {
   const std::size_t rounded = whole_pages(bytes);  // the peer must not write to a neighbour's bytes
   DCHECK(rounded != 0);
   Block block;
@@ -38,22 +42,26 @@ Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) const {
     return Errc::System;
   }
   std::memset(block.memory.get(), 0, rounded);
-  for (std::size_t key = 0; key < devices_.size(); ++key) {
-    std::size_t same = 0;
-    while (devices_[same] != devices_[key]) ++same;
-    if (same < key) {
-      block.rkeys.push_back(block.rkeys[same]);
+  for (std::size_t at = 0; at < keys_.size(); ++at) {
+    DeviceContext& device = *keys_[at].device;
+    std::size_t first = 0;
+    while (keys_[first].device != &device) ++first;
+    if (first < at) {
+      block.rkeys.push_back(block.rkeys[first]);
       continue;
     }
-    verbs::MrHandle mr = devices_[key]->register_range(
-        block.memory.get(), rounded, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    if (!mr) {
-      LOG_WARN("cannot register {} bytes on {} for a peer link: {}", rounded, devices_[key]->name(),
-               std::strerror(errno));
-      return Errc::System;
+    verbs::MrHandle mr = device.register_range(block.memory.get(), rounded,
+                                               IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    block.rkeys.push_back(mr ? mr->rkey : 0);
+    if (mr) {
+      block.mrs.push_back(std::move(mr));
+      continue;
     }
-    block.rkeys.push_back(mr->rkey);
-    block.mrs.push_back(std::move(mr));
+    LOG_WARN("cannot register {} bytes on {} for a peer link: {}", rounded, device.name(),
+             std::strerror(errno));
+    const auto needs = [&device](const Key& key) { return key.device == &device && !key.spare; };
+    if (std::any_of(keys_.begin(), keys_.end(), needs)) return Errc::System;
+    if (!lacks(device)) lacking_.push_back(&device);
   }
   return block;
 }

@@ -34,8 +34,15 @@ struct PeerWritable {
 
 class LinkMemory {
  public:
-  // Sets the bytes per channel, a multiple of 64, and the device contexts of the keys in order.
-  void configure(std::size_t bytes_per_channel, std::vector<DeviceContext*> devices_by_key);
+  // A key, and whether the link can do without it: that of a rail which no path uses yet.
+  struct Key {
+    DeviceContext* device = nullptr;
+    bool spare = false;
+  };
+  // Sets the bytes per channel, a multiple of 64, and the keys in order.
+  void configure(std::size_t bytes_per_channel, std::vector<Key> keys);
+  // Returns true if the device has refused some of the link's memory: no path may be opened on it.
+  bool lacks(const DeviceContext& device) const noexcept;
   Result<PeerWritable> channel_memory(std::uint32_t index);  // zeroed when the index is new
   Result<PeerWritable> window_words(std::size_t bytes);      // zeroed; once
   void release() noexcept;  // deregisters all; the queue pairs are gone
@@ -49,11 +56,12 @@ class LinkMemory {
     std::vector<verbs::MrHandle> mrs;  // by device context, one per distinct device context
     LinkKeys rkeys;
   };
-  Result<Block> make_block(std::size_t bytes) const;
+  Result<Block> make_block(std::size_t bytes);
 
   std::size_t bytes_per_channel_ = 0;
   std::uint32_t channels_per_block_ = kChannelsPerBlock;
-  std::vector<DeviceContext*> devices_;
+  std::vector<Key> keys_;
+  std::vector<const DeviceContext*> lacking_;  // the devices that have refused memory
   std::vector<std::unique_ptr<Block>> blocks_;
   std::unique_ptr<Block> window_words_;
 };

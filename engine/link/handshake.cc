@@ -175,28 +175,29 @@ bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
     return std::all_of(paths.begin(), paths.end(),
                        [&](const WirePath& path) { return add_path(peer_link, path, kind); });
   };
-  const bool complete =
-      add_all(plan.sets.primary, PathClass::Primary) && add_all(plan.beside, PathClass::Beside) &&
-      add_all(plan.sets.standby, PathClass::Standby) && add_relayed(peer_link, plan);
+  const bool complete = add_all(plan.sets.primary, PathClass::Primary) &&
+                        add_all(plan.beside, PathClass::Beside) &&
+                        add_all(plan.sets.standby, PathClass::Standby);
+  if (complete) add_relayed(peer_link, plan);
   PathSet& paths = peer_link.paths();
   if (complete && paths.count() == 0) {
     paths.add_none(*link_.context().loop.devices.front());
     peer_link.reach().be_unreachable(plan.none);
   }
-  std::vector<DeviceContext*> devices;
+  std::vector<LinkMemory::Key> keys;
   for (Path& path : paths.all()) {
     if (!path.ends.relayed) path.cable_rails = rails_of_cable(plan, path.device->rail());
     configure_path(peer_link, path, link_.host().options().settings);
-    devices.push_back(path.device);
+    keys.push_back({.device = path.device, .spare = path.ends.relayed});
   }
   for (const auto& device : link_.context().loop.devices)
-    if (names_rails(paths)) devices.push_back(device.get());
+    if (names_rails(paths)) keys.push_back({.device = device.get(), .spare = true});
   if (complete) paths.order();
   link_.set_peer_link(std::move(made));
   if (!complete) return false;
   const std::size_t bytes = link_.connector() ? policy.slots * credit_bytes(paths.primary_count())
                                               : policy.slots * sizeof(Record);
-  peer_link.memory().configure(bytes, std::move(devices));
+  peer_link.memory().configure(bytes, std::move(keys));
   return true;
 }
 
@@ -220,7 +221,7 @@ bool Handshake::add_path(PeerLink& to, const WirePath& path, PathClass kind) {
 }
 
 // Adds the paths over other hosts whose rails are not named yet: each of ours may carry them.
-bool Handshake::add_relayed(PeerLink& to, const PathPlan& plan) {
+void Handshake::add_relayed(PeerLink& to, const PathPlan& plan) {
   const auto& devices = link_.context().loop.devices;
   const bool any = plan.relayed != 0 || !plan.beside.empty();
   if (any && to.paths().count() == 0) to.reach().be_lazy(plan.none);
@@ -228,8 +229,10 @@ bool Handshake::add_relayed(PeerLink& to, const PathPlan& plan) {
     const HostsBetween between = hosts_of_place(place, plan.relayed);
     to.paths().add_relayed(*devices.front(), "over " + hosts_text(between), between.least);
   }
-  return !any || std::all_of(devices.begin(), devices.end(),
-                             [](const auto& device) { return device->provide_probes().ok(); });
+  // A rail that has no probes carries no such path (RelayedPaths::may_use).
+  for (const auto& device : devices) {
+    if (any) static_cast<void>(device->provide_probes());
+  }
 }
 
 // Returns how many of our rails that lead to this peer are on one cable with a rail.

@@ -105,7 +105,7 @@ class Handshake {
   };
   bool build(const TransferPolicy& policy, const PathPlan& plan);
   bool add_path(PeerLink& to, const WirePath& path, PathClass kind);
-  bool add_relayed(PeerLink& to, const PathPlan& plan);
+  void add_relayed(PeerLink& to, const PathPlan& plan);
   std::uint32_t rails_of_cable(const PathPlan& plan, const verbs::Rail& rail) const;
   TransferPolicy policy_towards(const std::string& peer_site) const;
   std::uint32_t site_depth() const;

@@ -60,11 +60,20 @@ std::vector<Id128> RelayedPaths::hosts_of_others(std::uint32_t index) const {
   return tickets;
 }
 
+// Returns true if the device of our rail has all of the link's memory, and probes.
+bool RelayedPaths::may_use(std::size_t rail) const {
+  const DeviceContext& device = *link_.context().loop.devices[rail];
+  return device.has_probes() && !link_.peer_link().memory().lacks(device);
+}
+
 bool RelayedPaths::ask(std::uint32_t index, Need need, std::string* why) {
   const Path& path = link_.peer_link().paths()[index];
   RelayClient& relays = *link_.host().relays();
-  const std::vector<WireRail> own =
+  std::vector<WireRail> own =
       describe_rails(*link_.host().options().provider, link_.host().rails());
+  for (std::size_t rail = 0; rail < own.size(); ++rail) {
+    if (!may_use(rail)) own[rail].up = 0;
+  }
   Tries& tries = tries_[index];
   if (tries.last) failed_.add(*tries.last, tries.at_fault, link_.host().now_ns());
   tries.last.reset();
@@ -191,6 +200,10 @@ bool RelayedPaths::take_route_of(const Reopen& asked, std::string* why) {
   const bool fixed = paths.is_beside(asked.path) && ends.acceptor_rail != path.rail;
   if (!path.ends.relayed || !there || fixed) {
     *why = "the path asked for cannot lead over other hosts";
+    return false;
+  }
+  if (!may_use(ends.acceptor_rail)) {
+    *why = fmt::format("rail {} has refused the link's memory", own[ends.acceptor_rail].info.name);
     return false;
   }
   name_route(asked.path,

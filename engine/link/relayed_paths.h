@@ -62,6 +62,7 @@ class RelayedPaths {
     std::uint32_t own_rail = 0, own_address = 0, peer_rail = 0, peer_address = 0;
   };
   void name_route(std::uint32_t index, const Ends& ends, const std::string& over);
+  bool may_use(std::size_t rail) const;
   void begin_chains(std::uint32_t index, RelayRoute route);
   HostsBetween hosts_of(std::uint32_t index) const;
   std::vector<Id128> hosts_of_others(std::uint32_t index) const;

@@ -1,0 +1,53 @@
+#include "engine/data/link_memory.h"
+
+#include "engine/data/device_context.h"
+#include "tests/unit/engine/data/region_provider.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+
+namespace mesh::engine {
+namespace {
+
+// Two devices; the second one refuses memory.
+class LinkMemoryTest : public testing::Test {
+ protected:
+  LinkMemoryTest() {
+    for (verbs::Rail& rail : rails_) {
+      rail.cq_entries_max = 65536;
+      rail.gids = {verbs::testkit::gid_of(3, "10.0.12.1")};
+    }
+    EXPECT_TRUE(good_.open().ok());
+    EXPECT_TRUE(sick_.open().ok());
+    provider_.refusal = EIO;
+    provider_.refuse_after = 1;  // the first registration succeeds
+  }
+
+  testkit::RegionProvider provider_;
+  std::array<verbs::Rail, 2> rails_;
+  DeviceContext good_{provider_, rails_[0], 0}, sick_{provider_, rails_[1], 1};
+  LinkMemory memory_;
+};
+
+TEST_F(LinkMemoryTest, ADeviceThatNoPathUsesYetMayRefuse) {
+  memory_.configure(64, {{.device = &good_}, {.device = &sick_, .spare = true}});
+  const Result<PeerWritable> made = memory_.channel_memory(0);
+  ASSERT_TRUE(made.ok());
+  EXPECT_NE(made->rkeys[0], 0u);
+  EXPECT_EQ(made->rkeys[1], 0u);
+  EXPECT_TRUE(memory_.lacks(sick_));
+  EXPECT_FALSE(memory_.lacks(good_));
+  memory_.release();
+}
+
+TEST_F(LinkMemoryTest, ADeviceOfAPathMayNot) {
+  memory_.configure(64,
+                    {{.device = &good_}, {.device = &sick_}, {.device = &sick_, .spare = true}});
+  EXPECT_EQ(memory_.channel_memory(0).code(), Errc::System);
+}
+
+}  // namespace
+}  // namespace mesh::engine
