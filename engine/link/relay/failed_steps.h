@@ -25,9 +25,10 @@ struct StepEnds {
 
 class FailedSteps {
  public:
-  // Notes that a route has failed, through the host with that ticket. If the ticket is zero nobody
-  // knows why, and all hosts and cables of the route are noted. What failed longer ago is
-  // forgotten, because a path has carried since.
+  // Notes that a route has failed, through the host with that ticket or one of its two cables: a
+  // host says that it reaches its neighbour no more, and not over which cable. If the ticket is
+  // zero nobody knows why, and all hosts and cables of the route are noted. What failed longer ago
+  // is forgotten, because a path has carried since.
   void add(const RelayRoute& route, const Id128& at_fault, std::uint64_t now_ns) {
     if (now_ns >= last_ns_ + kHostFailedToForgottenNs) hosts_.clear(), steps_.clear(), number_ = 0;
     last_ns_ = now_ns;
@@ -38,11 +39,11 @@ class FailedSteps {
         note(hosts_, hop.host.ticket, kRelayHostsMax);
       step.to = hop.host.ticket;
       step.to_rail = hop.near_rail;
-      if (at_fault == Id128{}) note(steps_, step, kFailedStepsMax);
+      note_step(step, at_fault);
       step = {.from = hop.host.ticket, .from_rail = hop.far_rail};
     }
     step.to_rail = route.peer_rail;
-    if (at_fault == Id128{}) note(steps_, step, kFailedStepsMax);
+    note_step(step, at_fault);
   }
   // Return the number of the last failure of a host or a cable, counted from 1; 0: there is none.
   std::uint32_t host(const Id128& ticket) const noexcept { return number_of(hosts_, ticket); }
@@ -52,6 +53,10 @@ class FailedSteps {
   template <typename What>
   using Numbers = std::vector<std::pair<What, std::uint32_t>>;  // the oldest first
 
+  void note_step(const StepEnds& step, const Id128& at_fault) {
+    if (at_fault == Id128{} || step.from == at_fault || step.to == at_fault)
+      note(steps_, step, kFailedStepsMax);
+  }
   template <typename What>
   void note(Numbers<What>& numbers, const What& what, std::size_t most) {
     std::erase_if(numbers, [&what](const auto& each) { return each.first == what; });

@@ -184,5 +184,20 @@ TEST(Routes, ThatHaveFailedGoOverAnotherHostAndThenOverOtherCables) {
   EXPECT_EQ(tries, "b0 d2 b1 d2 ");
 }
 
+// One cable of b swallows everything, and b is the only host between.
+TEST(Routes, ThatTheHostBetweenBlamesOnItselfGoOverItsOtherCable) {
+  const std::vector<WireRail> peer{rail(8, 9), rail(9, 9)};
+  const std::vector<WireHost> hosts{host("b", {rail(1, 2), rail(8, 2), rail(9, 2)})};
+  FailedSteps failed;
+  std::set<int> far;
+  for (int i = 0; i < 2; ++i) {
+    const auto route = find_route({.own = kOwn, .peer = peer, .hosts = hosts, .failed = &failed});
+    ASSERT_TRUE(route);
+    far.insert(route->hops[0].far_rail);
+    failed.add(*route, hosts[0].ticket, 1);
+  }
+  EXPECT_EQ(far.size(), 2u);
+}
+
 }  // namespace
 }  // namespace mesh::engine
