@@ -128,7 +128,7 @@ TEST_F(Shapes, RingsWhosePortsAllHaveOneGuidOrNone) {
 }
 
 TEST_F(Shapes, ARingOfFiveWithPortsInAnyOrder) {
-  for (const std::uint64_t seed : {1, 2, 3})
+  for (std::uint64_t seed = 1; seed <= 3; ++seed)
     expect_all_reach_all({.hosts = 5, .cables = 3, .seed = seed});
 }
 

@@ -88,7 +88,7 @@ TEST(Routes, LookOverAllRailsOfBothHosts) {
 }
 
 TEST(Routes, DoNotCareWhatGuidsRailsHave) {
-  for (const std::uint64_t guid : {0, 7}) {
+  for (const std::uint64_t guid : {std::uint64_t{0}, std::uint64_t{7}}) {
     std::vector<WireRail> own{rail(1, 1), rail(2, 1)}, peer{rail(8, 9), rail(9, 9)};
     std::vector<WireHost> hosts{host("b", {rail(3, 2), rail(2, 2), rail(9, 2)})};
     for (std::vector<WireRail>* const rails : {&own, &peer, &hosts[0].rails}) {
