@@ -1,7 +1,7 @@
 #pragma once
 // Dedicated threads that turn loops, pinned near their NIC. A poller spins while there is work,
 // then yields, then sleeps briefly, and at last dozes: callers then turn its loops, until it sees
-// that these have work. It counts its yields and sleeps. Threads start with the first loop of a NIC
+// that a loop has work. It counts its yields and sleeps. Threads start with the first loop of a NIC
 // and end with the engine. Thread: add and remove under the control mutex; remove waits until no
 // poller can be inside the loop. Bound: kLoopsPerPoller loops for each poller, threads_per_nic
 // pollers for each NIC.

@@ -144,7 +144,7 @@ void PathSet::order() {
   note_written_rails();
 }
 
-// The tier of this path carries the link.
+// Notes that the tier of this path carries the link from now on.
 void PathSet::note_tier(const Path& path) noexcept {
   tier_ = path.tier;
   const auto is_of_it = [this](const Path& each) { return each.tier == tier_; };

@@ -44,8 +44,8 @@ struct OwnRails {
 };
 PathChoice choose_paths(const Hello& hello, const OwnRails& own, const AskRoute& ask);
 
-// Returns true if a link may lead over other hosts: not to another site, whose rails are chosen,
-// nor beside rails that meet if HELLO asks for all rails, nor at all if it asks for only one.
+// Returns true if a link may lead over other hosts. It may not between two sites, nor if HELLO asks
+// for one rail only, nor if HELLO asks for all rails and some of them meet.
 bool may_be_relayed(const Hello& hello, const OwnRails& own, const PathChoice& choice);
 // Adds the paths over other hosts, if each side has a rail that does not meet the other side
 // itself. Their rails are named when they are opened. If both sides wish it, one of them carries

@@ -205,9 +205,10 @@ void Redial::go_on_without(const std::string& text) {
   give_up_ns_ = now_ns + kSignToSignNs;
   if (std::exchange(told_of_life_, true)) return;
   LOG_WARN(
-      "peer {}: no control connection for {} s ({}); its paths still carry messages, so the link "
-      "goes on and dials again. No lost path can be replaced meanwhile",
-      link_.identity().peer_host, (now_ns - lost_ns_) / kNsPerSecond, text);
+      "peer {}: no way back to its control port yet ({}); its paths carry messages, so the link "
+      "goes "
+      "on and dials again. Until it is back, no lost path can be replaced",
+      link_.identity().peer_host, text);
 }
 
 // Makes the connection the link's, and repeats the frames that the peer has not handled.

@@ -80,7 +80,7 @@ void draw_faults(Scenario& scenario, Random& random) {
 // A switch between management ports that restarts is silent for longer than any patience of the
 // engine, while the cables work.
 void draw_outages(Scenario& scenario) {
-  constexpr std::uint64_t kOutagesStream = 10, kOutagesMax = 2, kLongest = 120;
+  constexpr std::uint64_t kOutagesStream = 11, kOutagesMax = 2, kLongest = 120;
   Random random(scenario.seed, kOutagesStream);
   // Senders rest between their messages, so that some messages are sent late in an outage.
   constexpr std::uint64_t kBurstMax = 8, kRestMax = 15;

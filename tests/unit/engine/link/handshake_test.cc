@@ -135,6 +135,14 @@ struct ManyAddresses : TwoEnds {
   void refuse() {
     sender().handshake().on(Refuse{.reason = Errc::PeerClosed, .text = "no such communicator"});
   }
+  void lose(Errc reason) { a.reception.on_lost(sender().connection(), reason, "the test says so"); }
+  // The peer itself answers at that address. Returns true if the channel opens.
+  bool connects_at(std::size_t index) {
+    a.wire.said.clear();  // HELLO went to another host
+    answer_at(index);
+    carry_all();
+    return connect.state == StageState::Ready;
+  }
 };
 
 // A bridge for containers has one address on all hosts, so another host's plugin may answer there.
@@ -143,10 +151,7 @@ TEST(Handshake, AnotherHostsRefusalSendsTheConnectorToTheNextAddress) {
   ends.refuse();
   EXPECT_EQ(ends.connect.state, StageState::Waiting);
   EXPECT_EQ(ends.last_dialed(), (std::vector{ends.all[1], ends.all[2]}));
-  ends.a.wire.said.clear();
-  ends.answer_at(1);
-  ends.carry_all();
-  EXPECT_EQ(ends.connect.state, StageState::Ready);
+  EXPECT_TRUE(ends.connects_at(1));
 }
 
 TEST(Handshake, ThatAllAddressesRefuseIsFinal) {
@@ -164,7 +169,7 @@ TEST(Handshake, ThatAllAddressesRefuseIsFinal) {
 TEST(Handshake, ARefusalIsTheVerdictWhereTheOtherAddressesAreSilent) {
   ManyAddresses ends;
   ends.refuse();
-  ends.a.reception.on_lost(ends.sender().connection(), Errc::Timeout, "no answer");
+  ends.lose(Errc::Timeout);
   EXPECT_EQ(ends.connect.error, Errc::PeerClosed);
 }
 
@@ -182,12 +187,9 @@ TEST(Handshake, APeerBehindARefusalHasItsTries) {
   ManyAddresses ends;
   ends.refuse();
   ends.answer_at(1);
-  ends.a.reception.on_lost(ends.sender().connection(), Errc::PeerGone, "dropped");
+  ends.lose(Errc::PeerGone);
   EXPECT_EQ(ends.last_dialed(), (std::vector{ends.all[1], ends.all[2]}));
-  ends.a.wire.said.clear();
-  ends.answer_at(1);
-  ends.carry_all();
-  EXPECT_EQ(ends.connect.state, StageState::Ready);
+  EXPECT_TRUE(ends.connects_at(1));
 }
 
 // The verdict on the listeners that HELLO named is none on a connect that came later.
@@ -198,7 +200,7 @@ TEST(Handshake, ARefusalWithSilenceElsewhereFailsTheNamedConnectsOnly) {
   late.link = &ends.sender();
   late.listener = {7};
   ends.sender().waiting.push_back(&late);
-  ends.a.reception.on_lost(ends.sender().connection(), Errc::Timeout, "no answer");
+  ends.lose(Errc::Timeout);
   EXPECT_EQ(ends.connect.error, Errc::PeerClosed);
   EXPECT_EQ(late.state, StageState::Waiting);
   ends.a.contexts[0]->closing = true;
@@ -211,16 +213,13 @@ TEST(Handshake, AStrangeAnswerSendsTheConnectorToTheNextAddress) {
   for (const Errc reason : {Errc::Protocol, Errc::PeerGone}) {
     ManyAddresses ends;
     if (reason == Errc::PeerGone) {
-      ends.a.reception.on_lost(ends.sender().connection(), reason, "closed");
+      ends.lose(reason);
       EXPECT_EQ(ends.last_dialed(), ends.all);
       ends.answer_at(0);
     }
-    ends.a.reception.on_lost(ends.sender().connection(), reason, "strange");
+    ends.lose(reason);
     EXPECT_EQ(ends.last_dialed(), (std::vector{ends.all[1], ends.all[2], ends.all[0]}));
-    ends.a.wire.said.clear();
-    ends.answer_at(1);
-    ends.carry_all();
-    EXPECT_EQ(ends.connect.state, StageState::Ready);
+    EXPECT_TRUE(ends.connects_at(1));
   }
 }
 
@@ -229,7 +228,7 @@ TEST(Handshake, StrangeAnswersAtAllAddressesEndTheConnect) {
   std::size_t rounds = 0;
   for (; ends.connect.state == StageState::Waiting && rounds < 100; ++rounds) {
     ends.answer_at(rounds % ends.all.size());
-    ends.a.reception.on_lost(ends.sender().connection(), Errc::Protocol, "strange");
+    ends.lose(Errc::Protocol);
   }
   EXPECT_EQ(ends.connect.error, Errc::Protocol);
   EXPECT_LE(rounds, kHelloTriesMax + 2 * ends.all.size() + 1);
@@ -246,10 +245,7 @@ TEST(Handshake, ASilentAddressIsLeftForTheNext) {
   ends.a.links.tend();
   EXPECT_EQ(ends.last_dialed(), (std::vector{ends.all[1], ends.all[2], ends.all[0]}));
   EXPECT_EQ(log.count(LogLevel::Info, "has not answered HELLO in 30 s"), 1);
-  ends.a.wire.said.clear();
-  ends.answer_at(1);
-  ends.carry_all();
-  EXPECT_EQ(ends.connect.state, StageState::Ready);
+  EXPECT_TRUE(ends.connects_at(1));
 }
 
 // A peer that is stopped is silent at all its addresses. The wait for WELCOME does not begin anew.
