@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <bit>
 #include <exception>
+#include <new>
 #include <optional>
 
 #include <time.h>
@@ -350,6 +351,75 @@ void EngineImpl::destroy_context(Context& context) {
   context.wait_until_destroyed();
   figures_.keep(context.loop.counters);
   std::erase_if(contexts_, [&context](const auto& each) { return each.get() == &context; });
+}
+
+// ---- Requests of channels: memory and their end.
+
+Result<Registration*> EngineImpl::register_memory(Channel& channel, const MemoryRange& range) {
+  Lock lock(mutex_);
+  if (range.type == MemoryType::Device) channel.loop.flusher->note_ports(channel.loop.devices);
+  RegistrationTable& table = *links_.of_channel(channel).context().registrations;
+  const RailSet rails(channel.link.paths().rails());
+  lock.unlock();  // pinning gigabytes takes time
+  const Result<Registration*> registration = table.acquire(range, rails.span());
+  if (!registration.ok()) return registration;
+  lock.lock();
+  Status status;
+  const RailSet more = rails.missing_of(channel.link.paths().rails());  // a standby path was opened
+  std::size_t added = 0;
+  while (added < more.span().size() && status.ok()) {
+    status = table.extend(**registration, more.span()[added], 1);
+    if (status.ok()) ++added;
+  }
+  try {
+    if (status.ok()) ++channel.regions[registration.value()];
+  } catch (const std::bad_alloc&) {
+    status = Errc::System;
+    LOG_WARN("regMr of {} bytes: out of memory for the channel's list of regions", range.bytes);
+  }
+  if (status.ok()) return registration;
+  lock.unlock();
+  for (const std::uint32_t rail : more.span().first(added)) table.retract(**registration, rail, 1);
+  table.release(registration.value(), rails.span());
+  return status;
+}
+
+void EngineImpl::deregister_memory(Channel& channel, Registration& registration) noexcept {
+  Lock lock(mutex_);
+  Link& link = links_.of_channel(channel);
+  const auto uses = channel.regions.find(&registration);
+  if (uses == channel.regions.end()) {
+    LOG_WARN(
+        "peer {}: deregMr of a memory handle that was not registered through channel {}; it is "
+        "ignored",
+        link.identity().peer_host, channel.index);
+    return;
+  }
+  // The channel may have registered this range more than once; only its last deregistration takes
+  // it back. Until then the range belongs to the channel: a standby path that is opened needs it.
+  if (uses->second == 1) {
+    link.farewell().take_back(channel, registration,
+                              [this, &lock](std::uint64_t bound_ns, const auto& done) {
+                                return wait_for(lock, bound_ns, done);
+                              });
+  }
+  if (--uses->second == 0) {
+    channel.regions.erase(uses);
+    if (registration.type == MemoryType::Device)
+      channel.loop.flusher->forget(channel, registration);
+  }
+  RegistrationTable& table = *link.context().registrations;
+  const RailSet rails(channel.link.paths().rails());
+  lock.unlock();  // a device may take seconds; the caller keeps channel and communicator until then
+  table.release(&registration, rails.span());
+}
+
+void EngineImpl::close_channel(Channel& channel) noexcept {
+  const Lock lock(mutex_);
+  Link& link = links_.of_channel(channel);
+  link.close_channel(channel);
+  link.farewell().say_bye_if_empty();
+  plane_->wake();
 }
 
 // ---- Events of the control plane go to the relay client or service that owns the connection, or

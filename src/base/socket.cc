@@ -6,14 +6,11 @@
 #include "src/base/log_budget.h"
 #include "src/base/timeouts.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <optional>
 #include <string>
 
-#include <arpa/inet.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
@@ -87,107 +84,6 @@ std::uint16_t port_of(const sockaddr_storage& storage) {
   return ntohs(port);
 }
 }  // namespace
-
-SocketAddress SocketAddress::any(std::uint16_t family) noexcept {
-  SocketAddress address;
-  address.family = family;
-  return address;
-}
-
-SocketAddress SocketAddress::from_gid(const std::array<std::uint8_t, 16>& gid) noexcept {
-  constexpr std::array<std::uint8_t, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-  SocketAddress address = any(AF_INET6);
-  address.bytes = gid;
-  if (std::equal(kMapped.begin(), kMapped.end(), gid.begin())) {
-    address = any(AF_INET);
-    std::copy(gid.begin() + kMapped.size(), gid.end(), address.bytes.begin());
-  }
-  return address;
-}
-
-SocketAddress SocketAddress::from_sockaddr(const sockaddr* address) noexcept {
-  SocketAddress result;
-  if (address == nullptr) return result;
-  if (address->sa_family == AF_INET) {
-    result.family = AF_INET;
-    std::memcpy(result.bytes.data(), &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, 4);
-  } else if (address->sa_family == AF_INET6) {
-    const auto* v6 = reinterpret_cast<const sockaddr_in6*>(address);
-    result.family = AF_INET6;
-    std::memcpy(result.bytes.data(), &v6->sin6_addr, 16);
-    result.scope_id = v6->sin6_scope_id;
-  }
-  return result;
-}
-
-Result<SocketAddress> SocketAddress::from_text(std::string_view text) {
-  const std::size_t percent = text.find('%');
-  const std::string host(text.substr(0, percent));
-  SocketAddress result;
-  if (::inet_pton(AF_INET, host.c_str(), result.bytes.data()) == 1 &&
-      percent == std::string_view::npos) {
-    result.family = AF_INET;
-    return result;
-  }
-  if (::inet_pton(AF_INET6, host.c_str(), result.bytes.data()) != 1) return Errc::InvalidArgument;
-  result.family = AF_INET6;
-  if (percent != std::string_view::npos) {
-    result.scope_id = ::if_nametoindex(std::string(text.substr(percent + 1)).c_str());
-    if (result.scope_id == 0) return Errc::NotFound;
-  }
-  return result;
-}
-
-std::string SocketAddress::text() const {
-  char buffer[INET6_ADDRSTRLEN] = {};
-  if ((family != AF_INET && family != AF_INET6) ||
-      ::inet_ntop(family, bytes.data(), buffer, sizeof buffer) == nullptr)
-    return "none";
-  if (scope_id == 0) return buffer;
-  char name[IF_NAMESIZE] = {};
-  if (::if_indextoname(scope_id, name) != nullptr) return fmt::format("{}%{}", buffer, name);
-  return fmt::format("{}%{}", buffer, scope_id);
-}
-
-std::string SocketAddress::text_with_port(std::uint16_t port) const {
-  return family == AF_INET6 ? fmt::format("[{}]:{}", text(), port)
-                            : fmt::format("{}:{}", text(), port);
-}
-
-socklen_t SocketAddress::to_sockaddr(std::uint16_t port, sockaddr_storage& out) const noexcept {
-  out = {};
-  if (family == AF_INET) {
-    auto& v4 = reinterpret_cast<sockaddr_in&>(out);
-    v4.sin_family = AF_INET;
-    v4.sin_port = htons(port);
-    std::memcpy(&v4.sin_addr, bytes.data(), 4);
-    return sizeof v4;
-  }
-  if (family != AF_INET6) return 0;
-  auto& v6 = reinterpret_cast<sockaddr_in6&>(out);
-  v6.sin6_family = AF_INET6;
-  v6.sin6_port = htons(port);
-  std::memcpy(&v6.sin6_addr, bytes.data(), 16);
-  v6.sin6_scope_id = scope_id;
-  return sizeof v6;
-}
-
-bool SocketAddress::link_local() const noexcept {
-  if (family == AF_INET) return bytes[0] == 169 && bytes[1] == 254;
-  return family == AF_INET6 && bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
-}
-
-bool SocketAddress::same_host(const SocketAddress& other) const noexcept {
-  return family == other.family && bytes == other.bytes;
-}
-
-bool SocketAddress::loopback() const noexcept {
-  if (family == AF_INET) return bytes[0] == 127;
-  if (family != AF_INET6) return false;
-  std::array<std::uint8_t, 16> one{};
-  one[15] = 1;
-  return bytes == one;
-}
 
 Result<UniqueFd> tcp_listen(const SocketAddress& address, std::uint16_t port) {
   sockaddr_storage storage{};

@@ -1,7 +1,13 @@
 // The control connection is lost and comes back. Data, channels and memory do not notice.
 
+#include "engine/control/control_plane.h"
+#include "src/base/timeouts.h"
+#include "tests/unit/engine/link/raw_peer.h"
 #include "tests/unit/engine/link/resume_fixture.h"
 
+#include <sys/socket.h>
+
+#include <memory>
 #include <random>
 
 namespace mesh {
@@ -9,9 +15,16 @@ namespace {
 
 using engine::FrameHeader;
 using engine::MessageType;
+using engine::Refuse;
+using engine::Resume;
+using engine::Resumed;
+using engine::Summon;
+using testkit::Bed;
 using testkit::Fate;
 using testkit::kA, testkit::kB;
 using testkit::kMs, testkit::kSecond;
+using testkit::LogCapture;
+using testkit::RawPeer;
 using testkit::ResumeTest;
 using testkit::Talk;
 
@@ -237,6 +250,218 @@ TEST_F(ResumeTest, MemoryIsTakenBackWithinItsBoundMeanwhile) {
   EXPECT_GE(bed_.now_ns() - began_ns, 500 * kMs);
   EXPECT_LE(bed_.now_ns() - began_ns, 510 * kMs);
   EXPECT_EQ(log_.count(LogLevel::Warn, "peer a: no answer within 500 ms"), 1) << log_.joined();
+}
+
+// ---- Only a link's connector may resume it, on its latest connection, acknowledging only sent
+// frames.
+
+constexpr std::uint64_t kSaidByTheHost = 2;  // WELCOME and READY
+
+class ResumeClaim : public testing::Test {
+ protected:
+  ResumeClaim() {
+    EXPECT_TRUE(bed_.hosts[1].engine->listen(*bed_.hosts[1].contexts[0], 0, handle_).ok());
+    first_ = std::make_unique<RawPeer>(bed_, handle_);
+    EXPECT_TRUE(first_->shake_hands());
+  }
+  // Makes another connection of the first peer.
+  std::unique_ptr<RawPeer> again() {
+    auto peer = std::make_unique<RawPeer>(bed_, handle_);
+    peer->link = first_->link;
+    peer->context = first_->context;
+    return peer;
+  }
+  static void claim(RawPeer& peer, std::uint32_t attempt,
+                    std::uint64_t acknowledged = kSaidByTheHost) {
+    const Resume body{{.connector_context = peer.context,
+                       .acceptor_context = peer.handle.context,
+                       .attempt = attempt}};
+    peer.send(engine::encode({.acknowledged = acknowledged, .link = peer.link}, body));
+  }
+  static bool resumed(RawPeer& peer) {
+    return peer.hear<Resumed>(MessageType::Resumed).has_value();
+  }
+  static bool refused(RawPeer& peer) { return peer.hear<Refuse>(MessageType::Refuse).has_value(); }
+
+  Bed bed_{{}};
+  const LogCapture log_;
+  HandleBytes handle_{};
+  std::unique_ptr<RawPeer> first_;
+};
+
+TEST_F(ResumeClaim, TakesThePlaceOfAConnectionThatOnlyWeBelievedIn) {
+  const auto second = again();
+  claim(*second, 1);
+  EXPECT_TRUE(resumed(*second));
+  EXPECT_TRUE(first_->ended());
+  EXPECT_EQ(bed_.stats(1).links, 1u);
+}
+
+TEST_F(ResumeClaim, ALateOneIsNotBelieved) {
+  const auto second = again(), third = again();
+  claim(*second, 5);
+  ASSERT_TRUE(resumed(*second));
+  claim(*third, 5);
+  EXPECT_TRUE(third->ended());
+  EXPECT_EQ(bed_.stats(1).resumes, 1u);
+  const auto fourth = again();
+  claim(*fourth, 6);
+  EXPECT_TRUE(resumed(*fourth));
+}
+
+TEST_F(ResumeClaim, AnotherLinkOrContextIsRefusedAndHarmsNobody) {
+  const auto another_link = again(), another_context = again();
+  another_link->link[15] ^= 1;
+  another_context->context[0] ^= 1;
+  for (RawPeer* peer : {another_link.get(), another_context.get()}) {
+    claim(*peer, 1);
+    EXPECT_TRUE(refused(*peer));
+    EXPECT_TRUE(peer->ended());
+  }
+  EXPECT_EQ(bed_.stats(1).links, 1u);
+  EXPECT_EQ(bed_.stats(1).resumes, 0u);
+}
+
+TEST_F(ResumeClaim, WordsThatWereNeverSaidEndTheLink) {
+  const auto second = again();
+  claim(*second, 1, kSaidByTheHost + 1);
+  EXPECT_TRUE(refused(*second));
+  EXPECT_TRUE(bed_.until([&] { return bed_.stats(1).links == 0; }));
+  EXPECT_TRUE(first_->ended());
+}
+
+TEST_F(ResumeClaim, WhatItHasNotHandledIsSaidAgain) {
+  const auto second = again();
+  claim(*second, 1, kSaidByTheHost - 1);
+  EXPECT_TRUE(resumed(*second));
+  EXPECT_TRUE(second->hear<engine::Ready>(MessageType::Ready).has_value());
+}
+
+TEST_F(ResumeClaim, OnlyTheFirstWordOfAConnectionMayBeOne) {
+  claim(*first_, 1);
+  EXPECT_TRUE(first_->ended());
+  EXPECT_EQ(log_.count(LogLevel::Warn, "malformed or out of order"), 1) << log_.joined();
+  EXPECT_TRUE(bed_.until([&] { return bed_.stats(1).links == 0; }));
+}
+
+// The sender of this SUMMON is not the connector of the link.
+TEST_F(ResumeClaim, AnUnauthenticatedSummonIsRefused) {
+  const auto second = again();
+  const Summon body{{.connector_context = second->handle.context,
+                     .acceptor_context = second->context,
+                     .attempt = 0}};
+  second->send(engine::encode({.link = second->link}, body));
+  EXPECT_TRUE(refused(*second));
+  EXPECT_EQ(bed_.stats(1).links, 1u);
+}
+
+// The peer's own address does not answer, nor does its device, and another machine has the second
+// address that the handle names. Neither an answer nor the silence of that machine ends the link.
+class ResumeElsewhere : public testing::Test {
+ protected:
+  ResumeElsewhere() {
+    bed_.each_round = [this] { proxy_.pump(); };
+    bed_.each_handle = [this](HandleBytes& bytes) {
+      proxy_.stand_before(bytes);
+      engine::Handle handle = *engine::read_handle(bytes);
+      handle.addresses.push_back(other_host_);
+      engine::write_handle(handle, bytes);
+    };
+    elsewhere_ = std::move(*tcp_listen(other_host_, proxy_.port()));
+    talk_ = std::make_unique<Talk>(bed_, testkit::kA, testkit::kB, 4096);
+    bed_.hosts[1].control_stands = true;
+    const soft::Fault gone{.kind = soft::FaultKind::PeerLost, .peer_host = "b"};
+    EXPECT_TRUE(bed_.hosts[0].provider->faults().arm(gone).ok());
+    proxy_.play_dead();
+    proxy_.cut();
+    bed_.tick_ns = kMs;
+  }
+  // Waits until the other machine is dialed.
+  bool dialed() {
+    return bed_.until([&] {
+      Result<AcceptedSocket> accepted = tcp_accept(elsewhere_.get());
+      if (accepted.ok()) connection_ = std::move(accepted->fd);
+      return accepted.ok();
+    });
+  }
+  void expect_link_until_timeout(std::uint64_t began_ns) {
+    const char* const end = "peer b is lost: no way back to its control port in";
+    EXPECT_EQ(log_.count(LogLevel::Warn, end), 0) << log_.joined();
+    EXPECT_TRUE(bed_.until([&] { return log_.count(LogLevel::Warn, end) != 0; }));
+    EXPECT_GE(bed_.now_ns() - began_ns, 15 * kSecond);
+    EXPECT_LE(bed_.now_ns() - began_ns, 35 * kSecond);
+  }
+
+  static constexpr std::uint64_t kMs = 1'000'000, kSecond = 1000 * kMs;
+  const SocketAddress other_host_ = *SocketAddress::from_text("127.0.0.9");
+  testkit::ControlProxy proxy_;
+  Bed bed_{{}};
+  const LogCapture log_;
+  std::unique_ptr<Talk> talk_;
+  UniqueFd elsewhere_, connection_;
+};
+
+TEST_F(ResumeElsewhere, ARefusalIsNoVerdict) {
+  ASSERT_TRUE(dialed()) << log_.joined();
+  const std::uint64_t began_ns = bed_.now_ns();
+  const engine::Bytes no =
+      engine::encode(FrameHeader{}, Refuse{.reason = Errc::PeerGone, .text = "no"});
+  ASSERT_EQ(::send(connection_.get(), no.data(), no.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(no.size()));
+  bed_.rounds(500);
+  expect_link_until_timeout(began_ns);
+}
+
+TEST_F(ResumeElsewhere, SilenceIsNotWaitedFor) {
+  ASSERT_TRUE(dialed()) << log_.joined();
+  const std::uint64_t began_ns = bed_.now_ns();
+  ASSERT_TRUE(dialed()) << "once more, " << log_.joined();
+  EXPECT_LE(bed_.now_ns() - began_ns, 10 * kSecond);
+  expect_link_until_timeout(began_ns);
+}
+
+// An acceptor dials only the address that the peer came from, even if it does not answer, whatever
+// addresses the peer names in its HELLO.
+TEST_F(ResumeClaim, AnAcceptorAsksNobodyElseForTheConnection) {
+  const SocketAddress home = *SocketAddress::from_text("127.0.0.1"),
+                      other_host = *SocketAddress::from_text("127.0.0.9");
+  testkit::ControlProxy at_home;
+  at_home.play_dead();
+  const UniqueFd elsewhere = std::move(*tcp_listen(other_host, at_home.port()));
+  RawPeer peer(bed_, handle_);
+  peer.control_port = at_home.port();
+  peer.control_addresses = {other_host, home};
+  ASSERT_TRUE(peer.shake_hands());
+  peer.say(peer.open(0));
+  ASSERT_TRUE(peer.hear<engine::Opened>(MessageType::Opened).has_value());
+  peer.send(engine::Bytes(1));  // half a message: its deadline ends the connection
+  bed_.advance_ns(kFrameBeginToEndNs);
+  bed_.tick_ns = 1'000'000;
+  EXPECT_FALSE(bed_.until([&] { return tcp_accept(elsewhere.get()).ok(); }, 15'000))
+      << "fifteen seconds";
+  EXPECT_EQ(bed_.stats(1).links, 2u) << "it is waited for, " << log_.joined();
+}
+
+TEST(ResumeToOneself, BothEndsInOneEngine) {
+  Bed bed({});
+  testkit::ControlProxy proxy;
+  bed.each_round = [&] { proxy.pump(); };
+  bed.each_handle = [&](HandleBytes& handle) { proxy.stand_before(handle); };
+  const testkit::Seat self{0, 0};
+  Talk talk(bed, self, self, 4096);
+  const LogCapture log;
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    proxy.cut();
+    ASSERT_TRUE(bed.until([&] { return bed.stats(0).resumes == 2 * i; })) << log.joined();
+    talk.exchange(4096);
+    Talk other(bed, self, self, 64);
+    other.exchange(64);
+    other.release(), other.close_both();
+  }
+  talk.release();
+  talk.close_both();
+  EXPECT_TRUE(bed.empties());
+  EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
 }
 
 }  // namespace
