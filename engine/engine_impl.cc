@@ -2,10 +2,10 @@
 
 #include "engine/link/link_setup.h"
 #include "engine/link/path_choice.h"
-#include "src/base/cpu_list.h"
 #include "src/base/log.h"
 #include "src/base/own_thread.h"
 #include "src/base/random.h"
+#include "src/base/setting_grammar.h"
 #include "src/base/timeouts.h"
 #include "src/topo/host_topology.h"
 #include "src/verbs/discovery.h"

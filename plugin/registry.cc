@@ -9,7 +9,7 @@
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
 #include "src/base/own_thread.h"
-#include "src/base/stats_target.h"
+#include "src/base/setting_grammar.h"
 #include "src/base/version.h"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 #include "engine/link/queue_pair_states.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
-#include "src/topo/subnet.h"
+#include "src/topo/pairing.h"
 #include "src/verbs/gid_choice.h"
 
 #include <algorithm>

@@ -3,7 +3,6 @@
 #include "engine/link/relay/routes.h"
 #include "src/base/socket.h"
 #include "src/topo/pairing.h"
-#include "src/topo/subnet.h"
 
 #include <fmt/format.h>
 

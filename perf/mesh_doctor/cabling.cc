@@ -1,7 +1,7 @@
 #include "perf/mesh_doctor/cabling.h"
 
 #include "src/base/socket.h"
-#include "src/topo/subnet.h"
+#include "src/topo/pairing.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

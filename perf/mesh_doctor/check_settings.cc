@@ -1,7 +1,7 @@
 #include "perf/mesh_doctor/checks.h"
 
-#include "src/base/name_rule.h"
 #include "src/base/nccl_table.h"
+#include "src/base/setting_grammar.h"
 #include "src/base/settings_table.h"
 
 #include <fmt/format.h>

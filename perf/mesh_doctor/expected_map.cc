@@ -1,6 +1,6 @@
 #include "perf/mesh_doctor/map.h"
 
-#include "src/topo/subnet.h"
+#include "src/topo/pairing.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // Addresses of sockets, and those of this host's interfaces.
 #include "src/base/socket.h"
 
-#include "src/base/name_rule.h"
+#include "src/base/setting_grammar.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include "src/base/config.h"
 
-#include "src/base/address_range.h"
+#include "src/base/setting_grammar.h"
 #include "src/base/setting_value.h"
 #include "src/base/settings_table.h"
 

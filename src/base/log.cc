@@ -1,8 +1,11 @@
 #include "src/base/log.h"
 
+#include "src/base/check.h"
+
 #include <array>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 
 namespace mesh {
 
@@ -46,6 +49,13 @@ void log_without_values(LogLevel level, const char* file, int line, const char* 
   std::array<char, kLineMax> text{};
   std::snprintf(text.data(), text.size(), "%s (out of memory for the values of this line)", format);
   log_line(level, file, line, text.data());
+}
+
+void check_failed(const char* file, int line, const char* condition) noexcept {
+  log_line(
+      LogLevel::Warn, file, line,
+      fmt::format("a bug in nccl-mesh, please report it: CHECK({}) failed", condition).c_str());
+  std::abort();
 }
 
 }  // namespace mesh

@@ -1,8 +1,6 @@
 #include "src/base/settings_table.h"
 
-#include "src/base/address_range.h"
-#include "src/base/cpu_list.h"
-#include "src/base/stats_target.h"
+#include "src/base/setting_grammar.h"
 
 #include <algorithm>
 #include <array>

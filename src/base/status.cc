@@ -1,5 +1,7 @@
 #include <mesh/status.h>
 
+#include <mesh/snapshot.h>
+
 namespace mesh {
 
 const char* errc_name(Errc code) noexcept {
@@ -19,6 +21,21 @@ const char* errc_name(Errc code) noexcept {
     case Errc::Exhausted: return "exhausted";
     case Errc::System: return "system error";
     case Errc::Internal: return "internal error";
+  }
+  return "unknown";
+}
+
+const char* wait_reason_name(WaitReason reason) noexcept {
+  switch (reason) {
+    case WaitReason::Credit: return "credit";
+    case WaitReason::Tag: return "tag";
+    case WaitReason::Data: return "data";
+    case WaitReason::Turn: return "turn";
+    case WaitReason::Completion: return "completion";
+    case WaitReason::Queue: return "queue";
+    case WaitReason::Window: return "window";
+    case WaitReason::Inflight: return "inflight";
+    case WaitReason::Path: return "path";
   }
   return "unknown";
 }

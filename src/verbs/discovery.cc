@@ -2,7 +2,7 @@
 
 #include "src/base/check.h"
 #include "src/base/log.h"
-#include "src/base/name_rule.h"
+#include "src/base/setting_grammar.h"
 #include "src/verbs/gid_choice.h"
 #include "src/verbs/rail_traits.h"
 

@@ -4,7 +4,7 @@
 
 #include <mesh/config.h>
 
-#include "src/base/address_range.h"
+#include "src/base/setting_grammar.h"
 #include "src/base/socket.h"
 #include "src/verbs/provider.h"
 

@@ -8,14 +8,63 @@
 #include "src/base/socket.h"
 #include "src/verbs/kernel_route.h"
 #include "src/verbs/provider.h"
-#include "src/verbs/rdma_api.h"
 
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace mesh::verbs {
+
+inline constexpr const char* kVerbsLibrary = "libibverbs.so.1";
+
+// The functions of libibverbs that we call, as pointers. They are found by name at run time, so
+// that our library loads where rdma-core is not installed. Tests fill in fakes. libibverbs stays
+// loaded for ever, because its drivers leave state behind. Thread: any (immutable after loading).
+// Bound: the table.
+struct VerbsApi {
+  int (*fork_init)() = nullptr;
+  ibv_device** (*get_device_list)(int*) = nullptr;
+  void (*free_device_list)(ibv_device**) = nullptr;
+  const char* (*get_device_name)(ibv_device*) = nullptr;
+  ibv_context* (*open_device)(ibv_device*) = nullptr;
+  int (*close_device)(ibv_context*) = nullptr;
+  int (*query_device)(ibv_context*, ibv_device_attr*) = nullptr;
+  // The exported function, which does not know the newest fields.
+  int (*query_port)(ibv_context*, std::uint8_t, _compat_ibv_port_attr*) = nullptr;
+  int (*query_pkey)(ibv_context*, std::uint8_t, int, __be16*) = nullptr;
+  int (*query_gid)(ibv_context*, std::uint8_t, int, ibv_gid*) = nullptr;
+  int (*get_async_event)(ibv_context*, ibv_async_event*) = nullptr;
+  void (*ack_async_event)(ibv_async_event*) = nullptr;
+  ibv_pd* (*alloc_pd)(ibv_context*) = nullptr;
+  int (*dealloc_pd)(ibv_pd*) = nullptr;
+  ibv_mr* (*reg_mr)(ibv_pd*, void*, std::size_t, int) = nullptr;
+  int (*dereg_mr)(ibv_mr*) = nullptr;
+  ibv_cq* (*create_cq)(ibv_context*, int, void*, ibv_comp_channel*, int) = nullptr;
+  int (*destroy_cq)(ibv_cq*) = nullptr;
+  ibv_qp* (*create_qp)(ibv_pd*, ibv_qp_init_attr*) = nullptr;
+  int (*modify_qp)(ibv_qp*, ibv_qp_attr*, int) = nullptr;
+  int (*destroy_qp)(ibv_qp*) = nullptr;
+
+  // Null in rdma-core before 28 (reg_mr_iova2), 32 (query_gid_table), 62 (query_port_speed, in
+  // units of 100 Mb/s) and 31 (query_ece, set_ece).
+  ibv_mr* (*reg_mr_iova2)(ibv_pd*, void*, std::size_t, std::uint64_t, unsigned int) = nullptr;
+  ssize_t (*query_gid_table)(ibv_context*, ibv_gid_entry*, std::size_t, std::uint32_t,
+                             std::size_t) = nullptr;
+  int (*query_port_speed)(ibv_context*, std::uint32_t, std::uint64_t*) = nullptr;
+  int (*query_ece)(ibv_qp*, ibv_ece*) = nullptr;
+  int (*set_ece)(ibv_qp*, ibv_ece*) = nullptr;
+  // Null before rdma-core 34. Parameters: protection domain, offset, bytes, address, descriptor,
+  // access.
+  ibv_mr* (*reg_dmabuf_mr)(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int, int) = nullptr;
+};
+
+// Returns NotFound if the library is missing or too old; one INFO line said so.
+Result<VerbsApi> load_verbs_api(const char* library = kVerbsLibrary);
 
 // Returns NotFound if libibverbs is missing or too old; one INFO line said so. If there is no
 // device, devices() is empty, which is no error.

@@ -1,7 +1,7 @@
 #include "src/verbs/discovery.h"
 
 #include "src/base/log.h"
-#include "src/base/name_rule.h"
+#include "src/base/setting_grammar.h"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 // connections.
 #include "perf/driver/plugin_log.h"
 #include "perf/driver/stream.h"
-#include "src/topo/subnet.h"
+#include "src/topo/pairing.h"
 #include "tests/e2e/line.h"
 #include "tests/e2e/process_figures.h"
 #include "tests/e2e/raw.h"

@@ -1,8 +1,7 @@
 // Reads settings from "NAME=value" lines, as the environment has them. Settings that are accepted
 // keep their bounds, and two descriptions of them are equal.
 #include "src/base/config.h"
-#include "src/base/cpu_list.h"
-#include "src/base/name_rule.h"
+#include "src/base/setting_grammar.h"
 #include "tests/fuzz/quiet_log.h"
 
 #include <cstdint>

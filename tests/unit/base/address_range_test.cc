@@ -1,4 +1,4 @@
-#include "src/base/address_range.h"
+#include "src/base/setting_grammar.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/base/name_rule.h"
+#include "src/base/setting_grammar.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/base/stats_target.h"
+#include "src/base/setting_grammar.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/topo/subnet.h"
+#include "src/topo/pairing.h"
 
 #include <gtest/gtest.h>
 
