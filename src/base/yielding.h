@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <atomic>
 
 namespace mesh {
 
@@ -32,6 +33,20 @@ class Yielding {
  private:
   int yields_ = 0;
   long sleep_ns_ = kYieldingSleepMinNs;
+};
+
+// A lock that is held for a few instructions and practically never contended. Thread: any. Bound:
+// what its holder does.
+class ShortLock {
+ public:
+  void lock() noexcept {
+    Yielding holder;
+    while (held_.exchange(true, std::memory_order_acquire)) holder.wait();
+  }
+  void unlock() noexcept { held_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool> held_{false};  // released in unlock(), acquired in lock()
 };
 
 }  // namespace mesh

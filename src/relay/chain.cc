@@ -1,7 +1,6 @@
 #include "src/relay/chain.h"
 
 #include "src/base/check.h"
-#include "src/base/log.h"
 
 namespace mesh::relay {
 

@@ -11,7 +11,6 @@
 #include "src/relay/chain_side.h"
 #include "src/relay/passage.h"
 #include "src/relay/wire.h"
-#include "src/verbs/provider.h"
 
 #include <array>
 #include <atomic>

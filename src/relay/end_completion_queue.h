@@ -4,8 +4,8 @@
 // second real queue, which nobody else sees. Thread: any; the lock is this queue's. Bounds:
 // kEndQueuePairsMax queue pairs, and the real queues' entries.
 
+#include "src/base/yielding.h"
 #include "src/relay/end_queue_pair.h"
-#include "src/relay/short_lock.h"
 #include "src/verbs/handle.h"
 
 #include <cstdint>

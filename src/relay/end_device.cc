@@ -1,7 +1,5 @@
 #include "src/relay/end_device.h"
 
-#include "src/base/check.h"
-#include "src/base/log.h"
 #include "src/relay/end_completion_queue.h"
 #include "src/relay/end_queue_pair.h"
 

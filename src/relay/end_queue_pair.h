@@ -7,7 +7,6 @@
 #include "src/base/pages.h"
 #include "src/relay/count_words.h"
 #include "src/relay/ring_writer.h"
-#include "src/relay/send_batch.h"
 #include "src/relay/wire.h"
 #include "src/verbs/handle.h"
 #include "src/verbs/provider.h"

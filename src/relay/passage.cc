@@ -2,7 +2,6 @@
 
 #include "src/base/check.h"
 #include "src/base/log.h"
-#include "src/relay/slot_check.h"
 
 #include <algorithm>
 #include <cerrno>

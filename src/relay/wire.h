@@ -4,8 +4,6 @@
 // previous host writes a slot, and the next host the counts; whoever reads them checks them.
 // Thread: any (values). Bounds: those named here.
 
-#include "src/base/check.h"
-
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -71,6 +69,30 @@ constexpr bool is_ring(const RingTarget& ring) noexcept {
 }
 constexpr std::uint64_t ring_bytes(const RingTarget& ring) noexcept {
   return std::uint64_t{ring.slots} * kSlotBytes + ring.payload_bytes;
+}
+
+// The facts that the ring's owner knows about a slot.
+struct SlotArrival {
+  std::uint64_t number = 0;         // the slot's, counted from 0
+  std::uint32_t written_bytes = 0;  // as its completion says
+};
+// Returns true if a neighbour's slot is valid: its payload lies within the slot as it was written,
+// or within the payload ring, and the work request is no longer than the longest. The address and
+// the key are for the far end's device to judge.
+constexpr bool is_slot(const SlotHeader& header, const SlotArrival& arrival,
+                       const RingTarget& ring) noexcept {
+  const bool is_kind = header.kind == static_cast<std::uint8_t>(SlotKind::Write) ||
+                       header.kind == static_cast<std::uint8_t>(SlotKind::WriteWithImm);
+  if (header.version != kSlotVersion || !is_kind || header.reserved != 0) return false;
+  if (header.number != static_cast<std::uint32_t>(arrival.number)) return false;
+  if (header.bytes > ring.wr_bytes) return false;
+  if (header.payload == kInSlot) {
+    return header.bytes <= kSlotPayloadBytes &&
+           arrival.written_bytes == sizeof header + header.bytes;
+  }
+  const std::uint64_t begin = std::uint64_t{header.payload} * kPayloadUnit;
+  return header.bytes > kSlotPayloadBytes && arrival.written_bytes == sizeof header &&
+         begin + header.bytes <= ring.payload_bytes;
 }
 
 // ---- Counts: how many slots of the ring are free again and how many work requests are done, by

@@ -1,6 +1,6 @@
 // Plays chains whose neighbours do anything: slots and counts of any content at any time, devices
 // that complete and fail when the input says so. The device checks what it is told to read.
-#include "src/relay/slot_check.h"
+#include "src/relay/wire.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/played_chain.h"
 #include "tests/fuzz/played_end.h"

@@ -1,5 +1,5 @@
 // The order in which several chains may post over one rail.
-#include "src/relay/rail_share.h"
+#include "src/relay/chain_side.h"
 
 #include <gtest/gtest.h>
 

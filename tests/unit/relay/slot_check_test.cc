@@ -1,6 +1,6 @@
 // The check of slots, and the count words.
 
-#include "src/relay/slot_check.h"
+#include "src/relay/wire.h"
 
 #include "src/relay/count_words.h"
 
