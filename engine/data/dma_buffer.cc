@@ -2,6 +2,7 @@
 
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
+#include "src/base/pages.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -11,10 +12,10 @@
 
 namespace mesh::engine {
 
-verbs::DmaBufferRange range_in_buffer(const MemoryRange& range, std::uint64_t page_bytes) noexcept {
+verbs::DmaBufferRange range_in_buffer(const MemoryRange& range, std::uint64_t page) noexcept {
   const auto address = reinterpret_cast<std::uint64_t>(range.data);
-  const std::uint64_t lead = address % page_bytes;
-  const std::uint64_t before = range.offset % page_bytes == lead ? 0 : lead;
+  const std::uint64_t lead = address % page;
+  const std::uint64_t before = range.offset % page == lead ? 0 : lead;
   return {.fd = range.fd,
           .offset = range.offset,
           .bytes = range.bytes + before,
@@ -33,7 +34,7 @@ Status keep_buffer(const MemoryRange& range, Registration& entry) {
     return closed ? Errc::InvalidArgument : Errc::System;
   }
   fork_close_fd(entry.buffer.get());
-  entry.buffer_range = range_in_buffer(range, static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)));
+  entry.buffer_range = range_in_buffer(range, page_bytes());
   entry.buffer_range.fd = entry.buffer.get();
   const off_t size = ::lseek(entry.buffer.get(), 0, SEEK_END);  // works for a DMA buffer too
   std::uint64_t end = 0;

@@ -1,7 +1,7 @@
 #include "perf/mesh_perf/ceiling.h"
 
 #include "perf/driver/buffer.h"
-#include "src/soft/fabric_file.h"
+#include "src/soft/wire_model.h"
 
 #include <algorithm>
 #include <chrono>

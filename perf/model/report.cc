@@ -1,7 +1,7 @@
 #include "perf/model/report.h"
 
 #include "perf/results/result.h"
-#include "src/soft/fabric_file.h"
+#include "src/soft/wire_model.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,18 +1,53 @@
 #pragma once
-// A completion queue. The holder of the NIC's turn pushes, and one poller at a time pops. Overflow
-// kills the queue with a line in the log, because posting more than it can report is the user's
-// mistake. Thread: push under the turn lock; pop from any (a second poller gets nothing). Bound:
-// the entries that were asked for.
+// The queues by which a device context reports. A completion queue: the holder of the NIC's turn
+// pushes, and one poller at a time pops. Overflow kills the queue with a line in the log, because
+// posting more than it can report is the user's mistake. Thread: push under the turn lock; pop from
+// any (a second poller gets nothing). Bound: the entries that were asked for.
+
+#include "src/base/unique_fd.h"
+#include "src/soft/spin_lock.h"
+#include "src/verbs/provider.h"
 
 #include <infiniband/verbs.h>
 
-#include "src/soft/spin_lock.h"
-#include "src/soft/zeroed_array.h"
-
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <type_traits>
 
 namespace mesh::soft {
+
+// An array of fixed size whose bytes are zero at first, and whose pages nobody touches until they
+// are used: most pages of an idle queue pair's queues never are. Allocates in its constructor only,
+// which may throw std::bad_alloc. Thread: its owner's.
+template <typename T>
+class ZeroedArray {
+  static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
+  static_assert(alignof(T) <= alignof(std::max_align_t));
+
+ public:
+  ZeroedArray() = default;
+  explicit ZeroedArray(std::size_t count)
+      : data_(static_cast<T*>(std::calloc(count, sizeof(T)))), size_(count) {
+    if (data_ == nullptr) throw std::bad_alloc();
+  }
+
+  std::size_t size() const noexcept { return size_; }
+  T& operator[](std::size_t at) noexcept { return data_.get()[at]; }
+  const T& operator[](std::size_t at) const noexcept { return data_.get()[at]; }
+
+ private:
+  struct Free {
+    void operator()(T* data) const noexcept { std::free(data); }
+  };
+  std::unique_ptr<T, Free> data_;
+  std::size_t size_ = 0;
+};
 
 class Nic;
 struct QueuePair;
@@ -45,6 +80,28 @@ class CompletionQueue {
   SpinLock pop_lock_;
   alignas(64) std::atomic<std::uint64_t> in_{0};   // released in push(), acquired in pop()
   alignas(64) std::atomic<std::uint64_t> out_{0};  // released in pop(), acquired in push()
+};
+
+inline constexpr std::size_t kEventsMax = 8192;  // two for each queue pair of a NIC
+
+// The events of one open device context, with a descriptor that is readable while there are any.
+// Thread: any. Bound: kEventsMax; further events are dropped, because the states that they report
+// can be queried.
+class EventQueue {
+ public:
+  EventQueue();
+
+  int fd() const noexcept { return fd_.get(); }
+  void push(const verbs::DeviceEvent& event) noexcept;
+  bool pop(verbs::DeviceEvent* event) noexcept;
+  void forget_qp(std::uint32_t qp_num) noexcept;  // afterwards no event names it
+
+ private:
+  void drain_locked() noexcept;  // empties the descriptor if there are no events
+
+  UniqueFd fd_;
+  std::mutex mutex_;
+  std::deque<verbs::DeviceEvent> events_;
 };
 
 }  // namespace mesh::soft

@@ -33,9 +33,7 @@ bool gather(std::byte* to, const SgeRange& range, pid_t pid) noexcept;
 // Scatters `from` into the range, which is in this process.
 void scatter(const SgeRange& range, const std::byte* from) noexcept;
 
-// Copy into and out of a circular stream at a position, across its end where needed.
-void stream_put(std::byte* stream, std::uint64_t position, const std::byte* from,
-                std::size_t bytes) noexcept;
+// Copies out of a circular stream at a position, across its end where needed.
 void stream_get(std::byte* to, const std::byte* stream, std::uint64_t position,
                 std::size_t bytes) noexcept;
 

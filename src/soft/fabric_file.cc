@@ -124,12 +124,9 @@ void join_networks(FabricFile& file) {
 }
 
 void plug(const LinkSpec& link, const std::string& what, FabricFile& file) {
-  const auto nic_of = [&](NicRef end) -> NicSpec& {
-    return file.hosts[static_cast<std::size_t>(end.host)].nics[static_cast<std::size_t>(end.nic)];
-  };
-  const NicSpec& first = nic_of(link.ends.front());
+  const NicSpec& first = file.nic(link.ends.front());
   for (const NicRef end : link.ends) {
-    NicSpec& nic = nic_of(end);
+    NicSpec& nic = file.nic(end);
     const std::string& host = file.hosts[static_cast<std::size_t>(end.host)].name;
     if (nic.link >= 0) fail("{}: NIC {}/{} is already in a link", what, host, nic.name);
     if (first.layer != nic.layer)
@@ -150,14 +147,11 @@ void plug(const LinkSpec& link, const std::string& what, FabricFile& file) {
 void check_cable(const std::string& what, const FabricFile& file) {
   const LinkSpec& link = file.links.back();
   if (link.cable.empty()) return;
-  const auto nic_of = [&](NicRef end) -> const NicSpec& {
-    return file.hosts[static_cast<std::size_t>(end.host)].nics[static_cast<std::size_t>(end.nic)];
-  };
   for (const NicRef end : link.ends) {
-    const double own = nic_of(end).gbps;
+    const double own = file.nic(end).gbps;
     if (own == 0 || own >= link.gbps)
       fail("{}: NIC {} on cable \"{}\" needs a gbps of its own below the cable's {}", what,
-           nic_of(end).name, link.cable, link.gbps);
+           file.nic(end).name, link.cable, link.gbps);
   }
   std::size_t halves = 0;
   for (const LinkSpec& other : file.links) {

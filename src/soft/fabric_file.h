@@ -112,6 +112,9 @@ struct FabricFile {
 
   int find_host(const std::string& host) const;  // an index, or -1
   bool find_gid(const ibv_gid& gid, NicRef* out) const;
+  NicSpec& nic(NicRef ref) {
+    return hosts[static_cast<std::size_t>(ref.host)].nics[static_cast<std::size_t>(ref.nic)];
+  }
   const NicSpec& nic(NicRef ref) const {
     return hosts[static_cast<std::size_t>(ref.host)].nics[static_cast<std::size_t>(ref.nic)];
   }
@@ -130,15 +133,5 @@ Result<FabricFile> parse(const std::string& text);
 // Loads the file. Returns NotFound if there is no such file or it cannot be read, and
 // InvalidArgument as parse() does, or if it is no regular file or too long. Never blocks.
 Result<FabricFile> load(const std::string& path);
-
-struct HostPair {
-  int from = 0, to = 0;  // indices
-};
-
-// Returns the goodput between two hosts in 10^9 bytes of payload a second, one way. MTU bytes of
-// payload take MTU + 82 bytes on the wire (RoCE v2: Ethernet 38, IPv4 20, UDP 8, BTH 12, ICRC 4). A
-// NIC slower than its cable counts with its own rate; two halves count with no more than their
-// cable's. Returns no value if the hosts share no link, or one of their links has no rate.
-std::optional<double> goodput_gbytes_per_s(const FabricFile& fabric, const HostPair& pair);
 
 }  // namespace mesh::soft

@@ -151,8 +151,7 @@ void give_lids(FabricFile& file) {
     std::set<std::uint16_t> taken;
     std::vector<NicSpec*> without;
     for (const NicRef end : link.ends) {
-      NicSpec& nic =
-          file.hosts[static_cast<std::size_t>(end.host)].nics[static_cast<std::size_t>(end.nic)];
+      NicSpec& nic = file.nic(end);
       if (nic.layer != LinkLayer::InfiniBand) continue;
       if (nic.lid == 0) {
         without.push_back(&nic);

@@ -10,6 +10,20 @@
 
 namespace mesh::soft {
 
+NicCore::NicCore(const NicOptions& options)
+    : self(options.self),
+      fabric(*options.fabric),
+      spec(fabric.nic(self)),
+      link(spec.link < 0 ? nullptr : &fabric.links[static_cast<std::size_t>(spec.link)]),
+      faults(*options.faults),
+      board(*options.board),
+      bells(board.nic(self.nic)),
+      clock(options.clock),
+      cpu(*options.cpu),
+      wire(link, spec, fabric.costs, *options.transmitter),
+      modelled(wire.modelled()),
+      lid(spec.lid) {}
+
 bool NicPort::is_down_now(TurnTime& time) noexcept {
   DCHECK(core_.turning());
   return core_.faults.armed() && core_.faults.port_down(core_.spec.name, time.now_ns());
@@ -144,6 +158,42 @@ std::uint64_t Nic::next_due_ns() {
 Nic::Totals Nic::totals() {
   std::lock_guard lock(core_.turn_lock);
   return queue_pairs_.totals();
+}
+
+// ---- Events.
+
+void Nic::open_events(EventQueue& queue) {
+  std::lock_guard lock(core_.turn_lock);
+  port_.open(queue);
+}
+
+void Nic::close_events(EventQueue& queue) {
+  std::lock_guard lock(core_.turn_lock);
+  port_.close(queue);
+}
+
+Nic::PortState Nic::port_state() {
+  std::lock_guard lock(core_.turn_lock);
+  TurnTime time(core_.clock);
+  port_.watch(time);
+  return {.up = port_.up(), .gone = port_.gone(), .lid = core_.lid};
+}
+
+// Acts as a device that can no longer serve a queue pair: flushes everything, and an event tells
+// the owner.
+std::size_t Nic::fail_queue_pairs(int only) {
+  std::lock_guard lock(core_.turn_lock);
+  int connected = 0;
+  std::size_t failed = 0;
+  for (QueuePair* qp : queue_pairs_.slots()) {
+    const int state = qp == nullptr ? IBV_QPS_RESET : qp->state.load(std::memory_order_relaxed);
+    if (state != IBV_QPS_RTR && state != IBV_QPS_RTS) continue;
+    if (only != kAllQueuePairs && connected++ != only) continue;
+    initiator_.to_error(*qp, IBV_WC_WR_FLUSH_ERR);
+    qp->events->push({.kind = verbs::DeviceEventKind::QpFatal, .qp_num = qp->verbs.qp_num});
+    ++failed;
+  }
+  return failed;
 }
 
 }  // namespace mesh::soft

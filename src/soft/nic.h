@@ -6,10 +6,8 @@
 // one turn. Bounds: kQpsMax queue pairs; a turn executes at most kTurnRequests requests and about
 // kTurnBytes bytes.
 
-#include <mesh/status.h>
-
 #include "src/base/check.h"
-#include "src/soft/event_queue.h"
+#include "src/soft/completion_queue.h"
 #include "src/soft/incoming_rings.h"
 #include "src/soft/initiator.h"
 #include "src/soft/nic_core.h"
@@ -19,12 +17,12 @@
 #include "src/soft/send_scheduler.h"
 #include "src/soft/target.h"
 
+#include <infiniband/verbs.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
-
-#include <infiniband/verbs.h>
 
 namespace mesh::soft {
 

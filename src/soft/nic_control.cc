@@ -1,4 +1,4 @@
-// The control path of a NIC: regions, queue pairs, state changes, offers of rings, events.
+// The control path of a NIC: regions, queue pairs, state changes, offers of rings.
 // Everything here holds the turn lock, so when a call returns, no turn still acts on what it took
 // away.
 
@@ -188,40 +188,6 @@ void Nic::peer_changed(const Peer& peer) {
     }
     if (qp->in.peer.get() == &peer) core_.serving.insert(qp->index);
   }
-}
-
-void Nic::open_events(EventQueue& queue) {
-  std::lock_guard lock(core_.turn_lock);
-  port_.open(queue);
-}
-
-void Nic::close_events(EventQueue& queue) {
-  std::lock_guard lock(core_.turn_lock);
-  port_.close(queue);
-}
-
-Nic::PortState Nic::port_state() {
-  std::lock_guard lock(core_.turn_lock);
-  TurnTime time(core_.clock);
-  port_.watch(time);
-  return {.up = port_.up(), .gone = port_.gone(), .lid = core_.lid};
-}
-
-// Acts as a device that can no longer serve a queue pair: flushes everything, and an event tells
-// the owner.
-std::size_t Nic::fail_queue_pairs(int only) {
-  std::lock_guard lock(core_.turn_lock);
-  int connected = 0;
-  std::size_t failed = 0;
-  for (QueuePair* qp : queue_pairs_.slots()) {
-    const int state = qp == nullptr ? IBV_QPS_RESET : qp->state.load(std::memory_order_relaxed);
-    if (state != IBV_QPS_RTR && state != IBV_QPS_RTS) continue;
-    if (only != kAllQueuePairs && connected++ != only) continue;
-    initiator_.to_error(*qp, IBV_WC_WR_FLUSH_ERR);
-    qp->events->push({.kind = verbs::DeviceEventKind::QpFatal, .qp_num = qp->verbs.qp_num});
-    ++failed;
-  }
-  return failed;
 }
 
 }  // namespace mesh::soft

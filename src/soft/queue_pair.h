@@ -9,7 +9,6 @@
 #include "src/base/check.h"
 #include "src/soft/board.h"
 #include "src/soft/completion_queue.h"
-#include "src/soft/event_queue.h"
 #include "src/soft/late_writes.h"
 #include "src/soft/ring.h"
 #include "src/soft/spin_lock.h"

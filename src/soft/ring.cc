@@ -2,7 +2,6 @@
 
 #include "src/base/check.h"
 #include "src/base/clock.h"
-#include "src/base/log.h"
 
 #include <sched.h>
 

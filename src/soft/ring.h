@@ -6,7 +6,6 @@
 
 #include <mesh/status.h>
 
-#include "src/base/check.h"
 #include "src/soft/segment.h"
 
 #include <atomic>

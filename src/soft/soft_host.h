@@ -3,11 +3,9 @@
 // Provider. Bound: the NICs of the fabric file.
 
 #include "src/soft/board.h"
-#include "src/soft/device_mapping.h"
-#include "src/soft/host_cpu.h"
 #include "src/soft/nic.h"
-#include "src/soft/registry.h"
 #include "src/soft/rendezvous.h"
+#include "src/soft/segment.h"
 #include "src/soft/soft_provider.h"
 
 #include <sys/types.h>

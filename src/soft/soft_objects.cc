@@ -2,11 +2,11 @@
 // states.
 
 #include "src/base/check.h"
+#include "src/base/pages.h"
 #include "src/soft/fabric_routes.h"
 #include "src/soft/soft_host.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -36,7 +36,7 @@ constexpr std::uint32_t kEceVendor = 0x534f4654;  // the maker of the options: "
 // Returns whether all pages are mapped, as get_user_pages would, in one call for any size. It does
 // not notice pages that are there but protected.
 bool is_mapped(void* address, std::size_t bytes) {
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t page = page_bytes();
   const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(address),
                        first = begin & ~(page - 1);
   if (begin + bytes < begin) return false;

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 
 namespace mesh::soft {
 
@@ -60,5 +61,15 @@ class WireModel {
   double link_ticks_per_byte_ = 0, nic_ticks_per_byte_ = 0, qp_ticks_per_byte_ = 0;
   std::uint64_t delay_ns_ = 0, quantum_bytes_, fetch_ticks_;
 };
+
+struct HostPair {
+  int from = 0, to = 0;  // indices
+};
+
+// Returns the goodput between two hosts in 10^9 bytes of payload a second, one way. MTU bytes of
+// payload take MTU + 82 bytes on the wire (RoCE v2: Ethernet 38, IPv4 20, UDP 8, BTH 12, ICRC 4). A
+// NIC slower than its cable counts with its own rate; two halves count with no more than their
+// cable's. Returns no value if the hosts share no link, or one of their links has no rate.
+std::optional<double> goodput_gbytes_per_s(const FabricFile& fabric, const HostPair& pair);
 
 }  // namespace mesh::soft
