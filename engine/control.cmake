@@ -7,6 +7,5 @@ add_library(mesh_control STATIC
   control/conversation.cc
   control/handle.cc
   control/frames.cc
-  control/socket_watcher.cc
 )
 target_link_libraries(mesh_control PUBLIC mesh_base)

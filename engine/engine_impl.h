@@ -7,7 +7,6 @@
 #include <mesh/engine.h>
 
 #include "engine/control/control_plane.h"
-#include "engine/control_mutex.h"
 #include "engine/figures.h"
 #include "engine/link/context.h"
 #include "engine/link/link.h"

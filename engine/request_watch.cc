@@ -1,5 +1,6 @@
 #include "engine/request_watch.h"
 
+#include "engine/data/path.h"
 #include "src/base/log.h"
 #include "src/base/timeouts.h"
 
@@ -173,6 +174,33 @@ void RequestWatch::tell(Link& link, std::uint64_t now_ns) const {
       link.identity().peer_host, name.text, worst->index, name.bytes, age_ns / kNsPerSecond,
       waiting_text(*waiting), route,
       waiting_channels > 1 ? fmt::format("; {} channels wait like this", waiting_channels) : "");
+}
+
+std::string waiting_text(const Waiting& waiting) {
+  const std::string path = waiting.path == nullptr ? "" : " on " + waiting.path->text();
+  switch (waiting.reason) {
+    case WaitReason::Credit: return "the peer: it has posted no receive for it";
+    case WaitReason::Tag: return "the peer: its next receive has another tag";
+    case WaitReason::Data:
+      return waiting.landed == 0
+                 ? "the peer: it has sent nothing for it"
+                 : fmt::format("the peer: {} stripes of it have come, not all", waiting.landed);
+    case WaitReason::Turn: return "the program: nobody has asked about it for a second";
+    case WaitReason::Completion:
+      return fmt::format("the network: it is posted{} and not acknowledged", path);
+    case WaitReason::Queue: return fmt::format("room in a send queue{}", path);
+    case WaitReason::Window:
+      return fmt::format("the peer: it has not taken what was announced{}", path);
+    case WaitReason::Inflight:
+      return fmt::format("the network: the bytes in flight{} are not acknowledged", path);
+    case WaitReason::Path: {
+      const bool told = waiting.path != nullptr && !waiting.path->health.last_cause.empty();
+      return told ? fmt::format("a path: none to this peer is up; {}: {}", waiting.path->text(),
+                                waiting.path->health.last_cause)
+                  : "a path: none to this peer is up";
+    }
+  }
+  return "an unknown reason";
 }
 
 }  // namespace mesh::engine

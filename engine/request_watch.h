@@ -8,12 +8,13 @@
 
 #include <mesh/engine.h>
 
-#include "engine/data/waiting.h"
+#include "engine/data/channel.h"
 #include "engine/link/context.h"
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace mesh::engine {
@@ -40,5 +41,8 @@ class RequestWatch {
   const std::uint64_t bar_ns_;  // 0: no line is logged
   std::uint64_t last_look_ns_ = 0;
 };
+
+// For example "the peer's receive: it has posted none for this send".
+std::string waiting_text(const Waiting& waiting);
 
 }  // namespace mesh::engine

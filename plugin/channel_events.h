@@ -6,7 +6,6 @@
 
 #include <mesh/channel.h>
 #include <mesh/engine.h>
-#include <mesh/posted.h>
 
 #include "plugin/nccl/profiler.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 // Writes the engine's figures as a page of Prometheus' text format, which node_exporter's textfile
 // collector reads, and the table of all metrics for plugin/README.md. Thread: any (pure). Bound: a
-// page grows with rails, ways of relayed bytes, peers and their paths (engine/peer_ledger.h).
+// page grows with rails, ways of relayed bytes, peers and their paths (engine/figures.h).
 
 #include <mesh/snapshot.h>
 

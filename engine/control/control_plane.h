@@ -25,7 +25,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 namespace mesh::engine {
 

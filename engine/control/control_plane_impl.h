@@ -6,7 +6,6 @@
 #include "engine/control/control_connection.h"
 #include "engine/control/control_listener.h"
 #include "engine/control/control_plane.h"
-#include "engine/control/socket_watcher.h"
 #include "src/base/log_budget.h"
 #include "src/base/one_at_a_time.h"
 

@@ -14,9 +14,7 @@
 #include "src/base/timeouts.h"
 
 #include <bit>
-#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>

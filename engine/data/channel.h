@@ -6,6 +6,7 @@
 
 #include <mesh/channel.h>
 #include <mesh/policy.h>
+#include <mesh/snapshot.h>
 
 #include "engine/data/request.h"
 #include "engine/data/stall_watch.h"
@@ -17,7 +18,6 @@
 #include <map>
 #include <memory>
 #include <utility>
-#include <vector>
 
 namespace mesh {
 
@@ -26,7 +26,6 @@ class PeerLink;
 class ProgressLoop;
 struct Path;
 struct Span;
-struct Waiting;  // waiting.h
 enum class Side : std::uint8_t { Send, Receive };
 
 // Values of Channel::takes: the tag of a send channel's first send, as a number, or one of these.
@@ -41,6 +40,13 @@ struct ChannelClosing {
   bool closed_there = false;  // the peer's CLOSE was acted on
   bool revoke_sent = false;   // REVOKE is on its way
   bool revoked = false;       // and was answered: no write of the peer's can come any more
+};
+// The reason why an open request waits, asked rarely and about one request.
+struct Waiting {
+  WaitReason reason = WaitReason::Data;
+  const Path* path = nullptr;  // the path it waits for, where known
+  std::uint32_t landed = 0;    // Data: stripes that have come
+  std::uint64_t left = 0;      // bytes not gone out yet, of the message that is being posted
 };
 // The messages of a channel, counted since it was made; the numbers never fall.
 struct MessageCounts {

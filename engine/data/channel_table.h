@@ -9,7 +9,6 @@
 #include "engine/data/device_context.h"
 #include "engine/data/recv_channel.h"
 #include "engine/data/send_channel.h"
-#include "src/base/check.h"
 
 #include <cstdint>
 #include <memory>
@@ -22,7 +21,7 @@ class ChannelTable {
   explicit ChannelTable(PeerLink& link);
 
   // imm and bytes: 32 bits each. Returns as RecvChannel::on_message() does.
-  // (channel_table_datapath.h)
+  // (progress_loop_datapath.h)
   Request* on_announcement(std::uint64_t imm, std::uint64_t bytes,
                            Behind behind = Behind::Nothing) noexcept;
 

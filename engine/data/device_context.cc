@@ -1,7 +1,7 @@
 #include "engine/data/device_context.h"
 
-#include "engine/data/device_context_datapath.h"
 #include "engine/data/progress_loop.h"
+#include "engine/data/progress_loop_datapath.h"
 #include "engine/data/registration.h"
 #include "src/base/check.h"
 #include "src/base/log.h"

@@ -63,7 +63,7 @@ class DeviceContext {
   void wait_until_destroyed() noexcept { disposal_.wait_until_destroyed(); }
 
   // Takes at most kPollBatch completions of one queue, dispatches them and returns their number.
-  // (device_context_datapath.h)
+  // (progress_loop_datapath.h)
   std::uint32_t poll(ibv_cq* queue) noexcept;
   // Dispatches all completions that the queues of these queue pairs hold now, however many.
   void drain(std::span<const std::unique_ptr<QueuePair>> queue_pairs) noexcept;

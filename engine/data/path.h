@@ -79,7 +79,7 @@ struct Path {
   std::uint32_t hosts_between = 0;   // connector: their number
   verbs::RemoteTarget probe_target;  // connector: in the peer's memory; address 0: there is none
   std::uint32_t cable_rails = 1;     // number of our rails that are on its cable
-  std::uint64_t inflight_bytes_max = 0;    // the policy's, or more between sites (long_path.h)
+  std::uint64_t inflight_bytes_max = 0;    // the policy's, or more between sites (link_setup.h)
   std::uint64_t usual_inflight_bytes = 0;  // the policy's, for this path's port
   // Adaptive routing: a larger message's data and announcements are separate work requests.
   std::uint64_t apart_above = UINT64_MAX;

@@ -1,5 +1,6 @@
 #include "engine/data/peer_link.h"
 
+#include "engine/data/progress_loop.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 
@@ -8,6 +9,15 @@
 #include <exception>
 
 namespace mesh::engine {
+
+void LinkReach::want_path() noexcept {
+  if (!wanted_.exchange(true, std::memory_order_relaxed)) loop_.wake_control();
+}
+
+void LinkReach::tell_unreachable() noexcept {
+  if (told_.exchange(true, std::memory_order_relaxed)) return;
+  LOG_WARN("peer {}: a message to a host that no path leads to fails: {}", peer_host_, why_);
+}
 
 namespace {
 const char* advice(ibv_wc_status status) {

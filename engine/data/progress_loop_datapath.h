@@ -5,17 +5,84 @@
 // frame. Include this header only where a loop is turned. Thread: loop (progress lock), and NCCL's
 // thread for submit and try_turn. Bounds: those of progress_loop.h.
 
-#include "engine/data/device_context_datapath.h"
+#include "engine/data/channel_table.h"
+#include "engine/data/device_context.h"
+#include "engine/data/peer_link.h"
 #include "engine/data/progress_loop.h"
 #include "engine/data/queue_pair_datapath.h"
 #include "engine/data/recv_channel_datapath.h"
 #include "engine/data/send_channel_datapath.h"
 #include "src/base/check.h"
 
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 
 namespace mesh::engine {
+
+// ---- Completions: each goes to its queue pair, and an announcement (write-with-immediate
+// completion) to the receive that expects it.
+
+inline Request* ChannelTable::on_announcement(std::uint64_t imm, std::uint64_t bytes,
+                                              Behind behind) noexcept {
+  DCHECK(link_.loop().held());
+  const Slots& slots = slots_[(imm >> kChannelShift) & slots_mask_];
+  Request& slot = slots.first[(imm >> kGenerationBits) & slots.mask];
+  // The slot expects an immediate without a number of stripes, so only that number may differ.
+  const std::uint64_t differs = slot.expected ^ imm;
+  if (differs == std::uint64_t{1} << kStripesShift) [[likely]] {
+    return RecvChannel::of(*slot.channel)
+        .on_message(slot, static_cast<std::uint32_t>(bytes), behind);
+  } else if (const std::uint64_t stripes = std::rotr(differs, kStripesShift);
+             stripes - 1 < kStripesTold) {
+    DCHECK(slot.landed.count() < kStripesTold);
+    slot.landed.add(bytes);
+    if (slot.landed.count() == static_cast<std::uint8_t>(stripes))
+      RecvChannel::of(*slot.channel).on_stripes(slot);
+  } else {
+    on_rare_announcement(slot, imm);
+  }
+  return nullptr;
+}
+
+inline Request* DeviceContext::dispatch(const ibv_wc& completion, Behind behind) noexcept {
+  DCHECK((completion.wr_id >> 48) < live_.size());
+  const LiveEntry& entry = live_[completion.wr_id >> 48];  // ids are ours: the entry exists
+  if (completion.wr_id == entry.receive_id) [[likely]] {
+    QueuePair& found = *entry.queue_pair;
+    if (completion.status != IBV_WC_SUCCESS) [[unlikely]] {
+      found.link().on_error_completion(found, completion);
+      return nullptr;
+    }
+    found.on_receives(1);
+    return found.link().channels().on_announcement(completion.imm_data, completion.byte_len,
+                                                   behind);
+  }
+  // All bits but these name the entry and its life: these are the receive mark and the count.
+  constexpr std::uint64_t kOther = kReceiveBit | 0xffff'ffff;
+  if (((completion.wr_id ^ entry.receive_id) & ~kOther) != 0) [[unlikely]]
+    return nullptr;
+  QueuePair& found = *entry.queue_pair;
+  DCHECK(entry.queue_pair != nullptr);
+  if (completion.status != IBV_WC_SUCCESS) [[unlikely]] {
+    found.link().on_error_completion(found, completion);
+    return nullptr;
+  }
+  found.retire_through(static_cast<std::uint32_t>(completion.wr_id));
+  return nullptr;
+}
+
+// Most polls bring one completion or none, so that case costs no loop.
+inline std::uint32_t DeviceContext::poll(ibv_cq* queue) noexcept {
+  std::array<ibv_wc, kPollBatch> completions;
+  const int count = ibv_poll_cq(queue, kPollBatch, completions.data());
+  if (count == 1) {
+    dispatch(completions[0], Behind::Nothing);
+    return 1;
+  }
+  return count == 0 ? 0 : dispatch_all(completions.data(), count);
+}
 
 // ---- Progress lock. seq_cst: the thread that leaves mail or the one that releases sees the
 // other's store.

@@ -12,7 +12,6 @@
 #include "engine/data/path.h"
 #include "engine/data/receive_queue.h"
 #include "engine/data/request.h"
-#include "engine/data/reservation.h"
 #include "engine/data/send_room.h"
 #include "engine/message/stripe.h"
 #include "engine/message/wire.h"

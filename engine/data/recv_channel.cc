@@ -1,7 +1,6 @@
 #include "engine/data/recv_channel.h"
 
 #include "engine/data/progress_loop_datapath.h"
-#include "engine/data/waiting.h"
 #include "src/base/check.h"
 
 #include <algorithm>

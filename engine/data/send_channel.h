@@ -10,9 +10,7 @@
 
 #include "engine/data/channel.h"
 #include "engine/data/send_queue_pair.h"
-#include "engine/data/span.h"
 #include "engine/data/tag_match.h"
-#include "engine/data/waiting.h"
 #include "engine/message/ring_cursor.h"
 #include "engine/message/stripe.h"
 #include "engine/message/wire.h"

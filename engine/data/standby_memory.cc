@@ -2,7 +2,6 @@
 
 #include "engine/data/peer_link.h"
 #include "engine/data/registration.h"
-#include "src/base/check.h"
 
 #include <algorithm>
 #include <map>

@@ -150,4 +150,33 @@ bool Context::destroys() const noexcept {
                      [](const auto& device) { return device->destroys(); });
 }
 
+namespace engine {
+
+void RisingLinks::add(Link& link) {
+  const std::size_t all = waiting_.count() + started_.count() + 1;
+  waiting_.reserve_for(all);
+  started_.reserve_for(all);
+  waiting_.add(link);
+  changed_ = true;
+}
+
+void RisingLinks::started(Link& link) noexcept {
+  waiting_.remove(link);
+  started_.add(link);
+}
+
+void RisingLinks::remove(const Link& link) noexcept {
+  waiting_.remove(link);
+  started_.remove(link);
+  changed_ = true;
+}
+
+void RisingLinks::touch_those_that_are_over() const noexcept {
+  for (Link* const link : started_.span()) {
+    if (link->bring_up()->over()) link->touch();
+  }
+}
+
+}  // namespace engine
+
 }  // namespace mesh

@@ -2,7 +2,6 @@
 
 #include "engine/control/handle.h"
 #include "engine/link/context.h"
-#include "engine/link/half_open.h"
 #include "engine/link/link_core.h"
 #include "engine/link/link_setup.h"
 #include "engine/link/path_choice.h"

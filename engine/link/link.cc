@@ -1,7 +1,6 @@
 #include "engine/link/link.h"
 
 #include "engine/link/context.h"
-#include "engine/link/half_open.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
 #include "src/base/timeouts.h"
@@ -87,6 +86,16 @@ void Link::dial_anew(const Redialing& anew) {
   next.waiting.swap(waiting);
   for (PendingConnect* const stage : next.waiting) stage->link = &next;
   take_down(Errc::Exhausted);
+}
+
+bool Link::leave_list() noexcept {
+  listed_ = restless_;
+  return !listed_;
+}
+
+bool Link::leave_idle() noexcept {
+  listed_idle_ = carries_nothing();
+  return !listed_idle_;
 }
 
 // ---- Frames.

@@ -43,6 +43,17 @@ Settings LinkCore::settings() const {
 
 // ---- State.
 
+void LinkCore::list() noexcept {
+  context_.restless.add(whole());
+  listed_ = true;
+}
+
+void LinkCore::note_idle() noexcept {
+  if (connector() || listed_idle_) return;
+  context_.idle.add(whole());
+  listed_idle_ = true;
+}
+
 bool LinkCore::over() const noexcept {
   return !usable() || (peer_link_ && peer_link_->channels().all_ended() && waiting.empty());
 }

@@ -15,7 +15,7 @@
 #include "engine/data/peer_link.h"
 #include "engine/link/bring_up.h"
 #include "engine/link/link_host.h"
-#include "engine/link/long_path.h"
+#include "engine/link/link_setup.h"
 #include "src/base/check.h"
 
 #include <cstddef>
@@ -162,7 +162,7 @@ class LinkCore {
     }
   }
 
-  // ---- Lists of the context (link_lists.cc).
+  // ---- Lists of the context.
   // Notes that this link may have something due before the next look at all links.
   void touch() noexcept {
     restless_ = true;

@@ -11,19 +11,55 @@
 // brought up at a time; ten seconds for each answer; NCCL_MESH_PATH_TIMEOUT without any path, while
 // requests wait.
 
+#include <mesh/channel.h>
+#include <mesh/status.h>
+
 #include "engine/control/frames.h"
 #include "engine/data/peer_link.h"
-#include "engine/link/path_flush.h"
 #include "engine/link/relayed_paths.h"
 
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mesh::engine {
+
+class Flusher;
+struct Flush;
+
+// The flush before a path's fence. A completion does not push the bytes written before it into a
+// GPU's memory, and no bytes of a lost path may land there after the peer sends again. Thread:
+// control mutex, holding the progress lock. Bound: the device regions of the link's channels.
+class PathFlush {
+ public:
+  PathFlush() = default;
+  PathFlush(PathFlush&& other) noexcept { swap(other); }
+  PathFlush& operator=(PathFlush&& other) noexcept {
+    PathFlush taken(std::move(other));
+    swap(taken);
+    return *this;
+  }
+  ~PathFlush();
+
+  bool begun() const noexcept { return flusher_ != nullptr; }
+  // Starts to read every device region of the link's channels over the rail. Throws std::bad_alloc.
+  void begin(Flusher& flusher, const PeerLink& link, std::uint32_t rail);
+  // Returns Ok if all bytes are in memory, WouldBlock if the caller must ask again, or why they
+  // cannot be pushed there.
+  Errc finish() noexcept;
+
+ private:
+  void swap(PathFlush& other) noexcept {
+    std::swap(flusher_, other.flusher_);
+    open_.swap(other.open_);
+  }
+
+  Flusher* flusher_ = nullptr;
+  std::vector<Flush*> open_;
+};
 
 class BringUp;
 class LinkCore;

@@ -5,11 +5,9 @@
 #include "engine/link/handshake.h"
 #include "engine/link/link.h"
 #include "engine/link/link_setup.h"
-#include "engine/link/long_path.h"
 #include "engine/link/path_choice.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
-#include "src/base/random.h"
 
 #include <algorithm>
 #include <exception>

@@ -1,6 +1,6 @@
 #pragma once
 // The engine's figures and states at one moment, for a watcher outside. Thread: any (values).
-// Bound: it grows with rails, and with peers and their paths (engine/peer_ledger.h).
+// Bound: it grows with rails, and with peers and their paths (engine/figures.h).
 
 #include <mesh/metrics.h>
 

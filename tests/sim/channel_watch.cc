@@ -2,7 +2,7 @@
 // CLOSE, which request is open, and what it waits for.
 
 #include "engine/data/peer_link.h"
-#include "engine/data/waiting.h"
+#include "engine/request_watch.h"
 #include "tests/sim/channel_run.h"
 
 #include <fmt/format.h>

@@ -72,8 +72,6 @@ REPLACED_WORDS = [
 # The files that a message passes through, and the code that has no place in them.
 HOT_FILES = {
     "engine/data/channel_datapath.cc",
-    "engine/data/channel_table_datapath.h",
-    "engine/data/device_context_datapath.h",
     "engine/data/progress_loop.cc",
     "engine/data/progress_loop_datapath.h",
     "engine/data/queue_pair_datapath.h",

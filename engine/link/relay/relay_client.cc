@@ -2,7 +2,7 @@
 
 #include "engine/control/handle.h"
 #include "engine/link/relay/failed_steps.h"
-#include "engine/link/relay/known_hosts.h"
+#include "engine/link/relay/routes.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 

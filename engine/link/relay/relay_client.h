@@ -22,6 +22,14 @@
 
 namespace mesh::engine {
 
+// Returns true for two processes of one host, of which one may have been given fewer rails.
+bool is_same_host(const std::vector<WireRail>& rails, const std::vector<WireRail>& other);
+
+// Adds the host, of up to kRelayHostsMax, unless its ticket is zero or in the list. If it is in the
+// list with the same port, it gets the addresses that it lacks: not every host knows all addresses
+// of another.
+void add_once(std::vector<WireHost>& hosts, const WireHost& host);
+
 class RelayClient;
 
 // The chains of one path's queue pairs over all middle hosts of a route, from the first question

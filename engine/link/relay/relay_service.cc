@@ -4,13 +4,11 @@
 #include "engine/link/link_host.h"
 #include "engine/link/link_setup.h"
 #include "engine/link/relay/carried.h"
-#include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
 #include "src/base/timeouts.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 

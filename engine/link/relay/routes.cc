@@ -2,7 +2,7 @@
 
 #include "engine/link/path_choice.h"
 #include "engine/link/relay/failed_steps.h"
-#include "engine/link/relay/known_hosts.h"
+#include "engine/link/relay/relay_client.h"
 #include "src/base/check.h"
 #include "src/topo/pairing.h"
 

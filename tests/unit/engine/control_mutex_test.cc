@@ -1,4 +1,3 @@
-#include "engine/control_mutex.h"
 
 #include "engine/link_services.h"
 #include "src/soft/soft_provider.h"

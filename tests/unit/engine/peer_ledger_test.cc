@@ -1,4 +1,4 @@
-#include "engine/peer_ledger.h"
+#include "engine/figures.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

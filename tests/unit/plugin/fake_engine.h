@@ -2,8 +2,8 @@
 // An engine made of pointers. It moves no data, but remembers every argument and returns the
 // results that the test has scripted. Thread: any; locks.
 
+#include <mesh/channel.h>
 #include <mesh/engine.h>
-#include <mesh/posted.h>
 
 #include <cstddef>
 #include <cstdint>

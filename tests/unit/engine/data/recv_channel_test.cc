@@ -4,7 +4,6 @@
 #include "engine/data/recv_channel.h"
 
 #include "engine/data/progress_loop_datapath.h"
-#include "engine/data/waiting.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/data/nobody.h"
 #include "tests/unit/verbs/fake_provider.h"

@@ -1,4 +1,4 @@
-#include "engine/link/long_path.h"
+#include "engine/link/link_setup.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/message/path_speed.h"
+#include "engine/data/path_shares.h"
 
 #include <gtest/gtest.h>
 
