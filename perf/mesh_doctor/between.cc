@@ -11,7 +11,6 @@
 
 #include <cstdio>
 #include <fstream>
-#include <memory>
 #include <sstream>
 
 namespace mesh::doctor {

@@ -7,7 +7,6 @@
 #include "src/soft/fabric_file.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace mesh::doctor {
 namespace {

@@ -1,7 +1,5 @@
 #include "perf/model/fabric_spec.h"
 
-#include <algorithm>
-
 #include <nlohmann/json.hpp>
 
 namespace mesh::model {

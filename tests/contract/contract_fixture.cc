@@ -3,7 +3,6 @@
 #include "src/base/clock.h"
 
 #include <array>
-#include <cstring>
 
 namespace mesh::contract {
 

@@ -2,7 +2,6 @@
 
 #include "tests/contract/contract_fixture.h"
 
-#include <cerrno>
 #include <cstring>
 
 namespace mesh::contract {

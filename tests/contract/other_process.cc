@@ -11,7 +11,6 @@
 
 #include <arpa/inet.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <utility>
 

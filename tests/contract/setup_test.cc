@@ -8,7 +8,6 @@
 #include <array>
 #include <cerrno>
 #include <initializer_list>
-#include <utility>
 
 namespace mesh::contract {
 

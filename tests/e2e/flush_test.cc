@@ -10,7 +10,6 @@
 #include <cstring>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace mesh::e2e {
 namespace {

@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
-#include <vector>
 
 namespace mesh::e2e {
 namespace {

@@ -9,9 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <memory>
 #include <string>
-#include <vector>
 
 namespace mesh::e2e {
 namespace {

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <thread>
-#include <vector>
 
 namespace mesh::e2e {
 namespace {

@@ -1,7 +1,6 @@
 #include "tests/sim/scenario.h"
 
 #include <algorithm>
-#include <array>
 
 namespace mesh::sim {
 

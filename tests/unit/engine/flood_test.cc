@@ -19,8 +19,6 @@
 #include <array>
 #include <cstdio>
 #include <fstream>
-#include <iostream>
-#include <memory>
 #include <thread>
 
 namespace mesh {

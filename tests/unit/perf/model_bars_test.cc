@@ -3,8 +3,6 @@
 
 #include "tests/unit/perf/model_bed.h"
 
-#include <algorithm>
-
 namespace mesh::model {
 namespace {
 

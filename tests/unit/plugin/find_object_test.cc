@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <link.h>
 
-#include <stdexcept>
 #include <string>
 
 namespace mesh::plugin {

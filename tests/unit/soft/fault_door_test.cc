@@ -9,9 +9,7 @@
 
 #include <sched.h>
 
-#include <cerrno>
 #include <optional>
-#include <utility>
 
 namespace mesh::soft {
 

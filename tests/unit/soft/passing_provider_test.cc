@@ -8,7 +8,6 @@
 
 #include <cerrno>
 #include <memory>
-#include <utility>
 
 namespace mesh::testkit {
 namespace {

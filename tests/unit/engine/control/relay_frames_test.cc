@@ -4,9 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstddef>
-#include <vector>
-
 namespace mesh::engine {
 namespace {
 

@@ -6,8 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cerrno>
-#include <cstdint>
 
 namespace mesh::engine {
 namespace {

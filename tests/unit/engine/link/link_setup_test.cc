@@ -16,7 +16,6 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -11,7 +11,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstring>
 #include <thread>
 
 namespace mesh {
