@@ -21,8 +21,8 @@ namespace mesh::model {
 //   shows each port twice in this way.
 // - The delay is 600 ns. With the costs above an 8-byte message takes 0.8 us, the lower end of what
 //   is measured (0.8 to 1.5).
-// - The quantum is 16 KiB: how much one queue pair sends before another does. No vendor documents
-//   it, so it is a parameter of every run.
+// - The quantum is 16 KiB of payload: how much one queue pair sends before another does, rounded up
+//   to whole packets. No vendor documents it, so it is a parameter of every run.
 struct FabricSpec {
   std::vector<double> paths = {100};  // rate of each cable, or of the one cable with halves
   double half = 0;                    // above 0: the one cable is two NICs of this rate

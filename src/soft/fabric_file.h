@@ -84,7 +84,7 @@ struct LinkSpec {
 // The costs of a work request beside the wire. 0: nothing. The host's three costs take time only on
 // a manual clock.
 struct NicCosts {
-  std::uint64_t quantum_bytes = 16384;  // one queue pair's turn on the wire
+  std::uint64_t quantum_bytes = 16384;  // of payload: one queue pair's turn on the wire
   // Time until the NIC has read a work request that is not inline. Others may overtake it
   // meanwhile.
   std::uint64_t fetch_ns = 0;

@@ -88,7 +88,7 @@ void SendScheduler::send_quantum(QueuePair& qp, std::uint64_t at_ticks) noexcept
   const std::uint64_t payload = slot.opcode == IBV_WR_RDMA_READ ? 0 : slot.bytes;
   const std::uint64_t total =
       WireModel::wire_bytes(payload, qp.attributes.mtu, carries_imm(slot.opcode));
-  const std::uint64_t quantum = std::min(total - qp.pace.sent_bytes, core_.wire.quantum_bytes());
+  const std::uint64_t quantum = core_.wire.turn_bytes(qp.pace.sent_bytes, total, qp.attributes.mtu);
   const std::uint64_t end_ticks = core_.wire.send(at_ticks, quantum);
   qp.pace.free_at_ticks = std::max(qp.pace.free_at_ticks, at_ticks) + core_.wire.qp_ticks(quantum);
   qp.pace.sent_bytes += quantum;

@@ -54,6 +54,16 @@ std::uint64_t WireModel::wire_bytes(std::uint64_t payload, std::uint32_t mtu,
   return payload + packets * kPacketOverheadBytes + kFirstPacketBytes + (with_imm ? kImmBytes : 0);
 }
 
+std::uint64_t WireModel::turn_bytes(std::uint64_t sent, std::uint64_t total,
+                                    std::uint32_t mtu) const noexcept {
+  DCHECK(mtu != 0 && sent < total);
+  const std::uint64_t packets = (quantum_bytes_ + mtu - 1) / mtu;
+  const std::uint64_t turn =
+      packets * (mtu + kPacketOverheadBytes) + (sent == 0 ? kFirstPacketBytes : 0);
+  const std::uint64_t left = total - sent;
+  return left <= turn + kImmBytes ? left : turn;
+}
+
 std::uint64_t WireModel::send(std::uint64_t at_ticks, std::uint64_t bytes) noexcept {
   DCHECK(at_ticks >= nic_free_at_ticks_);
   const std::uint64_t on_cable = at_ticks + scaled(bytes, link_ticks_per_byte_);

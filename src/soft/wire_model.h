@@ -37,9 +37,12 @@ class WireModel {
            delay_ns_ > 0 || fetch_ticks_ > 0;
   }
   std::uint64_t delay_ns() const noexcept { return delay_ns_; }
-  std::uint64_t quantum_bytes() const noexcept { return quantum_bytes_; }
   std::uint64_t fetch_ticks() const noexcept { return fetch_ticks_; }
   static std::uint64_t wire_bytes(std::uint64_t payload, std::uint32_t mtu, bool with_imm) noexcept;
+  // Returns how many of a work request's bytes on the wire its queue pair sends in this turn: whole
+  // packets, until their payloads fill the quantum. `sent` of `total` have gone in earlier turns.
+  std::uint64_t turn_bytes(std::uint64_t sent, std::uint64_t total,
+                           std::uint32_t mtu) const noexcept;
   std::uint64_t qp_ticks(std::uint64_t bytes) const noexcept {
     return scaled(bytes, qp_ticks_per_byte_);
   }

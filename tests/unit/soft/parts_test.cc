@@ -132,6 +132,17 @@ TEST(Stream, WrapsAround) {
   EXPECT_EQ(stream[0], in[300]);
 }
 
+TEST(WireModel, ATurnEndsWithAWholePacket) {
+  Transmitter transmitter;
+  const WireModel wire(nullptr, {}, {.quantum_bytes = 10'000}, transmitter);
+  const std::uint64_t packet = 4096 + 82, turn = 3 * packet;
+  const std::uint64_t total = WireModel::wire_bytes(24'576, 4096, true);  // six packets
+  EXPECT_EQ(wire.turn_bytes(0, total, 4096), turn + 16);
+  EXPECT_EQ(wire.turn_bytes(turn + 16, total, 4096), turn + 4) << "the immediate goes along";
+  EXPECT_EQ(wire.turn_bytes(0, 500, 4096), 500u);
+  EXPECT_EQ(wire.turn_bytes(turn + 16, total + packet, 4096), turn) << "a packet is left";
+}
+
 TEST(WireModel, CountsHeadersAsRoceDoes) {
   EXPECT_EQ(WireModel::wire_bytes(0, 4096, false), 82u + 16u);
   EXPECT_EQ(WireModel::wire_bytes(4096, 4096, true), 4096u + 82 + 16 + 4);
