@@ -108,6 +108,9 @@ struct Path {
   PathCounters past;                // of the queue pairs of former epochs
   std::vector<FormerRails> former;  // bound: the pairs of rails of both hosts
   std::uint32_t next_qp = 0;        // with several paths: where the next message's stripes begin
+  // The queue pair that carried its last middle message, as an index, and the bytes of that one if
+  // the next may be staged there with it (send_channel.h); 0: it may not.
+  std::uint32_t last_middle = 0, middle_bytes = 0;
   // The first is the express one, the others are bulk; they are made anew in place. Empty until a
   // path that stands by is opened for the first time.
   std::vector<std::unique_ptr<QueuePair>> queue_pairs;

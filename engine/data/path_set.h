@@ -56,7 +56,8 @@ class BulkOrder {
     return first;
   }
   // Takes one from the reservation. Returns true if each of them may be given a stripe of a uniform
-  // message; the caller must then do so. The queue pairs are looked at once for many messages.
+  // message, or one of them a small message; the caller must then do so. The queue pairs are looked
+  // at once for many messages.
   bool take_uniform() noexcept { return reservation_.take() || reserve_uniform(); }
   Reservation& reservation() noexcept { return reservation_; }
 

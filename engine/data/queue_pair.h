@@ -51,7 +51,7 @@ struct InlineBytes {
 };
 
 // The note of a posted work request until it completes. 0: a row, or data that goes apart.
-// Otherwise its request, tagged in the low bits. kWhole: a whole message on an express queue pair.
+// Otherwise its request, tagged in the low bits. kWhole: a whole small message.
 // kUniform and the stripe's number: a stripe of a uniform message. The number plus one: a stripe of
 // a message that several paths share. No tag: a part.
 struct Mark {
@@ -186,7 +186,7 @@ class QueuePair {
   Reservation reservation_;  // an express one's; a link's bulk ones share one
   SendRoom room_;
   ReceiveQueue receives_;
-  std::uint64_t bytes_posted_ = 0;  // of an express one; its path counts the others' bytes
+  std::uint64_t bytes_posted_ = 0;  // of small messages; its path counts the others' bytes
   std::uint64_t doorbells_ = 0, completions_ = 0;
   std::uint64_t signaled_ = 0;  // an acceptor's: posted() when the last signaled one was staged
   bool signal_next_ = false;

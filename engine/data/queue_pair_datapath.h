@@ -26,7 +26,6 @@ inline void QueuePair::ring_if_full() noexcept {
 
 inline void SendQueuePair::stage_small(const Small& message) noexcept {
   DCHECK(loop_.held());
-  DCHECK(counted_ == 0);
   DCHECK(message.source.bytes != 0);
   DCHECK(!chain_.full());
   bytes_posted_ += message.source.bytes;
@@ -111,7 +110,6 @@ inline std::uint64_t* QueuePair::stage_row(std::uint32_t bytes,
 inline bool SendQueuePair::post_small(const Small& message) noexcept {
   DCHECK(loop_.held());
   DCHECK(!in_staged_list && chain_.staged() == 0);
-  DCHECK(counted_ == 0);
   ibv_send_wr& wr = single_.wr();
   single_.gather() = {
       .addr = message.source.address, .length = message.source.bytes, .lkey = message.source.lkey};

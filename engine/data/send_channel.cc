@@ -184,18 +184,77 @@ bool SendChannel::post_uniform() noexcept {
   return true;
 }
 
-void SendChannel::plan_usual(std::uint64_t bytes) noexcept {
+SendChannel::Way SendChannel::plan_usual(std::uint64_t bytes) noexcept {
+  if (bytes <= express_bytes_) return Way::Middle;
   PathSet& paths = link.paths();
   usual_plan_ = plan_stripes(bytes, link.policy(), paths.bulk().count());
   usual_way_ = Way::Spans;
-  if (!usual_plan_.uniform(wr_bytes_)) return;
+  if (!usual_plan_.uniform(wr_bytes_)) return Way::Spans;
   const std::uint32_t count = usual_plan_.count;
   const bool apart = bytes > apart_above_;
   if (one_path()) {
-    usual_way_ = apart ? Way::Apart : Way::Uniform;
+    usual_way_ = apart ? Way::Apart : plan_halves(bytes) ? Way::Halves : Way::Uniform;
   } else if (!apart && (count == 1 || count % paths.usable_count() == 0)) {
     usual_way_ = Way::Shared;
   }
+  return usual_way_;
+}
+
+namespace {
+// The wire waits for messages while its path has less in flight than its port carries in three
+// microseconds, which is a round trip: bytes = mbps * 3 / 8.
+constexpr std::uint64_t kRoundTripOfMbps = 3, kRoundTripDivisor = 8;
+bool is_dry(const Path& path) noexcept {
+  return path.inflight_bytes() * kRoundTripDivisor < path.speed_mbps * kRoundTripOfMbps;
+}
+
+// Two middle messages that are staged together share a queue pair and its doorbell if the port
+// carries both in a third of a microsecond: bytes = mbps / 24. Below that the CPU is what limits.
+constexpr std::uint64_t kMbpsPerSharedByte = 24;
+}  // namespace
+
+// Returns true if a message of one stripe may go as two on a dry path; halves_ is its plan then.
+// Chains over other hosts take turns, so there the second stripe would wait for the first.
+bool SendChannel::plan_halves(std::uint64_t bytes) noexcept {
+  if (usual_plan_.count != 1 || link.paths()[0].ends.relayed) return false;
+  halves_ = plan_bulk(bytes, (bytes + 1) / 2, std::min(link.paths().bulk().count(), 2u));
+  return halves_.count == 2 && halves_.uniform(wr_bytes_);
+}
+
+// One message alone takes the express queue pair. While the one before it is under way, a message
+// takes the next queue pair of the path, so that a NIC that serves them in turn keeps their order.
+// Stripes on the path would delay it on a bulk one, so it stays on the express one then. Stripes
+// that come later wait behind a few small messages at most.
+SendQueuePair* SendChannel::take_middle(std::uint64_t bytes) noexcept {
+  Path& path = express_->path();
+  BulkOrder& bulk = link.paths().bulk();
+  const QueuePair& last = *path.queue_pairs[path.last_middle];
+  if (last.outstanding() == 0) {
+    path.last_middle = 0;
+    path.middle_bytes = static_cast<std::uint32_t>(bytes);
+    return express_->take_small() ? express_ : nullptr;
+  }
+  const bool joins = last.in_staged_list && path.middle_bytes != 0 &&
+                     (path.middle_bytes + bytes) * kMbpsPerSharedByte <= path.speed_mbps;
+  std::uint32_t next = joins ? path.last_middle : path.last_middle + 1;
+  const bool spills =
+      bytes > near_bytes_ && next <= bulk.each() && next != 0 && path.inflight_bytes() == 0;
+  if (!spills || !bulk.take_uniform()) next = 0;
+  path.middle_bytes = joins ? 0 : static_cast<std::uint32_t>(bytes);
+  path.last_middle = next;
+  if (next != 0) return &SendQueuePair::of(*path.queue_pairs[next]);
+  return express_->take_small() ? express_ : nullptr;
+}
+
+// Posts a middle message that is alone in its visit and has met its credit, as post_at_once().
+bool SendChannel::post_middle(Request& request, verbs::RemoteTarget target) noexcept {
+  SendQueuePair* const queue_pair = take_middle(request.bytes);
+  if (queue_pair == nullptr) return false;
+  DCHECK(!queue_pair->in_staged_list);
+  const SendQueuePair::Small message = small_message(request, target);
+  cursor_.step();
+  accepted.store(accepted.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return queue_pair->post_small(message);
 }
 
 bool SendChannel::post_next_shared(Request& request) noexcept {
@@ -204,12 +263,27 @@ bool SendChannel::post_next_shared(Request& request) noexcept {
          post_shared(request, credit);
 }
 
+// Stages a middle message that has met its credit. Returns false, and does nothing, if it is empty
+// or finds no room.
+bool SendChannel::stage_middle(Request& request, verbs::RemoteTarget target) noexcept {
+  if (request.bytes == 0) return false;
+  SendQueuePair* const queue_pair = take_middle(request.bytes);
+  if (queue_pair == nullptr) return false;
+  queue_pair->stage_small(small_message(request, target));
+  return true;
+}
+
 // Posts the next send, which fits the next credit, as a whole. Returns false, and does nothing, if
-// it is not uniform or finds no room.
+// it goes out as spans or finds no room.
 bool SendChannel::post_large(Request& request, verbs::RemoteTarget target) noexcept {
-  if (const Way way = way_of(request.bytes); way != Way::Uniform) [[unlikely]]
-    return way == Way::Shared && post_next_shared(request);
-  const StripePlan& plan = usual_plan_;
+  const StripePlan* chosen = &usual_plan_;
+  if (const Way way = way_of(request.bytes); way != Way::Uniform) [[unlikely]] {
+    if (way == Way::Shared) return post_next_shared(request);
+    if (way == Way::Middle) return stage_middle(request, target);
+    if (way != Way::Halves) return false;
+    if (is_dry(link.paths()[0])) chosen = &halves_;
+  }
+  const StripePlan& plan = *chosen;
   if (!take_uniform(plan.total_bytes)) return false;
   request.cut.open = static_cast<std::uint8_t>(plan.count);
   request.expected = cursor_.imm() + plan.imm_more();

@@ -4,9 +4,9 @@
 // shared or apart, where all of it has room at once, else as spans, each as far as there is room.
 // Stripes that a lost path has not carried are spans too. Sends of one tag go out in order. Sends
 // of different tags do not wait for one another: a credit without a send of its tag is kept, and
-// sends of further tags than the first have queues of their own (tag_queues.h). Thread: loop
-// (progress lock), construction and take-back under the control mutex too. Bound: policy.slots
-// sends of the first tag, and as many kept credits.
+// further tags than the first have queues of their own (tag_queues.h). Thread: loop (progress
+// lock), construction and take-back under the control mutex too. Bound: policy.slots sends of the
+// first tag, and as many kept credits.
 
 #include "engine/data/channel.h"
 #include "engine/data/send_queue_pair.h"
@@ -53,9 +53,8 @@ class SendChannel final : public Channel {
   // Returns true if the next bytes that come free on some path are for it.
   bool is_next() const noexcept { return waits_for_bytes_; }
 
-  void start(std::uint32_t generation) noexcept {
-    cursor_.start(generation);
-  }  // the generation of this life of the index
+  // Begins a life of the index, with its generation.
+  void start(std::uint32_t generation) noexcept { cursor_.start(generation); }
   // Notes new sends of further tags, for the slow path. Returns false if there are none.
   bool see_tagged() noexcept {
     const bool seen = tag_match_.has_new();
@@ -118,23 +117,28 @@ class SendChannel final : public Channel {
   bool match_by_tag() noexcept;
   void drop(Request& unposted, Errc why) noexcept;
   static bool fits(const Request& request, const NearCredit& credit) noexcept;
-  bool is_small(const Request& request) const noexcept;
+  // Returns true for a message of 1 to near_bytes_ bytes.
+  bool is_near(const Request& request) const noexcept { return request.bytes - 1 < near_bytes_; }
+  // Takes room for a middle message. Returns the queue pair that must then carry it, or null.
+  [[gnu::noinline]] SendQueuePair* take_middle(std::uint64_t bytes) noexcept;
   bool next_credit(NearCredit* credit) noexcept;
-  SendQueuePair::Small small_message(Request& request, const NearCredit& credit) noexcept;
+  SendQueuePair::Small small_message(Request& request, verbs::RemoteTarget target) noexcept;
   void begin(Request& request, std::uint32_t slot) noexcept;
   void cut(std::uint64_t bytes) noexcept;
   bool post() noexcept;
   bool post_uniform() noexcept;
   [[gnu::noinline]] bool post_large(Request& request, verbs::RemoteTarget target) noexcept;
-  // The ways in which a large message goes out (engine/README.md): all at once, or as spans.
-  enum class Way : std::uint8_t { Spans, Uniform, Apart, Shared };
-  // Returns the way of such a message, whose plan is usual_plan_ then.
+  // The ways in which a message goes out (engine/README.md). Halves: uniform, and in two stripes if
+  // the path has little in flight. Middle: a small message above near_bytes.
+  enum class Way : std::uint8_t { Halves, Uniform, Spans, Apart, Shared, Middle };
+  // Returns the way of such a message. The plan of a large one is usual_plan_ then.
   Way way_of(std::uint64_t bytes) noexcept {
-    if (bytes != usual_plan_.total_bytes) [[unlikely]]
-      plan_usual(bytes);
-    return usual_way_;
+    return bytes == usual_plan_.total_bytes ? usual_way_ : plan_usual(bytes);
   }
-  [[gnu::noinline]] void plan_usual(std::uint64_t bytes) noexcept;
+  [[gnu::noinline]] Way plan_usual(std::uint64_t bytes) noexcept;
+  bool plan_halves(std::uint64_t bytes) noexcept;
+  [[gnu::noinline]] bool stage_middle(Request& request, verbs::RemoteTarget target) noexcept;
+  [[gnu::noinline]] bool post_middle(Request& request, verbs::RemoteTarget target) noexcept;
   bool take_uniform(std::uint64_t bytes) noexcept;
   struct UniformMessage {
     const StripePlan& plan;
@@ -171,8 +175,7 @@ class SendChannel final : public Channel {
   bool post_replay(Span& replay) noexcept;
   [[gnu::always_inline]] inline bool read_kept_credit(std::uint32_t imm,
                                                       Credit* credit) const noexcept;
-  [[gnu::noinline]] bool read_credit_of(std::uint32_t imm,
-                                        Credit* credit) const noexcept;  // for rare calls
+  [[gnu::noinline]] bool read_credit_of(std::uint32_t imm, Credit* credit) const noexcept;  // rare
   SendQueuePair* queue_pair_for(const Span& replay) noexcept;
   void drop_replays(Errc why) noexcept;
   void give_up(const Span& lost) noexcept;
@@ -183,16 +186,16 @@ class SendChannel final : public Channel {
 
   // The first fields share the line of what the loop moves in every channel; rare ones come last.
   // slow_path_ is true if anything holds that needs_slow_path() looks at.
-  // The express queue pair is on another path than the first, so its key lies with the others.
-  bool far_ = false;
+  bool far_ = false;  // the express queue pair is not on the first path: its key lies elsewhere
   std::byte* const credits_;
   SendQueuePair* express_;
   RingCursor cursor_;                                   // the next credit
   std::uint32_t express_place_ = 0, express_rail_ = 0;  // those of the express queue pair
   const std::uint32_t key_count_;                       // the number of keys in a CTS entry
-  // A larger message has a record, for paths on which its data goes apart from its announcements.
+  // A larger message has a record where its data goes apart from its announcements.
   const std::uint64_t apart_above_;
   const std::uint64_t wr_bytes_, express_bytes_;
+  std::uint64_t near_bytes_ = 0;  // a message up to this size takes the express queue pair only
   bool have_credit_ = false;
   // True until it posts in this visit: a channel that has had its share does not claim the rest.
   bool may_wait_for_bytes_ = false;
@@ -204,7 +207,7 @@ class SendChannel final : public Channel {
   Credit credit_;                 // the next one, when have_credit_
   Posting posting_;
   // Plan and way of the last large message: the next is mostly as large.
-  StripePlan usual_plan_;
+  StripePlan usual_plan_, halves_;
   Way usual_way_ = Way::Spans;
   std::uint32_t key_set_ = 0;  // the set of keys that the entries hold that count
   // Stripes that other queue pairs must carry, in the order in which they go out.

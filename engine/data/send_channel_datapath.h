@@ -19,23 +19,19 @@ namespace mesh::engine {
 inline bool SendChannel::fits(const Request& request, const NearCredit& credit) noexcept {
   return request.tag == credit.tag && request.bytes <= credit.bytes;
 }
-// Returns true for a message of 1 to express_bytes_ bytes.
-inline bool SendChannel::is_small(const Request& request) const noexcept {
-  return request.bytes - 1 < express_bytes_;
-}
 
 inline SendQueuePair::Small SendChannel::small_message(Request& request,
-                                                       const NearCredit& credit) noexcept {
+                                                       verbs::RemoteTarget target) noexcept {
   DCHECK(request.state.load(std::memory_order_relaxed) == RequestState::Submitted);
   DCHECK(request.channel == this);
-  DCHECK(request.bytes != 0 && request.bytes <= credit.bytes && request.bytes <= wr_bytes_);
+  DCHECK(request.bytes != 0 && request.bytes <= wr_bytes_);
   DCHECK(stripes_of(cursor_.imm()) == 1);
   ++outstanding;
   request.expected = cursor_.imm();
   return {.source = {.address = request.address,
                      .bytes = static_cast<std::uint32_t>(request.bytes),
                      .lkey = request.region->keys(express_rail_).lkey},
-          .target = {.address = credit.address, .rkey = credit.rkey},
+          .target = target,
           .request = &request,
           .imm = cursor_.imm(),
           .inline_bytes = request.region->inline_bytes};
@@ -56,10 +52,13 @@ inline bool SendChannel::post_at_once(Request& request) noexcept {
   if (slow_path_ || sequence + 1 != submitted.load(std::memory_order_relaxed)) return false;
   NearCredit credit;
   SendQueuePair& express = *express_;
-  if (!next_credit(&credit) || !fits(request, credit) || !is_small(request) || !express.take_one())
-    return false;
+  if (!next_credit(&credit) || !fits(request, credit)) return false;
+  const verbs::RemoteTarget target{.address = credit.address, .rkey = credit.rkey};
+  if (!is_near(request)) [[unlikely]]
+    return request.bytes - 1 < express_bytes_ && post_middle(request, target);
+  if (!express.take_one()) return false;
   DCHECK(!express.in_staged_list);
-  const SendQueuePair::Small message = small_message(request, credit);
+  const SendQueuePair::Small message = small_message(request, target);
   cursor_.step();
   accepted.store(sequence + 1, std::memory_order_relaxed);
   return express.post_small(message);
@@ -235,9 +234,10 @@ inline bool SendChannel::advance(bool in_turn) noexcept {
     Request& next = request(sequence);
     if (!fits(next, credit)) [[unlikely]]
       return advance_slow_path(in_turn);
-    if (is_small(next) && express_->take_small()) [[likely]] {
-      express_->stage_small(small_message(next, credit));
-    } else if (!post_large(next, {.address = credit.address, .rkey = credit.rkey})) {
+    const verbs::RemoteTarget target{.address = credit.address, .rkey = credit.rkey};
+    if (is_near(next) && express_->take_small()) [[likely]] {
+      express_->stage_small(small_message(next, target));
+    } else if (!post_large(next, target)) {
       return advance_slow_path(in_turn);
     }
     cursor_.step();

@@ -32,6 +32,9 @@ void SendChannel::choose_express() noexcept {
   express_place_ = express_->path().key_place;
   far_ = express_place_ != 0;
   express_rail_ = express_->path().rail;
+  // Chains over other hosts take turns for a mebibyte each, so there every small message is near.
+  near_bytes_ = express_->path().ends.relayed ? express_bytes_
+                                              : std::min(link.policy().near_bytes, express_bytes_);
   held_back_ = (held_back_ & ~kNoPath) | (link.paths().stalled() ? kNoPath : 0);
   slow_path_ = needs_slow_path();
   see_tagged();

@@ -1,8 +1,8 @@
 #pragma once
 // A connector's queue pair: messages go out on it. The first one of a path is express and carries
-// small messages, the others are bulk and carry stripes. engine/README.md has the ways in which
-// messages are posted. Thread: loop (progress lock). Set-up calls: control mutex and progress lock.
-// Bounds: those of SendRoom.
+// small messages, the others are bulk and carry stripes, and small messages while they have no
+// stripes under way. engine/README.md has the ways in which messages are posted. Thread: loop
+// (progress lock). Set-up calls: control mutex and progress lock. Bounds: those of SendRoom.
 
 #include "engine/data/path.h"
 #include "engine/data/queue_pair.h"
@@ -78,7 +78,9 @@ class SendQueuePair final : public QueuePair {
     std::uint32_t imm = 0;
     std::uint32_t inline_bytes = 0;  // of the source's region
   };
-  // Stages a whole message on an express one. The caller counts it in its channel's outstanding.
+  // Stages a whole small message, whose room the caller has taken: take_small(), or of a bulk one
+  // BulkOrder::take_uniform(). The caller counts it in its channel's outstanding; no path counts
+  // its bytes.
   inline void stage_small(const Small& message) noexcept;
   struct Uniform {
     verbs::LocalSource source;  // not empty

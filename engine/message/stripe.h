@@ -57,16 +57,11 @@ struct StripePlan {
   }
 };
 
-constexpr StripePlan plan_stripes(std::uint64_t bytes, const TransferPolicy& policy,
-                                  std::uint32_t bulk_queue_pairs) noexcept {
-  if (bytes <= policy.express_bytes)
-    return {.route = Route::Express,
-            .count = 1,
-            .stripe_bytes = bytes,
-            .last_bytes = bytes,
-            .total_bytes = bytes};
+// Cuts a message for bulk queue pairs into stripes that are as a rule no smaller than stripe_bytes.
+constexpr StripePlan plan_bulk(std::uint64_t bytes, std::uint64_t stripe_bytes,
+                               std::uint32_t bulk_queue_pairs) noexcept {
   const std::uint64_t wanted =
-      bytes <= policy.stripe_bytes ? 1 : (bytes + policy.stripe_bytes - 1) / policy.stripe_bytes;
+      bytes <= stripe_bytes ? 1 : (bytes + stripe_bytes - 1) / stripe_bytes;
   DCHECK(bulk_queue_pairs != 0);
   const std::uint64_t count = std::min<std::uint64_t>({wanted, bulk_queue_pairs, kStripesMax});
   const std::uint64_t share = (bytes + count - 1) / count;
@@ -81,6 +76,17 @@ constexpr StripePlan plan_stripes(std::uint64_t bytes, const TransferPolicy& pol
           .stripe_bytes = needed == 1 ? bytes : aligned,
           .last_bytes = bytes - (needed - 1) * aligned,
           .total_bytes = bytes};
+}
+
+constexpr StripePlan plan_stripes(std::uint64_t bytes, const TransferPolicy& policy,
+                                  std::uint32_t bulk_queue_pairs) noexcept {
+  if (bytes <= policy.express_bytes)
+    return {.route = Route::Express,
+            .count = 1,
+            .stripe_bytes = bytes,
+            .last_bytes = bytes,
+            .total_bytes = bytes};
+  return plan_bulk(bytes, policy.stripe_bytes, bulk_queue_pairs);
 }
 
 }  // namespace mesh::engine

@@ -29,9 +29,10 @@ struct Settings {
   int rq_depth = 256;
   // NCCL_MESH_SQ_DEPTH: work requests outstanding on a queue pair, 64..4096, a power of two.
   int sq_depth = 256;
-  // NCCL_MESH_EXPRESS_BYTES: largest message on the express queue pair.
+  // NCCL_MESH_EXPRESS_BYTES: largest small message. It takes the express queue pair, or a bulk one
+  // while that has no stripes.
   std::int64_t express_bytes = 8192;
-  // NCCL_MESH_STRIPE_BYTES: smallest stripe. A message up to this size stays on one queue pair.
+  // NCCL_MESH_STRIPE_BYTES: smallest stripe, unless the path has little in flight.
   std::int64_t stripe_bytes = 65536;
   // NCCL_MESH_WR_BYTES: largest work request.
   std::int64_t wr_bytes = 524288;

@@ -31,8 +31,13 @@ struct TransferPolicy {
   std::uint32_t batch = 4;
   std::uint32_t rq_depth = 256;  // announcement window of a queue pair, a power of two
   std::uint32_t sq_depth = 256;  // send queue of a queue pair, a power of two
-  // A message up to this size goes over the express queue pair.
+  // A message up to this size goes over the express queue pair, or over an idle bulk one: see
+  // near_bytes.
   std::uint64_t express_bytes = 8192;
+  // A message up to this size goes over the express queue pair only. One between the two takes a
+  // bulk one while others are under way and no stripe is on the path. At 100 Gb/s and a cap of 64 %
+  // this many bytes take 77 ns of the queue pair, and 115 ns of the CPU that posts them.
+  std::uint64_t near_bytes = 512;
   // A message up to this size goes over one bulk queue pair. A larger one is cut into stripes that
   // are no smaller.
   std::uint64_t stripe_bytes = 65536;

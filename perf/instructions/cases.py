@@ -74,6 +74,8 @@ CASES = [
     Case("rolling8-1M-4stripes", "rolling8", bytes=1 << 20, settings=STRIPED),
     Case("rolling8-1M-4stripes-adaptive", "rolling8", bytes=1 << 20,
          settings={**STRIPED, **ADAPTIVE}),
+    Case("one-4K", "one", bytes=1 << 12),
+    Case("rolling8-4K", "rolling8", bytes=1 << 12),
     Case("one-64K", "one", bytes=1 << 16),
     Case("one-64K-adaptive", "one", bytes=1 << 16, settings=ADAPTIVE),
     Case("rolling8-64K", "rolling8", bytes=1 << 16),

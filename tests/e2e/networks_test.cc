@@ -23,18 +23,15 @@ class AllReduce {
   explicit AllReduce(Peer& peer)
       : api_(peer.load()),
         communicator_(open_communicator(*api_)),
-        rounds_(
-            peer, *communicator_,
-            {.kind = perf::Kind::AllReduce, .type = perf::DataType::Float, .bytes_max = kBytesMax},
-            4) {}
+        rounds_(peer, *communicator_,
+                {.kind = perf::Kind::AllReduce, .type = perf::DataType::Float, .bytes_max = kMax},
+                4) {}
 
   void run(std::size_t bytes) { rounds_.run(bytes); }
   void run_all_sizes() {
-    for (const std::size_t bytes :
-         {std::size_t{4}, std::size_t{4096}, std::size_t{100004}, kBytesMax})
-      run(bytes);
+    for (const std::size_t bytes : {4ul, 4096ul, 100004ul, kMax}) run(bytes);
   }
-  static constexpr std::size_t kBytesMax = std::size_t{4} << 20;
+  static constexpr std::size_t kMax = std::size_t{4} << 20;
 
  private:
   const std::unique_ptr<driver::NetApi> api_;
@@ -185,8 +182,8 @@ const Scenario kLidChange("networks_lid_change", [](Peer& peer) {
   constexpr int kRoundsMax = 20'000;
   bool back = false;
   for (int round = 0; round < kRoundsMax && !back; ++round) {
-    all_reduce.run(AllReduce::kBytesMax / 4);
-    // Both ranks go on until both have read that the path is back.
+    all_reduce.run(AllReduce::kMax / 4);
+    // Both go on until both have read that the path is back.
     const std::vector<std::string> seen = peer.all_gather(logged(" is back after ") ? "1" : "0");
     back = std::all_of(seen.begin(), seen.end(), [](const std::string& one) { return one == "1"; });
   }

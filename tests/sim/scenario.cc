@@ -76,6 +76,7 @@ Scenario draw_scenario(std::uint64_t seed, const Options& options) {
   if (options.outages) draw_outages(scenario);
   draw_distance(scenario);
   draw_disorder(scenario);
+  draw_near(scenario);
   draw_adaptive_routing(scenario);
   draw_rails(scenario);
   draw_device_memory(scenario);

@@ -165,6 +165,7 @@ void draw_hard_faults(Scenario& scenario, Random& random);
 void draw_distance(Scenario& scenario);
 void draw_disorder(Scenario& scenario);
 void draw_adaptive_routing(Scenario& scenario);
+void draw_near(Scenario& scenario);
 void draw_rails(Scenario& scenario);
 void draw_device_memory(Scenario& scenario);
 void draw_cabling(Scenario& scenario);

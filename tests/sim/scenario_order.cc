@@ -9,7 +9,8 @@
 namespace mesh::sim {
 
 namespace {
-constexpr std::uint64_t kAdaptiveStream = 3, kFarStream = 4, kDisorderStream = 5;  // of Random
+constexpr std::uint64_t kAdaptiveStream = 3, kFarStream = 4, kDisorderStream = 5,
+                        kNearStream = 10;  // of Random
 constexpr std::uint32_t kShortWindow = 16, kFewSlots = 32;
 constexpr std::uint64_t kSmallMax = 60;
 
@@ -91,6 +92,13 @@ void draw_disorder(Scenario& scenario) {
   if (free && kind == 1 && options.level == Level::Faults) return make_losses(scenario, random);
   if (scenario.repeats) return;
   for (ChannelPlan& channel : scenario.channels) channel.after = SIZE_MAX;
+}
+
+// Lets small messages go over several queue pairs, in two seeds in three.
+void draw_near(Scenario& scenario) {
+  if (scenario.seed % 3 == 0) return;
+  Random random(scenario.seed, kNearStream);
+  scenario.policy.near_bytes = random.below(scenario.policy.express_bytes / 2 + 1);
 }
 
 // Turns adaptive routing on, in one seed in seven.

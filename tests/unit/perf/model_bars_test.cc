@@ -18,6 +18,48 @@ TEST(ModelBars, FourQueuePairsFillAWireThatOneCannot) {
   EXPECT_GE(medium, 0.90);
 }
 
+// Whatever the size, a cap of 64 % on each queue pair costs nothing where messages are in flight.
+TEST(ModelBars, CappedQueuePairsCarryWhatUncappedOnesDo) {
+  for (const double gbps : {100.0, 200.0, 400.0}) {
+    const Experiment capped = experiment_of({.paths = {gbps}, .qp_cap = 0.64 * gbps});
+    const Experiment uncapped = experiment_of({.paths = {gbps}});
+    for (const std::size_t kib : {1u, 2u, 4u, 8u, 16u, 64u, 256u}) {
+      for (const std::uint32_t outstanding : {8u, 32u}) {
+        const double share = throughput(capped, kib * 1024, outstanding).gbytes_per_s /
+                             throughput(uncapped, kib * 1024, outstanding).gbytes_per_s;
+        show(("a: " + std::to_string(static_cast<int>(gbps)) + " Gb/s, 64 % a QP, " +
+              std::to_string(kib) + " KiB at " + std::to_string(outstanding) + ", of uncapped")
+                 .c_str(),
+             share, 0.97);
+        EXPECT_GE(share, 0.97) << gbps << " Gb/s, " << kib << " KiB, " << outstanding;
+      }
+    }
+  }
+}
+
+TEST(ModelBars, AMessageAloneIsHardlySlowerOverCappedQueuePairs) {
+  for (const double gbps : {100.0, 200.0, 400.0}) {
+    const Experiment capped = experiment_of({.paths = {gbps}, .qp_cap = 0.64 * gbps});
+    const Experiment uncapped = experiment_of({.paths = {gbps}});
+    for (const std::size_t kib : {1u, 8u, 16u, 32u, 64u, 128u, 1024u}) {
+      const double share = throughput(capped, kib * 1024, 1).gbytes_per_s /
+                           throughput(uncapped, kib * 1024, 1).gbytes_per_s;
+      show(("a: " + std::to_string(static_cast<int>(gbps)) + " Gb/s, 64 % a QP, " +
+            std::to_string(kib) + " KiB alone, of uncapped")
+               .c_str(),
+           share, 0.9);
+      EXPECT_GE(share, 0.9) << gbps << " Gb/s, " << kib << " KiB";
+    }
+  }
+}
+
+// Eight messages of 4 KiB just fill a cable of 100 Gb/s, if none of them is passed by later ones.
+TEST(ModelBars, MiddleMessagesKeepTheirOrderOverSeveralQueuePairs) {
+  const double share = throughput(experiment_of({}), 4096, 8).gbytes_per_s / goodput(100);
+  show("a: 100 Gb/s, 4 KiB at 8, of goodput", share, 0.98);
+  EXPECT_GE(share, 0.98);
+}
+
 TEST(ModelBars, TwoHalvesFillTheirCable) {
   const double rate =
       throughput(experiment_of({.paths = {200}, .half = 109}), kMiB, 8).gbytes_per_s;
