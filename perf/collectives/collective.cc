@@ -1,9 +1,10 @@
 #include "perf/collectives/collective.h"
 
 #include "perf/collectives/carriers.h"
+#include "perf/collectives/element.h"
 #include "perf/collectives/exchange.h"
 #include "perf/collectives/ping_pong.h"
-#include "perf/collectives/ring_all_reduce.h"
+#include "perf/collectives/ring_collective.h"
 
 namespace mesh::perf {
 namespace {
@@ -14,19 +15,22 @@ std::unique_ptr<Collective> opened(std::unique_ptr<T> collective, std::string& e
   return collective;
 }
 
-std::unique_ptr<Collective> all_reduce(const Team& team, const CollectiveOptions& options,
-                                       std::string& error) {
+template <typename T>
+std::unique_ptr<Collective> opened_ring(const Team& team, const CollectiveOptions& options,
+                                        std::string& error) {
+  return opened(std::make_unique<RingCollective<T>>(team, options), error);
+}
+
+std::unique_ptr<Collective> ring(const Team& team, const CollectiveOptions& options,
+                                 std::string& error) {
   switch (options.type) {
-    case DataType::Uint8:
-      return opened(std::make_unique<RingAllReduce<std::uint8_t>>(team, options.bytes_max), error);
-    case DataType::Int32:
-      return opened(std::make_unique<RingAllReduce<std::int32_t>>(team, options.bytes_max), error);
-    case DataType::Int64:
-      return opened(std::make_unique<RingAllReduce<std::int64_t>>(team, options.bytes_max), error);
-    case DataType::Float:
-      return opened(std::make_unique<RingAllReduce<float>>(team, options.bytes_max), error);
-    case DataType::Double:
-      return opened(std::make_unique<RingAllReduce<double>>(team, options.bytes_max), error);
+    case DataType::Uint8: return opened_ring<std::uint8_t>(team, options, error);
+    case DataType::Int32: return opened_ring<std::int32_t>(team, options, error);
+    case DataType::Int64: return opened_ring<std::int64_t>(team, options, error);
+    case DataType::Half: return opened_ring<Half>(team, options, error);
+    case DataType::Bfloat16: return opened_ring<Bfloat16>(team, options, error);
+    case DataType::Float: return opened_ring<float>(team, options, error);
+    case DataType::Double: return opened_ring<double>(team, options, error);
   }
   return nullptr;
 }
@@ -38,27 +42,35 @@ DataTypeInfo info(DataType type) noexcept {
     case DataType::Uint8: return {"uint8", 1};
     case DataType::Int32: return {"int32", 4};
     case DataType::Int64: return {"int64", 8};
+    case DataType::Half: return {"half", 2};
+    case DataType::Bfloat16: return {"bfloat16", 2};
     case DataType::Float: return {"float", 4};
     case DataType::Double: return {"double", 8};
   }
   return {"unknown", 1};
 }
 
+std::string mistake_in(const CollectiveOptions& options, int world, int channels) {
+  const Kind kind = options.kind;
+  if (options.direction == Direction::OneWay && (kind != Kind::SendRecv || world != 2))
+    return "one way needs sendrecv between exactly 2 ranks";
+  if (kind == Kind::Latency && (world != 2 || channels != 1))
+    return "latency is measured between exactly 2 ranks (--hosts a,b) over 1 channel";
+  if (world < 2 && on_ring(kind)) return "one rank is no ring; wanted: at least 2 ranks";
+  if (has_root(kind) && (options.root < 0 || options.root >= world))
+    return "root " + std::to_string(options.root) + " is no rank; wanted: 0.." +
+           std::to_string(world - 1);
+  return {};
+}
+
 std::unique_ptr<Collective> Collective::create(const Team& team, const CollectiveOptions& options,
                                                std::string& error) {
   if (team.carries()) return opened(std::make_unique<Carrying>(team, options), error);
-  if (options.direction == Direction::OneWay &&
-      (options.kind != Kind::SendRecv || team.world() != 2)) {
-    error = "one way needs sendrecv between exactly 2 ranks";
-    return nullptr;
-  }
-  if (options.kind == Kind::Latency) {
-    if (team.world() == 2 && team.channels == 1)
-      return opened(std::make_unique<PingPong>(team, options), error);
-    error = "latency is measured between exactly 2 ranks (--hosts a,b) over 1 channel";
-    return nullptr;
-  }
-  if (options.kind == Kind::AllReduce) return all_reduce(team, options, error);
+  error = mistake_in(options, team.world(), team.channels);
+  if (!error.empty()) return nullptr;
+  if (on_ring(options.kind)) return ring(team, options, error);
+  if (options.kind == Kind::Latency)
+    return opened(std::make_unique<PingPong>(team, options), error);
   return opened(std::make_unique<Exchange>(team, options), error);
 }
 

@@ -15,8 +15,19 @@
 
 namespace mesh::perf {
 
-enum class Kind : std::uint8_t { AllReduce, SendRecv, AllToAll, Latency };
-enum class DataType : std::uint8_t { Uint8, Int32, Int64, Float, Double };
+enum class Kind : std::uint8_t {
+  AllReduce,
+  AllGather,
+  ReduceScatter,
+  Broadcast,
+  Reduce,
+  SendRecv,
+  AllToAll,
+  Latency
+};
+enum class DataType : std::uint8_t { Uint8, Int32, Int64, Half, Bfloat16, Float, Double };
+enum class Reduction : std::uint8_t { Sum, Prod, Min, Max };
+enum class Placement : std::uint8_t { OutOfPlace, InPlace };
 enum class Direction : std::uint8_t {
   Both,
   OneWay
@@ -27,6 +38,23 @@ struct DataTypeInfo {
   std::size_t bytes;
 };
 DataTypeInfo info(DataType type) noexcept;
+
+// Returns true if the operation is a ring's (perf/collectives/ring_collective.h).
+constexpr bool on_ring(Kind kind) noexcept {
+  return kind != Kind::SendRecv && kind != Kind::AllToAll && kind != Kind::Latency;
+}
+// Returns true if the operation has a root rank.
+constexpr bool has_root(Kind kind) noexcept {
+  return kind == Kind::Broadcast || kind == Kind::Reduce;
+}
+// Returns true if the operation reduces elements.
+constexpr bool reduces(Kind kind) noexcept {
+  return kind == Kind::AllReduce || kind == Kind::ReduceScatter || kind == Kind::Reduce;
+}
+// Returns true if every rank has a block of the data, so that the size is that of all blocks.
+constexpr bool has_blocks(Kind kind) noexcept {
+  return kind == Kind::AllGather || kind == Kind::ReduceScatter;
+}
 
 inline constexpr std::chrono::milliseconds kConnectPatience{30000};
 
@@ -46,11 +74,16 @@ struct Team {
 struct CollectiveOptions {
   Kind kind = Kind::AllReduce;
   DataType type = DataType::Float;
+  Reduction reduction = Reduction::Sum;
+  int root = 0;
   Direction direction = Direction::Both;
   std::size_t bytes_max = 0;  // the largest size that will be requested
   // SendRecv and AllToAll: open messages of a connection; 8 is NCCL_STEPS.
   std::uint32_t outstanding = 8;
 };
+
+// Returns why so many ranks cannot run this over so many channels; empty if they can.
+std::string mistake_in(const CollectiveOptions& options, int world, int channels);
 
 class Collective {
  public:
@@ -65,6 +98,8 @@ class Collective {
   // Bytes on the busiest wire divided by the size, as nccl-tests defines it.
   virtual double bus_factor() const = 0;
 
+  // Chooses whether input and output are one array. Returns false if the operation has no such way.
+  virtual bool set_placement(Placement placement) { return placement == Placement::OutOfPlace; }
   // Runs the collective `iterations` times. Returns an ncclResult_t.
   virtual int run(std::size_t count, int iterations) = 0;
   // Makes one verified run: fills, runs, and checks every byte. Adds the wrong elements to `wrong`.

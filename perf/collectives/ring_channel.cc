@@ -1,5 +1,7 @@
 #include "perf/collectives/ring_channel.h"
 
+#include "perf/collectives/element.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -9,12 +11,21 @@ namespace {
 // Chunks end on lines, so that two ranks' parts never share one.
 constexpr std::size_t kChunkAlign = 16;
 
-template <typename T>
-void reduce(T* out, const T* a, const T* b, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<T>(a[i] + b[i]);
+int steps_of(const RingOperation& operation) {
+  if (operation.kind == Kind::AllReduce) return 2 * operation.world - 1;
+  return has_blocks(operation.kind) ? operation.world : 1;
 }
 
 }  // namespace
+
+template <typename T>
+RingChannel<T>::RingChannel(const RingOperation& operation, const RingWires& wires)
+    : operation_(operation),
+      wires_(wires),
+      parts_(operation.kind == Kind::AllReduce ? static_cast<std::size_t>(operation.world) : 1),
+      steps_(steps_of(operation)) {
+  for (int step = 0; step < steps_; ++step) receives_ += step_at(step).receive ? 1u : 0u;
+}
 
 template <typename T>
 void RingChannel<T>::start(const RingWork<T>& work) {
@@ -30,33 +41,50 @@ void RingChannel<T>::start(const RingWork<T>& work) {
 template <typename T>
 void RingChannel<T>::begin_loop() {
   const std::size_t left = work_.end - loop_begin_;
-  const auto world = static_cast<std::size_t>(place_.world);
-  const std::size_t fair = (left + world - 1) / world;
+  const std::size_t fair = (left + parts_ - 1) / parts_;
   const std::size_t aligned = (fair + kChunkAlign - 1) / kChunkAlign * kChunkAlign;
   chunk_elements_ = std::min(aligned, kRingSlotBytes / sizeof(T));
-  receives_wanted_ += static_cast<std::uint64_t>(2 * (place_.world - 1));
+  receives_wanted_ += receives_;
 }
 
 // Walks the ring as NCCL does: a chunk starts at its right neighbour, comes home reduced after
 // world - 1 steps, and goes round again.
 template <typename T>
 typename RingChannel<T>::Step RingChannel<T>::step_at(int step) const {
-  const int world = place_.world;
-  const auto chunk_of = [&](int back) { return (place_.rank + world - back % world) % world; };
-  if (step == 0) return {.chunk = chunk_of(1), .send = true};
-  if (step < world - 1)
-    return {.chunk = chunk_of(step + 1), .receive = true, .reduce = true, .send = true};
-  if (step == world - 1)
-    return {.chunk = chunk_of(0), .receive = true, .reduce = true, .keep = true, .send = true};
-  const bool last = step == 2 * world - 2;
-  return {.chunk = chunk_of(step - world + 1), .receive = true, .keep = true, .send = !last};
+  const int world = operation_.world;
+  const auto chunk_of = [&](int back) { return (operation_.rank + world - back % world) % world; };
+  if (has_root(operation_.kind)) return chain_step();
+  const bool last = step + 1 == steps_;
+  const bool only_gathers = operation_.kind == Kind::AllGather;
+  if (only_gathers || step >= world) {
+    const int round = only_gathers ? step : step - world + 1;
+    return {.chunk = chunk_of(round), .receive = round > 0, .keep = true, .send = !last};
+  }
+  return {.chunk = chunk_of(step + 1),
+          .receive = step > 0,
+          .reduce = step > 0,
+          .keep = step == world - 1,
+          .send = !last};
+}
+
+// The only step of a broadcast, which begins at the root, or of a reduce, which ends there.
+template <typename T>
+typename RingChannel<T>::Step RingChannel<T>::chain_step() const {
+  const int world = operation_.world;
+  const int behind_root = (operation_.rank - operation_.root + world) % world;
+  if (operation_.kind == Kind::Broadcast)
+    return {.receive = behind_root != 0, .keep = true, .send = behind_root != world - 1};
+  const bool receives = behind_root != 1;
+  return {
+      .receive = receives, .reduce = receives, .keep = behind_root == 0, .send = behind_root != 0};
 }
 
 template <typename T>
 typename RingChannel<T>::Span RingChannel<T>::span_of(int chunk) const {
-  const std::size_t begin =
-      std::min(work_.end, loop_begin_ + static_cast<std::size_t>(chunk) * chunk_elements_);
-  return {begin, std::min(chunk_elements_, work_.end - begin)};
+  const auto place = static_cast<std::size_t>(chunk);
+  const std::size_t before = parts_ > 1 ? place * chunk_elements_ : 0;
+  const std::size_t begin = std::min(work_.end, loop_begin_ + before);
+  return {begin + place * work_.block, std::min(chunk_elements_, work_.end - begin)};
 }
 
 template <typename T>
@@ -84,15 +112,13 @@ void RingChannel<T>::process(const Step& step) {
   const std::size_t send_slot = sent_ % kRingSlots * kRingSlotBytes;
   auto* outgoing = reinterpret_cast<T*>(wires_.sent + send_slot);
   const std::size_t bytes = span.count * sizeof(T);
-  if (step.reduce && step.keep) {
-    reduce(output, received, input, span.count);
-    std::memcpy(outgoing, output, bytes);
-  } else if (step.reduce) {
-    reduce(outgoing, received, input, span.count);
+  if (step.reduce) {
+    reduce(operation_.reduction, step.keep ? output : outgoing, received, input, span.count);
+    if (step.keep && step.send) std::memcpy(outgoing, output, bytes);
   } else {
     const T* source = step.receive ? received : input;
-    if (step.keep && bytes != 0) std::memcpy(output, source, bytes);
-    if (step.send && bytes != 0) std::memcpy(outgoing, source, bytes);
+    if (step.keep && source != output) std::memcpy(output, source, bytes);
+    if (step.send) std::memcpy(outgoing, source, bytes);
   }
   if (step.receive) ++taken_;
   if (!step.send) return;
@@ -115,9 +141,9 @@ bool RingChannel<T>::take_step() {
 
 template <typename T>
 void RingChannel<T>::advance() {
-  if (++step_ <= 2 * place_.world - 2) return;
+  if (++step_ < steps_) return;
   step_ = 0;
-  loop_begin_ += chunk_elements_ * static_cast<std::size_t>(place_.world);
+  loop_begin_ += chunk_elements_ * parts_;
   if (loop_begin_ >= work_.end) {
     loop_begin_ = work_.begin;
     if (++iteration_ == work_.iterations) {
@@ -138,6 +164,8 @@ bool RingChannel<T>::turn() {
 template class RingChannel<std::uint8_t>;
 template class RingChannel<std::int32_t>;
 template class RingChannel<std::int64_t>;
+template class RingChannel<Half>;
+template class RingChannel<Bfloat16>;
 template class RingChannel<float>;
 template class RingChannel<double>;
 

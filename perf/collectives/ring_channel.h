@@ -1,9 +1,11 @@
 #pragma once
-// One channel of a ring all-reduce: the part a GPU's kernel plays, as a task of the progress
-// thread. Reduce-scatter, then all-gather, in chunks of at most one slot; eight slots each way, as
-// NCCL's Simple protocol has them. Thread: start() from the owner while inactive, turn() from the
-// progress thread.
+// One channel of a collective on a ring: the part a GPU's kernel plays, as a task of the progress
+// thread. Messages are chunks of at most one slot; eight slots each way, as NCCL's Simple protocol
+// has them. An all-reduce is a reduce-scatter, then an all-gather. Broadcast and reduce are chains
+// along the ring that begin or end at the root. Thread: start() from the owner while inactive,
+// turn() from the progress thread.
 
+#include "perf/collectives/collective.h"
 #include "perf/driver/pipe.h"
 #include "perf/driver/progress_thread.h"
 
@@ -25,24 +27,29 @@ struct RingWires {
   const char* received = nullptr;
 };
 
-struct RingPlace {
+// The operation, as this rank sees it.
+struct RingOperation {
+  Kind kind = Kind::AllReduce;
+  Reduction reduction = Reduction::Sum;
+  int root = 0;
   int rank = 0;
-  int world = 1;
+  int world = 2;
 };
 
-// The part that this channel reduces: elements [begin, end) of both arrays.
+// The part that this channel moves: elements [begin, end) of each block of both arrays.
 template <typename T>
 struct RingWork {
   const T* input = nullptr;
   T* output = nullptr;
   std::size_t begin = 0, end = 0;
+  std::size_t block = 0;  // elements from one rank's block to the next
   int iterations = 0;
 };
 
 template <typename T>
 class RingChannel final : public driver::Task {
  public:
-  RingChannel(const RingPlace& place, const RingWires& wires) : place_(place), wires_(wires) {}
+  RingChannel(const RingOperation& operation, const RingWires& wires);
 
   void start(const RingWork<T>& work);
   bool turn() override;
@@ -59,6 +66,7 @@ class RingChannel final : public driver::Task {
   };
 
   Step step_at(int step) const;
+  Step chain_step() const;
   Span span_of(int chunk) const;
   bool keep_receives_posted();
   bool take_step();
@@ -66,8 +74,11 @@ class RingChannel final : public driver::Task {
   void advance();
   void begin_loop();
 
-  const RingPlace place_;
+  const RingOperation operation_;
   const RingWires wires_;
+  const std::size_t parts_;         // chunks side by side in a loop
+  const int steps_;                 // of a loop
+  std::uint64_t receives_ = 0;      // of a loop
   RingWork<T> work_;                // written in start(), released by running_
   std::size_t chunk_elements_ = 0;  // of the current loop
   std::size_t loop_begin_ = 0;

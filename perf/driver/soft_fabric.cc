@@ -2,12 +2,14 @@
 
 #include "src/base/random.h"
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
@@ -44,7 +46,8 @@ Result<SoftFabric> SoftFabric::open(const std::string& file,
   std::stringstream text;
   text << stream.rdbuf();
   if (!stream.is_open() || text.str().empty()) {
-    std::fprintf(stderr, "fabric file %s cannot be read or is empty\n", file.c_str());
+    std::fprintf(stderr, "%s: fabric file %s cannot be read or is empty\n",
+                 program_invocation_short_name, file.c_str());
     return Errc::NotFound;
   }
   return make(text.str(), wanted);
@@ -55,18 +58,21 @@ Result<SoftFabric> SoftFabric::make(const std::string& text,
   const nlohmann::json root = nlohmann::json::parse(text, nullptr, false);
   if (root.is_object() && root.contains("null")) {
     std::fprintf(stderr,
-                 "the fabric file is of a null fabric, which moves no data; perf/instructions/run "
-                 "counts over it\n");
+                 "%s: the fabric file is of a null fabric, which moves no data; "
+                 "perf/instructions/run counts over it\n",
+                 program_invocation_short_name);
     return Errc::InvalidArgument;
   }
   const std::vector<std::string> names = host_names(root);
   if (names.empty()) {
-    std::fprintf(stderr, "the fabric file names no host\n");
+    std::fprintf(stderr, "%s: the fabric file names no host\n", program_invocation_short_name);
     return Errc::InvalidArgument;
   }
   for (const std::string& host : wanted) {
     if (std::find(names.begin(), names.end(), host) != names.end()) continue;
-    std::fprintf(stderr, "host %s is not in the fabric file\n", host.c_str());
+    std::fprintf(stderr, "%s: host '%s' is not one of the fabric file's: %s\n",
+                 program_invocation_short_name, host.c_str(),
+                 fmt::format("{}", fmt::join(names, ", ")).c_str());
     return Errc::NotFound;
   }
   SoftFabric fabric;

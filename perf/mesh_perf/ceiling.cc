@@ -34,8 +34,10 @@ std::optional<double> link_ceiling(const std::string& fabric_file,
   const auto file = soft::load(fabric_file);
   if (!file.ok()) return std::nullopt;
   const std::vector<int> ranks = places(*file, hosts);
-  // With more than two hosts an all-to-all shares links in a way that no single link bounds.
-  if (ranks.size() < 2 || (kind == Kind::AllToAll && ranks.size() > 2)) return std::nullopt;
+  // With more than two hosts an all-to-all shares links in a way that no single link bounds. A
+  // chain leaves out one link of the ring, which depends on the root.
+  const bool ring = kind != Kind::AllToAll && !has_root(kind);
+  if (ranks.size() < 2 || (!ring && ranks.size() > 2)) return std::nullopt;
   std::optional<double> least;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const std::optional<double> rate =

@@ -1,24 +1,41 @@
 #include "perf/mesh_perf/options.h"
 
+#include "perf/driver/command_line.h"
 #include "perf/driver/own_process.h"
 #include "perf/driver/rank_options.h"
 #include "src/base/version.h"
 
 #include <CLI/CLI.hpp>
 
-#include <cstdio>
+#include <algorithm>
 #include <map>
 
 namespace mesh::perf {
 namespace {
 
 const std::map<std::string, Kind> kKinds{{"all_reduce", Kind::AllReduce},
+                                         {"all_gather", Kind::AllGather},
+                                         {"reduce_scatter", Kind::ReduceScatter},
+                                         {"broadcast", Kind::Broadcast},
+                                         {"reduce", Kind::Reduce},
                                          {"sendrecv", Kind::SendRecv},
                                          {"alltoall", Kind::AllToAll},
                                          {"latency", Kind::Latency}};
 const std::map<std::string, DataType> kTypes{
-    {"uint8", DataType::Uint8}, {"int32", DataType::Int32}, {"int", DataType::Int32},
-    {"int64", DataType::Int64}, {"float", DataType::Float}, {"double", DataType::Double}};
+    {"uint8", DataType::Uint8}, {"int32", DataType::Int32},  {"int", DataType::Int32},
+    {"int64", DataType::Int64}, {"half", DataType::Half},    {"bfloat16", DataType::Bfloat16},
+    {"float", DataType::Float}, {"double", DataType::Double}};
+const std::map<std::string, Reduction> kReductions{{"sum", Reduction::Sum},
+                                                   {"prod", Reduction::Prod},
+                                                   {"min", Reduction::Min},
+                                                   {"max", Reduction::Max}};
+
+template <typename E>
+std::string name_of(const std::map<std::string, E>& names, E value) {
+  for (const auto& [name, one] : names)
+    if (one == value) return name;
+  return "unknown";
+}
 
 const std::map<std::string, driver::MemoryKind> kMemories{{"host", driver::MemoryKind::Host},
                                                           {"device", driver::MemoryKind::Device}};
@@ -70,15 +87,19 @@ void add_run(CLI::App& app, Options& options) {
             return std::string(name.empty() ? "needs a file name" : "");
           },
           "FILE"));
-  app.add_option("-d,--datatype", options.type, "uint8, int32, int64, float, double")
-      ->transform(CLI::CheckedTransformer(kTypes))
+  app.add_option("-d,--datatype", options.type,
+                 "uint8, int32, int64, half, bfloat16, float, double")
+      ->transform(driver::one_of(kTypes))
       ->option_text("NAME");
-  static std::string operation = "sum";
-  app.add_option("-o,--op", operation, "Reduction")->check(CLI::IsMember({"sum"}));
+  app.add_option("-o,--op", options.reduction, "Reduction: sum, prod, min, max")
+      ->transform(driver::one_of(kReductions))
+      ->option_text("NAME");
+  app.add_option("-r,--root", options.root, "Root rank of broadcast and reduce")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--memory", options.memory,
                  "host, or device: memory in the place of a GPU's, which no CPU touches and whose "
                  "receives are flushed; perf/fabrics/gpus.json has NICs that can register it")
-      ->transform(CLI::CheckedTransformer(kMemories))
+      ->transform(driver::one_of(kMemories))
       ->option_text("NAME");
   app.add_option("--channels", options.channels,
                  "Connections per pair of ranks, over which the data is spread")
@@ -113,67 +134,37 @@ void add_place(CLI::App& app, Options& options) {
   driver::add_rank_options(app, options);
 }
 
-constexpr std::string_view kSoft = "soft:";
-
-// Chooses the fabric, or returns a mistake. A rank that our launcher did not start uses the fabric
-// that its environment names, and --fabric may only name that one.
-std::string choose_fabric(const Environment& environment, Options& options) {
-  const std::string setting = driver::variable(environment, "NCCL_MESH_FABRIC");
-  const std::string chosen = setting.starts_with(kSoft) ? setting.substr(kSoft.size()) : "rdma";
-  if (options.is_rank() && !options.launched) {
-    if (!options.fabric.empty() && options.fabric != chosen) {
-      return "--fabric is " + options.fabric + ", but this rank runs over " + chosen +
-             ", as NCCL_MESH_FABRIC (rdma or soft:FILE) says";
-    }
-    options.fabric = chosen;
-  }
-  if (options.fabric.empty()) options.fabric = driver::own_fabric_file("triangle.json");
-  if (options.is_rank() || options.soft()) return {};
-  return "start the ranks on RDMA devices one per host, with MESH_RENDEZVOUS=HOST0:29500 RANK=0 "
-         "WORLD_SIZE=2 mesh_perf ..., or with mpirun or srun";
-}
-
-std::string check_via(const Options& options) {
-  if (options.via.empty()) return {};
-  const bool pair = options.kind == Kind::Latency || options.kind == Kind::SendRecv;
-  if (pair && options.soft() && options.hosts.size() == 2) return {};
-  return "--via needs latency or sendrecv on the software fabric, between two --hosts";
-}
-
-// Returns the mistake; empty if there is none.
-std::string find_place(Options& options) {
-  const Environment environment = process_environment();
-  std::string why;
-  auto world = driver::find_world(options.world, environment, why);
-  if (!world.ok()) return why;
-  options.world = std::move(*world);
-  return choose_fabric(environment, options);
-}
-
 constexpr int kLatencyIterations = 1000;  // perftest's
 constexpr int kLatencyWarmup = 100;
 
 void set_defaults(const CLI::App& app, Options& options) {
   if (options.kind == Kind::Latency) {
-    if (app.count("--minbytes") == 0) options.bytes_min = options.bytes_max = 8;
+    if (app.count("--minbytes") == 0) options.bytes_min = 8;
     if (app.count("--maxbytes") == 0) options.bytes_max = options.bytes_min;
     if (app.count("--iters") == 0) options.iterations = kLatencyIterations;
     if (app.count("--warmup_iters") == 0) options.warmup = kLatencyWarmup;
   }
   if (options.plugin.empty()) options.plugin = driver::own_plugin_file();
-  if (options.bytes_max < options.bytes_min) options.bytes_max = options.bytes_min;
+  if (app.count("--maxbytes") == 0)
+    options.bytes_max = std::max(options.bytes_min, options.bytes_max);
 }
 
 }  // namespace
 
-const char* kind_name(Kind kind) noexcept {
-  switch (kind) {
-    case Kind::AllReduce: return "all_reduce";
-    case Kind::SendRecv: return "sendrecv";
-    case Kind::AllToAll: return "alltoall";
-    case Kind::Latency: return "latency";
-  }
-  return "unknown";
+CollectiveOptions Options::collective() const {
+  return {.kind = kind,
+          .type = type,
+          .reduction = reduction,
+          .root = root,
+          .direction = one_way ? Direction::OneWay : Direction::Both,
+          .bytes_max = bytes_max,
+          .outstanding = static_cast<std::uint32_t>(outstanding)};
+}
+
+std::string kind_name(Kind kind) { return name_of(kKinds, kind); }
+
+std::string reduction_name(const Options& options) {
+  return reduces(options.kind) ? name_of(kReductions, options.reduction) : "none";
 }
 
 bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
@@ -183,9 +174,11 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
       "mesh_perf");
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("nccl-mesh ") + version());
-  app.add_option("collective", options.kind, "all_reduce, sendrecv, alltoall or latency")
+  app.add_option("collective", options.kind,
+                 "all_reduce, all_gather, reduce_scatter, broadcast, reduce, sendrecv, alltoall or "
+                 "latency")
       ->required()
-      ->transform(CLI::CheckedTransformer(kKinds))
+      ->transform(driver::one_of(kKinds))
       ->option_text("REQUIRED");
   add_sizes(app, options);
   add_run(app, options);
@@ -198,14 +191,8 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
   }
   set_defaults(app, options);
   options.arguments = driver::own_arguments(argc, argv, options);
-  std::string mistake = find_place(options);
-  if (mistake.empty()) mistake = check_via(options);
-  if (!mistake.empty()) {
-    std::fprintf(stderr, "mesh_perf: %s\n", mistake.c_str());
-    *exit_code = 1;
-    return false;
-  }
-  return true;
+  *exit_code = 1;
+  return settle(options);
 }
 
 }  // namespace mesh::perf

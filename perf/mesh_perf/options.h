@@ -24,6 +24,8 @@ struct Options : driver::RankOptions {
   int min_time_ms = 0;  // above 0: iterations are raised until a size takes about this long
   int checks = 1;       // verified runs per size, the least with until_file
   DataType type = DataType::Float;
+  Reduction reduction = Reduction::Sum;
+  int root = 0;
   driver::MemoryKind memory = driver::MemoryKind::Host;
   int channels = 1;
   int outstanding = 8;  // messages in flight per connection; 8 is NCCL_STEPS
@@ -42,9 +44,15 @@ struct Options : driver::RankOptions {
   std::vector<std::string> arguments;  // as the user gave them
 
   bool soft() const noexcept { return fabric != "rdma"; }
+  CollectiveOptions collective() const;
 };
 
-const char* kind_name(Kind kind) noexcept;
+std::string kind_name(Kind kind);
+std::string reduction_name(const Options& options);  // "none" of a kind that does not reduce
+
+// Finds this process's place among the ranks, and the fabric. Returns false, after a line on
+// stderr, if the options do not fit one another or the place.
+bool settle(Options& options);
 
 // Returns false if the process must end with *exit_code; --help and mistakes have been printed.
 bool parse_options(int argc, char** argv, Options& options, int* exit_code);

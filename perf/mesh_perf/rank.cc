@@ -8,12 +8,12 @@
 #include "perf/mesh_perf/run_end.h"
 #include "perf/results/result.h"
 
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 
 namespace mesh::perf {
 namespace {
@@ -35,11 +35,7 @@ struct Measure {
   std::uint64_t wrong = 0;
 };
 
-double process_cpu_seconds() {
-  timespec now{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
-}
+double process_cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 class Session {
  public:
@@ -51,9 +47,10 @@ class Session {
  private:
   bool reports() const { return team_.rank() == 0; }
   int choose_iterations(std::size_t count, int& iterations);
-  int verify(Row& row, Measure& own);
+  int pass(const Row& row, Figures& figures);
+  int verify(const Row& row, Figures& figures);
   int measure(const Row& row, Measure& own);
-  int share(const Measure& own, Row& row);
+  int share(const Row& row, const Measure& own, Figures& figures);
   int one_size(std::size_t bytes);
   void show_progress(std::size_t bytes) const;
 
@@ -84,21 +81,19 @@ int Session::choose_iterations(std::size_t count, int& iterations) {
 }
 
 // Makes the requested rounds, and with --until further ones until the file exists.
-int Session::verify(Row& row, Measure& own) {
+int Session::verify(const Row& row, Figures& figures) {
   EndMark end(options_.until_file, *team_.bootstrap);
-  std::size_t wrong = 0;
   for (;;) {
-    if (row.checks >= options_.checks) {
+    if (figures.checks >= options_.checks) {
       const auto over = end.seen();
       if (!over.ok()) return driver::kDriverTimeout;
-      if (*over) break;
+      if (*over) return driver::kNetSuccess;
     }
-    const int result = collective_.check(row.count, static_cast<std::uint64_t>(row.checks), wrong);
+    const int result =
+        collective_.check(row.count, static_cast<std::uint64_t>(figures.checks), figures.wrong);
     if (result != driver::kNetSuccess) return result;
-    ++row.checks;
+    ++figures.checks;
   }
-  own.wrong = wrong;
-  return driver::kNetSuccess;
 }
 
 int Session::measure(const Row& row, Measure& own) {
@@ -116,12 +111,11 @@ int Session::measure(const Row& row, Measure& own) {
   return result;
 }
 
-int Session::share(const Measure& own, Row& row) {
+int Session::share(const Row& row, const Measure& own, Figures& figures) {
   auto all = team_.bootstrap->all_gather({reinterpret_cast<const char*>(&own), sizeof(own)});
   if (!all.ok()) return driver::kDriverTimeout;
-  double sum = 0;
-  double slowest = 0;
-  double cpu_seconds = 0;
+  double sum = 0, slowest = 0, cpu_seconds = 0;
+  figures.wrong = 0;
   for (std::size_t rank = 0; rank < all->size(); ++rank) {
     const std::string& blob = (*all)[rank];
     Measure measure;
@@ -131,19 +125,27 @@ int Session::share(const Measure& own, Row& row) {
     if (static_cast<int>(rank) >= team_.world()) continue;  // it only carries
     sum += measure.seconds;
     slowest = std::max(slowest, measure.seconds);
-    row.wrong += measure.wrong;
+    figures.wrong += measure.wrong;
   }
   const double seconds = sum / team_.world();
-  row.time_us = seconds * 1e6;
-  row.time_us_max = slowest * 1e6;
-  row.algbw_gbps = seconds > 0 ? static_cast<double>(row.bytes) / seconds / 1e9 : 0;
-  row.busbw_gbps = row.algbw_gbps * collective_.bus_factor();
+  figures.time_us = seconds * 1e6;
+  figures.time_us_max = slowest * 1e6;
+  figures.algbw_gbps = seconds > 0 ? static_cast<double>(row.bytes) / seconds / 1e9 : 0;
+  figures.busbw_gbps = figures.algbw_gbps * collective_.bus_factor();
+  const bool chain = options_.one_way || has_root(options_.kind);  // its last rank sends nothing
   const double sent = collective_.bus_factor() * static_cast<double>(row.bytes) * row.iterations *
-                      (options_.one_way ? 1 : team_.world());
-  row.cpu_seconds_per_gb = sent > 0 ? cpu_seconds / sent * 1e9 : 0;
-  if (collective_.samples_us() != nullptr)
-    row.latency_us = results::latency_of(*collective_.samples_us());
+                      (team_.world() - (chain ? 1 : 0));
+  figures.cpu_seconds_per_gb = sent > 0 ? cpu_seconds / sent * 1e9 : 0;
   return driver::kNetSuccess;
+}
+
+// Verifies and measures one size with the arrays as they are now.
+int Session::pass(const Row& row, Figures& figures) {
+  Measure own;
+  int result = verify(row, figures);
+  own.wrong = figures.wrong;
+  if (result == driver::kNetSuccess) result = measure(row, own);
+  return result == driver::kNetSuccess ? share(row, own, figures) : result;
 }
 
 void Session::show_progress(std::size_t bytes) const {
@@ -156,11 +158,14 @@ int Session::one_size(std::size_t bytes) {
   Row row;
   row.count = collective_.count_for(bytes);
   row.bytes = collective_.size_of(row.count);
-  Measure own;
   int result = choose_iterations(row.count, row.iterations);
-  if (result == driver::kNetSuccess) result = verify(row, own);
-  if (result == driver::kNetSuccess) result = measure(row, own);
-  if (result == driver::kNetSuccess) result = share(own, row);
+  if (result == driver::kNetSuccess) result = pass(row, row);
+  if (collective_.samples_us() != nullptr)
+    row.latency_us = results::latency_of(*collective_.samples_us());
+  if (result == driver::kNetSuccess && collective_.set_placement(Placement::InPlace)) {
+    result = pass(row, row.in_place.emplace());
+    collective_.set_placement(Placement::OutOfPlace);
+  }
   if (result != driver::kNetSuccess)
     return fail(limit_, "run failed", driver::net_result_name(result));
   // The others wait in the next exchange, asleep, while rank 0 has the memory for itself.
@@ -172,8 +177,7 @@ int Session::one_size(std::size_t bytes) {
 
 int Session::run(const Ground& ground) {
   if (reports()) print_header(options_, ground);
-  std::size_t bytes = options_.bytes_min;
-  for (;;) {
+  for (std::size_t bytes = options_.bytes_min;;) {
     const int failed = one_size(bytes);
     if (failed != 0) return failed;
     const std::size_t next = options_.step_factor > 1
@@ -199,12 +203,8 @@ int run_collective(const Options& options, const Team& team, RunLimit& limit) {
   driver::ConnectionSet neighbours(*team.communicator);
   if (team.carriers > 0 && connect_neighbours(team, neighbours) != driver::kNetSuccess)
     return fail(limit, "no connections", "between neighbours");
-  const CollectiveOptions wanted{.kind = options.kind,
-                                 .type = options.type,
-                                 .direction = options.one_way ? Direction::OneWay : Direction::Both,
-                                 .bytes_max = options.bytes_max,
-                                 .outstanding = static_cast<std::uint32_t>(options.outstanding)};
-  const std::unique_ptr<Collective> collective = Collective::create(team, wanted, error);
+  const std::unique_ptr<Collective> collective =
+      Collective::create(team, options.collective(), error);
   if (collective == nullptr) return fail(limit, "no connections", error);
   limit.enter("measuring");
   Ground ground;

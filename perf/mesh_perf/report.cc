@@ -24,13 +24,8 @@ std::optional<std::uint64_t> setting(const Environment& environment, const std::
 }
 
 std::uint64_t outstanding(const Options& options) {
-  switch (options.kind) {
-    case Kind::AllReduce: return kRingSlots;
-    case Kind::Latency: return 1;
-    case Kind::SendRecv:
-    case Kind::AllToAll: return static_cast<std::uint64_t>(options.outstanding);
-  }
-  return 1;
+  if (on_ring(options.kind)) return kRingSlots;
+  return options.kind == Kind::Latency ? 1 : static_cast<std::uint64_t>(options.outstanding);
 }
 
 results::Settings settings_of(const Options& options) {
@@ -43,11 +38,15 @@ results::Settings settings_of(const Options& options) {
           .via = options.via.size()};
 }
 
+std::size_t wrong_in(const Row& row) {
+  return row.wrong + (row.in_place.has_value() ? row.in_place->wrong : 0);
+}
+
 results::Point point_of(const Row& row) {
   results::Point point;
   point.bytes = row.bytes;
   point.iterations = static_cast<std::uint64_t>(row.iterations);
-  if (row.checks > 0) point.verified = row.wrong == 0;
+  if (row.checks > 0) point.verified = wrong_in(row) == 0;
   point.latency_us = row.latency_us;
   point.extra["time_us"] = row.time_us;
   if (row.latency_us.has_value()) return point;
@@ -56,6 +55,10 @@ results::Point point_of(const Row& row) {
                                        .ceiling_gbytes_per_s = std::nullopt};
   if (row.cpu_seconds_per_gb > 0) point.cpu_seconds_per_gb = row.cpu_seconds_per_gb;
   point.extra["time_max_us"] = row.time_us_max;
+  if (row.in_place.has_value()) {
+    point.extra["in_place_time_us"] = row.in_place->time_us;
+    point.extra["in_place_bus_gbytes_per_s"] = row.in_place->busbw_gbps;
+  }
   if (row.memcpy_gbps > 0) point.extra["memcpy_gbytes_per_s"] = row.memcpy_gbps;
   return point;
 }
@@ -65,11 +68,10 @@ std::string topology_of(const Options& options, const Ground& ground) {
                         : driver::variable(process_environment(), "MESH_TOPOLOGY");
 }
 
-const char* operation_name(Kind kind) { return kind == Kind::AllReduce ? "sum" : "none"; }
-
 double mean_busbw(const std::vector<Row>& rows) {
   double sum = 0;
-  for (const Row& row : rows) sum += row.busbw_gbps;
+  for (const Row& row : rows)
+    sum += row.in_place ? (row.busbw_gbps + row.in_place->busbw_gbps) / 2 : row.busbw_gbps;
   return rows.empty() ? 0 : sum / static_cast<double>(rows.size());
 }
 
@@ -96,7 +98,7 @@ void print_cpu(const std::vector<Row>& rows) {
 
 std::size_t total_wrong(const std::vector<Row>& rows) noexcept {
   std::size_t wrong = 0;
-  for (const Row& row : rows) wrong += row.wrong;
+  for (const Row& row : rows) wrong += wrong_in(row);
   return wrong;
 }
 
@@ -115,7 +117,9 @@ results::File result_file(const Options& options, const Ground& ground,
   if (options.soft() && options.launched)
     ceiling = link_ceiling(options.fabric, options.hosts, options.kind);
   results::Series series;
-  series.operation = std::string(kind_name(options.kind)) + (options.one_way ? " one way" : "");
+  series.operation = kind_name(options.kind) + (options.one_way ? " one way" : "");
+  if (reduces(options.kind) && options.reduction != Reduction::Sum)
+    series.operation += " " + reduction_name(options);
   series.settings = settings_of(options);
   for (const Row& row : rows) {
     results::Point point = point_of(row);
@@ -140,32 +144,47 @@ void print_header(const Options& options, const Ground& ground) {
       options.warmup, options.iterations, options.checks,
       options.plugin.substr(options.plugin.rfind('/') + 1), options.net_version, ground.device));
   if (options.kind == Kind::Latency) return print_latency_header();
-  say(fmt::format("# {:>61}\n# {:>10} {:>13} {:>9} {:>7} {:>7} {:>9} {:>7} {:>7} {:>6}\n",
-                  "out-of-place", "size", "count", "type", "redop", "root", "time", "algbw",
-                  "busbw", "#wrong"));
-  say(fmt::format("# {:>10} {:>13} {:>9} {:>7} {:>7} {:>9} {:>7} {:>7} {:>6}\n", "(B)",
-                  "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", ""));
+  const std::string second = on_ring(options.kind) ? fmt::format("{:>33}", "in-place") : "";
+  say(fmt::format("# {:>73}{}\n", "out-of-place", second));
+  const auto halves = [&](const std::string& first, const std::string& half) {
+    say("# " + first + half + (second.empty() ? "" : half) + "\n");
+  };
+  constexpr const char* kFirst = "{:>10} {:>13} {:>9} {:>7} {:>7}";
+  constexpr const char* kHalf = " {:>9} {:>7} {:>7} {:>6}";
+  halves(fmt::format(kFirst, "size", "count", "type", "redop", "root"),
+         fmt::format(kHalf, "time", "algbw", "busbw", "#wrong"));
+  halves(fmt::format(kFirst, "(B)", "(elements)", "", "", ""),
+         fmt::format(kHalf, "(us)", "(GB/s)", "(GB/s)", ""));
 }
 
 void print_row(const Options& options, const Row& row) {
-  const std::string wrong = row.checks > 0 ? std::to_string(row.wrong) : "N/A";
+  const auto wrong = [](const Figures& figures) {
+    return figures.checks > 0 ? std::to_string(figures.wrong) : "N/A";
+  };
   if (row.latency_us.has_value()) {
     const results::Latency& latency = *row.latency_us;
     say(fmt::format("  {:>10} {:>10} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>6}\n",
                     row.bytes, latency.samples, latency.min, latency.median, row.time_us / 2,
-                    latency.p99, latency.p999, wrong));
+                    latency.p99, latency.p999, wrong(row)));
     return;
   }
-  say(fmt::format("  {:>10} {:>13} {:>9} {:>7} {:>7} {:>9.2f} {:>7.3f} {:>7.3f} {:>6}\n", row.bytes,
-                  row.count, info(options.type).name, operation_name(options.kind), -1, row.time_us,
-                  row.algbw_gbps, row.busbw_gbps, wrong));
+  const auto half = [&](const Figures& figures) {
+    return fmt::format(" {:>9.2f} {:>7.3f} {:>7.3f} {:>6}", figures.time_us, figures.algbw_gbps,
+                       figures.busbw_gbps, wrong(figures));
+  };
+  say(fmt::format("  {:>10} {:>13} {:>9} {:>7} {:>7}{}{}\n", row.bytes, row.count,
+                  info(options.type).name, reduction_name(options),
+                  has_root(options.kind) ? options.root : -1, half(row),
+                  row.in_place ? half(*row.in_place) : ""));
 }
 
 void print_footer(const Options& options, const std::vector<Row>& rows) {
   const std::size_t wrong = total_wrong(rows);
   say(fmt::format("# Out of bounds values : {} {}\n", wrong, wrong == 0 ? "OK" : "FAILED"));
   if (!options.until_file.empty()) {
-    const auto add = [](int sum, const Row& row) { return sum + row.checks; };
+    const auto add = [](int sum, const Row& row) {
+      return sum + row.checks + (row.in_place ? row.in_place->checks : 0);
+    };
     say(fmt::format("# Verified runs        : {}, until {} existed\n",
                     std::accumulate(rows.begin(), rows.end(), 0, add), options.until_file));
   }

@@ -12,16 +12,21 @@
 
 namespace mesh::perf {
 
-struct Row {
-  std::size_t bytes = 0, count = 0;
-  int iterations = 0;
+struct Figures {
   double time_us = 0;                     // of one iteration, mean over the ranks
   double time_us_max = 0;                 // of the slowest rank
   double algbw_gbps = 0, busbw_gbps = 0;  // 10^9 bytes a second
   // CPU time of all ranks for 10^9 bytes that they sent. 0: nothing was sent.
   double cpu_seconds_per_gb = 0;
   std::size_t wrong = 0;
-  int checks = 0;                              // 0: nothing was verified
+  int checks = 0;  // 0: nothing was verified
+};
+
+// One size. Its own figures are those out of place.
+struct Row : Figures {
+  std::size_t bytes = 0, count = 0;
+  int iterations = 0;
+  std::optional<Figures> in_place;
   double memcpy_gbps = 0;                      // 0: not measured
   std::optional<results::Latency> latency_us;  // of Kind::Latency
 };

@@ -13,6 +13,8 @@ namespace {
 
 using perf::DataType;
 using perf::Kind;
+using perf::Placement;
+using perf::Reduction;
 
 // The bound between emulated machines; still several work requests per queue pair.
 constexpr std::size_t kEmulatedMax = (std::size_t{3} << 20) + 20;
@@ -82,6 +84,36 @@ const Scenario kAllReduceChannels("all_reduce_channels", [](Peer& peer) {
 });
 TEST(Collective, RingAllReduceOverFourChannels) {
   expect_run(kAllReduceChannels, {.fabric = "triangle.json"});
+}
+
+// Every operation with every type and reduction in turn, both ways to place the arrays, and every
+// rank as root.
+const Scenario kRings("ring_collectives", [](Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  const std::vector<std::size_t> sizes{0, 4, 48, 100004, kEmulatedMax};
+  int turn = 0;
+  for (const Kind kind :
+       {Kind::AllGather, Kind::ReduceScatter, Kind::Broadcast, Kind::Reduce, Kind::AllReduce}) {
+    for (int type = 0; type < 7; ++type, ++turn) {
+      Rounds rounds(peer, *communicator,
+                    {.kind = kind,
+                     .type = static_cast<DataType>(type),
+                     .reduction = static_cast<Reduction>(turn % 4),
+                     .root = turn % peer.world(),
+                     .bytes_max = sizes.back()},
+                    1 + turn % 2);
+      for (const Placement placement : {Placement::OutOfPlace, Placement::InPlace}) {
+        rounds.set_placement(placement);
+        for (const std::size_t size : sizes) rounds.run(size);
+      }
+    }
+  }
+  peer.barrier();
+});
+TEST(Collective, EveryRingOperationOnTwoRanks) { expect_run(kRings); }
+TEST(Collective, EveryRingOperationOnThreeRanksOfATriangle) {
+  expect_run(kRings, {.fabric = "triangle.json"});
 }
 
 const Scenario kAllToAll("all_to_all", [](Peer& peer) {

@@ -98,6 +98,7 @@ class Rounds {
   Rounds(Peer& peer, driver::Communicator& communicator, const perf::CollectiveOptions& options,
          int channels = 1);
   void run(std::size_t bytes);  // fails the scenario on an error or a wrong element
+  void set_placement(perf::Placement placement) { collective_->set_placement(placement); }
 
  private:
   std::unique_ptr<perf::Collective> collective_;

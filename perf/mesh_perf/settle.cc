@@ -1,0 +1,76 @@
+#include "perf/driver/own_process.h"
+#include "perf/driver/soft_fabric.h"
+#include "perf/mesh_perf/options.h"
+
+#include <cstdio>
+
+namespace mesh::perf {
+namespace {
+
+constexpr std::string_view kSoft = "soft:";
+
+// Chooses the fabric, or returns a mistake. A rank that our launcher did not start uses the fabric
+// that its environment names, and --fabric may only name that one.
+std::string choose_fabric(const Environment& environment, Options& options) {
+  const std::string setting = driver::variable(environment, "NCCL_MESH_FABRIC");
+  const std::string chosen = setting.starts_with(kSoft) ? setting.substr(kSoft.size()) : "rdma";
+  if (options.is_rank() && !options.launched) {
+    if (!options.fabric.empty() && options.fabric != chosen) {
+      return "--fabric is " + options.fabric + ", but this rank runs over " + chosen +
+             ", as NCCL_MESH_FABRIC (rdma or soft:FILE) says";
+    }
+    options.fabric = chosen;
+  }
+  if (options.fabric.empty()) options.fabric = driver::own_fabric_file("triangle.json");
+  if (options.is_rank() || options.soft()) return {};
+  return "start the ranks on RDMA devices one per host, with MESH_RENDEZVOUS=HOST0:29500 RANK=0 "
+         "WORLD_SIZE=2 mesh_perf ..., or with mpirun or srun";
+}
+
+std::string check_via(const Options& options) {
+  if (options.via.empty()) return {};
+  const bool pair = options.kind == Kind::Latency || options.kind == Kind::SendRecv;
+  if (pair && options.soft() && options.hosts.size() == 2) return {};
+  return "--via needs latency or sendrecv on the software fabric, between two --hosts";
+}
+
+// Returns the mistake; empty if there is none.
+std::string find_place(Options& options) {
+  const Environment environment = process_environment();
+  std::string why;
+  auto world = driver::find_world(options.world, environment, why);
+  if (!world.ok()) return why;
+  options.world = std::move(*world);
+  why = choose_fabric(environment, options);
+  return why.empty() ? check_via(options) : why;
+}
+
+// Returns how many ranks run the collective; 0, after a line on stderr, if the fabric file is not
+// usable.
+int ranks_of(const Options& options) {
+  if (options.is_rank()) return options.world.size - static_cast<int>(options.via.size());
+  const auto fabric = driver::SoftFabric::open(options.fabric, options.hosts);
+  return fabric.ok() ? static_cast<int>(fabric->hosts().size()) : 0;
+}
+
+std::string check_sizes(const Options& options) {
+  if (options.bytes_max >= options.bytes_min) return {};
+  return "--maxbytes " + std::to_string(options.bytes_max) + " is below --minbytes " +
+         std::to_string(options.bytes_min);
+}
+
+}  // namespace
+
+bool settle(Options& options) {
+  std::string why = check_sizes(options);
+  if (why.empty()) why = find_place(options);
+  if (why.empty()) {
+    const int ranks = ranks_of(options);
+    if (ranks == 0) return false;
+    why = mistake_in(options.collective(), ranks, options.channels);
+  }
+  if (!why.empty()) std::fprintf(stderr, "mesh_perf: %s\n", why.c_str());
+  return why.empty();
+}
+
+}  // namespace mesh::perf
