@@ -65,7 +65,20 @@ EngineImpl::EngineImpl(const EngineOptions& options)
       reception_(services_, links_),
       port_events_(services_, links_) {}
 
+Status EngineImpl::open_plane() {
+  const ControlPlaneOptions control{.socket_ifname = settings_.socket_ifname,
+                                    .socket_family = settings_.socket_family,
+                                    .clock = clock_};
+  Result<std::unique_ptr<ControlPlane>> plane =
+      options_.control_network == nullptr ? ControlPlane::open(control, *this)
+                                          : options_.control_network->open(control, *this);
+  if (!plane.ok()) return plane.status();
+  plane_ = std::move(*plane);
+  return {};
+}
+
 Status EngineImpl::start() {
+  if (const Status opened = open_plane(); !opened.ok()) return opened;  // logs the version
   Result<std::vector<verbs::Rail>> found = verbs::discover(*options_.provider, settings_);
   if (!found.ok()) return found.status();
   rails_ = std::move(*found);
@@ -79,14 +92,6 @@ Status EngineImpl::start() {
   }
   for (const std::string& line : shared_subnet_lines(describe_rails(*options_.provider, rails_)))
     LOG_INFO("{}", line);
-  const ControlPlaneOptions control{.socket_ifname = settings_.socket_ifname,
-                                    .socket_family = settings_.socket_family,
-                                    .clock = clock_};
-  Result<std::unique_ptr<ControlPlane>> plane =
-      options_.control_network == nullptr ? ControlPlane::open(control, *this)
-                                          : options_.control_network->open(control, *this);
-  if (!plane.ok()) return plane.status();
-  plane_ = std::move(*plane);
   port_events_.watch(*plane_);
   if (settings_.relay != 0) relay_client_.set_ticket(random_id());
   if (options_.threading == Threading::Manual) return {};

@@ -41,6 +41,7 @@ class EngineImpl final : public Engine,
   explicit EngineImpl(const EngineOptions& options);
   ~EngineImpl() override;
   Status start();
+  Status open_plane();
 
   std::span<const RailInfo> rails() const noexcept override { return rail_infos_; }
   EngineStats stats() const override;

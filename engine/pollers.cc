@@ -22,7 +22,7 @@ Poller::Poller(const verbs::Rail& rail, const topo::HostTopology& host) : name_(
   if (claim.ok()) {
     claim_ = std::move(*claim);
     cpus_ = {claim_.cpu};
-    LOG_INFO("poller of {} on CPU {}", name_, claim_.cpu);
+    LOG_DETAIL("poller of {} on CPU {}", name_, claim_.cpu);
   } else {
     cpus_ = host.allowed_on(rail.info.numa_node);
     LOG_INFO("poller of {}: every CPU that it may use has a poller already, so it shares CPU {}",

@@ -62,11 +62,11 @@ TransferPolicy choose_policy(Settings settings, const ProfileChoice& choice,
   }
   const tuning::Origins origins = tuning::apply_profile(profile, settings);
   const TransferPolicy policy = tuning::derive_policy(traits, settings);
-  const std::string source = profile == nullptr
-                                 ? "no profile"
-                                 : fmt::format("profile {}, measured {} on {}", choice.file,
-                                               profile->measured.when, profile->measured.label);
-  LOG_INFO("policy: {}; {}", tuning::choice_text(policy, origins), source);
+  LOG_INFO("policy: {}", tuning::choice_text(policy, origins));
+  if (profile != nullptr) {
+    LOG_INFO("profile {}: measured {} on {}", choice.file, profile->measured.when,
+             profile->measured.label);
+  }
   return policy;
 }
 

@@ -10,7 +10,6 @@
 #include "src/base/log.h"
 #include "src/base/own_thread.h"
 #include "src/base/setting_grammar.h"
-#include "src/base/version.h"
 
 #include <algorithm>
 #include <chrono>
@@ -186,7 +185,6 @@ Status Registry::make_engine() {
   Result<std::unique_ptr<Engine>> engine = Engine::open(options);
   if (!engine.ok()) return engine.status();
 
-  LOG_INFO("nccl-mesh {}", version());
   log_settings(*settings);
   provider_ = std::move(*provider);
   owned_ = std::move(*engine);

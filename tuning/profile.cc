@@ -1,6 +1,9 @@
 #include "tuning/profile.h"
 
+#include "src/base/setting_value.h"
+
 #include <algorithm>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,6 +24,16 @@ const char* origin_name(Origin origin) noexcept {
     case Origin::Default: return "default";
   }
   return "";
+}
+
+// Returns a value as the log shows it, such as "express 8K": its key says that it is bytes.
+std::string value_text(const TransferPolicy& policy, const KnobInfo& knob) {
+  constexpr std::string_view kBytes = "_bytes";
+  std::string_view key = knob.key;
+  if (key.ends_with(kBytes)) key.remove_suffix(kBytes.size());
+  const bool halves = knob.knob == Knob::Qps && policy.half_qps != policy.qps;
+  return fmt::format("{} {}{}", key, bytes_text(value_of(policy, knob.knob)),
+                     halves ? fmt::format(" ({} on a half cable)", policy.half_qps) : "");
 }
 
 // Makes the limit on bytes in flight at least one work request, because a lower one would stop
@@ -82,12 +95,15 @@ Origins apply_profile(const Profile* profile, Settings& settings) {
 
 std::string choice_text(const TransferPolicy& policy, const Origins& origins) {
   std::string text;
-  for (const KnobInfo& each : knob_table()) {
-    const bool halves = each.knob == Knob::Qps && policy.half_qps != policy.qps;
-    text += fmt::format("{}{} {}{} ({})", text.empty() ? "" : ", ", each.key,
-                        value_of(policy, each.knob),
-                        halves ? fmt::format(" or {} on half of a cable", policy.half_qps) : "",
-                        origin_name(origins.of[static_cast<std::size_t>(each.knob)]));
+  for (const Origin origin : {Origin::Set, Origin::Profile, Origin::Default}) {
+    std::string values;
+    for (const KnobInfo& each : knob_table()) {
+      if (origins.of[static_cast<std::size_t>(each.knob)] != origin) continue;
+      values += values.empty() ? "" : ", ";
+      values += value_text(policy, each);
+    }
+    if (values.empty()) continue;
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", origin_name(origin), values);
   }
   return text;
 }

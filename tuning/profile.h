@@ -64,8 +64,8 @@ struct Origins {
 };
 // Sets what was not given explicitly to the profile's values. A null profile has none.
 Origins apply_profile(const Profile* profile, Settings& settings);
-// Returns the values that the engine obeys, each with its origin, such as "qps 2 (profile),
-// signal_interval 16 (default), ...".
+// Returns the values that the engine obeys by their origins, such as "set: qps 2; default:
+// signal_interval 16, ...".
 std::string choice_text(const TransferPolicy& policy, const Origins& origins);
 
 }  // namespace mesh::tuning

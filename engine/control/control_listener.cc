@@ -3,6 +3,7 @@
 #include "src/base/check.h"
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
+#include "src/base/version.h"
 
 #include <sys/eventfd.h>
 
@@ -162,7 +163,7 @@ Result<ControlListener> listen_on(std::span<const InterfaceAddress> interfaces) 
   }
   if (listener.fds.empty()) return Errc::System;
   DCHECK(listener.fds.size() == listener.addresses.size() && listener.port != 0);
-  LOG_INFO("control: handshakes on {} ({})",
+  LOG_INFO("nccl-mesh {}: handshakes on {} ({})", version(),
            listener.addresses.front().text_with_port(listener.port), name);
   return listener;
 }

@@ -214,7 +214,7 @@ class LinkCore {
   std::unique_ptr<BringUp> bring_up_;
 };
 
-// Logs that the link is up: its paths and what they carry.
+// Logs that the link is up.
 void announce(const LinkCore& link);
 
 }  // namespace mesh::engine

@@ -329,7 +329,11 @@ void PathRepair::admit(std::uint32_t index) {
     note_admitted();
   }
   const std::uint64_t now_ns = link_.host().now_ns();
-  LOG_INFO("peer {}: {} {} after {} ms", link_.identity().peer_host,
+  const std::string& peer = link_.identity().peer_host;
+  if (link_.peer_link().reach().all_relayed() && !path.over.empty() &&
+      link_.host().peer_log().is_news(peer, path.over))
+    LOG_INFO("peer {}: messages go over {}", peer, path.over);
+  LOG_INFO("peer {}: {} {} after {} ms", peer,
            path.ends.relayed ? "relayed path"
            : path.tier == 0  ? "path"
                              : "standby path",

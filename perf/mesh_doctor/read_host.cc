@@ -64,7 +64,8 @@ void read_rails(const std::string& plugin_file, HostFacts& facts) {
   facts.notes = report.notes;
   constexpr std::string_view kNamed = "nccl-mesh ";  // the plugin's first line
   for (const std::string& line : driver::PluginLog::instance().texts()) {
-    if (line.starts_with(kNamed)) facts.plugin_version = line.substr(kNamed.size());
+    if (!line.starts_with(kNamed)) continue;
+    facts.plugin_version = line.substr(kNamed.size(), line.find(':') - kNamed.size());
   }
   for (const rails::Rail& rail : report.rails) facts.rails.push_back(facts_of(rail));
   // Other reasons (no libibverbs) are among the plugin's few lines.

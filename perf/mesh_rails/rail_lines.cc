@@ -1,5 +1,7 @@
 #include "perf/mesh_rails/rail_lines.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <string_view>
@@ -53,16 +55,6 @@ class Words {
   bool good_ = true;
 };
 
-void read_others(Words& words, std::vector<GidAddress>& addresses) {
-  if (!words.try_literal(", also ")) return;
-  do {
-    GidAddress& other = addresses.emplace_back();
-    other.address = words.before(" (GID index ");
-    other.gid_index = words.number();
-    words.literal(")");
-  } while (words.try_literal(", "));
-}
-
 }  // namespace
 
 std::optional<RailLine> parse_rail_line(const std::string& line) {
@@ -84,9 +76,23 @@ std::optional<RailLine> parse_rail_line(const std::string& line) {
   rail.numa_node = words.number();
   words.literal(", PCI ");
   rail.pci = words.word();
-  read_others(words, rail.addresses);
   if (!words.good() || !words.at_end()) return std::nullopt;
   return rail;
+}
+
+bool add_other_addresses(const std::string& line, RailLine& rail) {
+  Words words(line);
+  words.literal(fmt::format("rail {} {} also has ", rail.index, rail.name));
+  std::vector<GidAddress> others;
+  do {
+    GidAddress& other = others.emplace_back();
+    other.address = words.before(" (GID index ");
+    other.gid_index = words.number();
+    words.literal(")");
+  } while (words.try_literal(", "));
+  if (!words.good() || !words.at_end()) return false;
+  rail.addresses.insert(rail.addresses.end(), others.begin(), others.end());
+  return true;
 }
 
 std::vector<std::string> port_notes(const std::vector<std::string>& lines) {

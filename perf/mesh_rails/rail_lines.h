@@ -26,6 +26,9 @@ struct RailLine {
 };
 
 std::optional<RailLine> parse_rail_line(const std::string& line);
+// Adds the further addresses that a line such as "rail 0 mlx5_0:1 also has fd00::1/64 (GID index
+// 4)" names. Returns false if it is no such line of this rail.
+bool add_other_addresses(const std::string& line, RailLine& rail);
 
 // The plugin's other lines about ports: why some are not used, why none is usable, and which share
 // a subnet.

@@ -109,6 +109,8 @@ int read_rails(driver::NetApi& api, Report& report) {
     const auto at = static_cast<std::size_t>(parsed ? parsed->index : -1);
     if (at < report.rails.size() && parsed->name == report.rails[at].properties.name)
       report.rails[at].line = std::move(parsed);
+    for (Rail& rail : report.rails)
+      if (rail.line) add_other_addresses(line, *rail.line);
   }
   return kNetSuccess;
 }

@@ -16,16 +16,6 @@ namespace mesh {
 
 namespace {
 
-// Returns the variable that decides a setting, or null if none is set.
-const Environment::value_type* deciding(const Setting& setting, const Environment& environment) {
-  for (const char* name : {setting.name, setting.fallback}) {
-    if (name == nullptr) continue;
-    const auto entry = environment.find(name);
-    if (entry != environment.end() && !entry->second.empty()) return &*entry;
-  }
-  return nullptr;
-}
-
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -136,75 +126,6 @@ Result<Settings> load_settings(const Environment& environment) {
   warn_of_unknown(environment);
   if (!usable || contradictory(settings)) return Errc::InvalidArgument;
   return settings;
-}
-
-std::string describe_settings(const Settings& settings) {
-  return describe_settings(settings, process_environment());
-}
-
-namespace {
-// One setting with its unit. If it differs from its default: also the default, and what set it.
-struct Description {
-  std::string text;
-  bool differs = false;
-};
-
-// Returns what has set a setting that differs from its default.
-std::string origin(const Setting& setting, const Environment& environment) {
-  const Environment::value_type* variable = deciding(setting, environment);
-  if (variable == nullptr) return "set by the program";
-  if (variable->first == setting.name) return "from the environment";
-  return fmt::format("from {} in the environment", variable->first);
-}
-
-Description describe(const Setting& setting, const Settings& settings,
-                     const Environment& environment) {
-  const std::string value = value_text(setting, settings);
-  const std::string usual = value_text(setting, Settings{});
-  Description description{fmt::format("{} {}", setting.name, value), value != usual};
-  if (setting.unit[0] != '\0' && value != "auto")
-    description.text += fmt::format(" {}", setting.unit);
-  if (!description.differs) return description;
-  description.text += fmt::format(" (default {}, {})", usual, origin(setting, environment));
-  return description;
-}
-}  // namespace
-
-std::string describe_settings(const Settings& settings, const Environment& environment) {
-  std::string text;
-  for (const Setting& setting : settings_table()) {
-    if (!text.empty()) text += '\n';
-    text += describe(setting, settings, environment).text;
-  }
-  return text;
-}
-
-void log_settings(const Settings& settings, const Environment& environment) {
-  std::string differing;
-  for (const Setting& setting : settings_table()) {
-    const Description description = describe(setting, settings, environment);
-    LOG_TRACE("setting {}", description.text);
-    if (!description.differs) continue;
-    if (!differing.empty()) differing += ", ";
-    differing += description.text;
-  }
-  LOG_INFO("settings: {}", differing.empty() ? "all at their defaults" : differing);
-}
-
-void log_settings(const Settings& settings) { log_settings(settings, process_environment()); }
-
-std::string settings_markdown() {
-  const Settings defaults;
-  std::string text = "| variable | default | range | meaning |\n|---|---|---|---|\n";
-  for (const Setting& setting : settings_table()) {
-    const std::string unit = setting.unit[0] == '\0' ? "" : fmt::format(" ({})", setting.unit);
-    const std::string fallback =
-        setting.fallback == nullptr ? "" : fmt::format(" Unset: `{}`.", setting.fallback);
-    text +=
-        fmt::format("| `{}` | {} | {}{} | {}{} |\n", setting.name, value_text(setting, defaults),
-                    range_text(setting), unit, setting.doc, fallback);
-  }
-  return text;
 }
 
 LogLevel log_level_of(const Settings& settings) noexcept {

@@ -58,4 +58,16 @@ void check_failed(const char* file, int line, const char* condition) noexcept {
   std::abort();
 }
 
+std::vector<std::string> log_lines(const std::string& begin, std::span<const std::string> items) {
+  std::vector<std::string> lines;
+  for (const std::string& item : items) {
+    if (!lines.empty() && lines.back().size() + 2 + item.size() <= kLogLineBytesMax) {
+      lines.back() += ", " + item;
+    } else {
+      lines.push_back(begin + item);
+    }
+  }
+  return lines;
+}
+
 }  // namespace mesh

@@ -5,6 +5,11 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
 namespace mesh {
 
 // Info is for what every user of the plugin should see once: rails, links, policy, refusals. Detail
@@ -19,6 +24,13 @@ void set_log_level(LogLevel level) noexcept;  // for stderr only; a sink filters
 bool log_enabled(LogLevel level) noexcept;
 void log_line(LogLevel level, const char* file, int line, const char* text) noexcept;
 void log_without_values(LogLevel level, const char* file, int line, const char* format) noexcept;
+
+// A line has 160 bytes, which a terminal shows whole, with the "NET/Mesh : " that the plugin's
+// logger writes before it.
+inline constexpr std::size_t kLogLineBytesMax = 160 - 11;
+// Returns lines that each have `begin` and as many items, with ", " between, as fit. An item that
+// fits in no line gets a line of its own.
+std::vector<std::string> log_lines(const std::string& begin, std::span<const std::string> items);
 
 }  // namespace mesh
 

@@ -61,13 +61,6 @@ std::optional<std::int64_t> parse_bytes(std::string_view text) {
   return *count * unit;
 }
 
-std::string bytes_text(std::int64_t value) {
-  if (value >= kGiB && value % kGiB == 0) return fmt::format("{}G", value / kGiB);
-  if (value >= kMiB && value % kMiB == 0) return fmt::format("{}M", value / kMiB);
-  if (value >= kKiB && value % kKiB == 0) return fmt::format("{}K", value / kKiB);
-  return fmt::format("{}", value);
-}
-
 const char* extra_text(Extra extra) {
   switch (extra) {
     case Extra::None: return "";
@@ -178,6 +171,22 @@ Taken take_value(const Setting& setting, const EnvironmentVariable& variable, Se
   LOG_WARN("{}: '{}' is not usable; wanted: {}", variable.first, variable.second,
            range_text(setting));
   return Taken::Unusable;
+}
+
+const EnvironmentVariable* deciding(const Setting& setting, const Environment& environment) {
+  for (const char* name : {setting.name, setting.fallback}) {
+    if (name == nullptr) continue;
+    const auto entry = environment.find(name);
+    if (entry != environment.end() && !entry->second.empty()) return &*entry;
+  }
+  return nullptr;
+}
+
+std::string bytes_text(std::int64_t value) {
+  if (value >= kGiB && value % kGiB == 0) return fmt::format("{}G", value / kGiB);
+  if (value >= kMiB && value % kMiB == 0) return fmt::format("{}M", value / kMiB);
+  if (value >= kKiB && value % kKiB == 0) return fmt::format("{}K", value / kKiB);
+  return fmt::format("{}", value);
 }
 
 std::string range_text(const Setting& setting) {

@@ -6,6 +6,7 @@
 
 #include <mesh/config.h>
 
+#include "src/base/config.h"
 #include "src/base/settings_table.h"
 
 #include <cstdint>
@@ -38,6 +39,10 @@ enum class Taken : std::uint8_t {
 // taken as it is written gets one warning with the variable, its text and the range.
 Taken take_value(const Setting& setting, const EnvironmentVariable& variable, Settings& settings);
 
+// Returns the variable that decides a setting, or null if none is set.
+const EnvironmentVariable* deciding(const Setting& setting, const Environment& environment);
+
+std::string bytes_text(std::int64_t value);  // "64K", "220"
 std::string range_text(const Setting& setting);
 std::string value_text(const Setting& setting, const Settings& settings);
 

@@ -288,16 +288,17 @@ void log_rail(std::size_t index, const Rail& rail) {
   const std::string pci = slash == std::string::npos ? "none" : info.pci_path.substr(slash + 1);
   std::string others;
   for (std::size_t i = 1; i < rail.gids.size(); ++i)
-    others += fmt::format("{} {} (GID index {})", i == 1 ? ", also" : ",",
+    others += fmt::format("{}{} (GID index {})", i == 1 ? "" : ", ",
                           address_text(rail.gids[i]), rail.gids[i].index);
   if (!rail.up) {
     LOG_INFO("rail {} {}: {}, its port is down; it takes its place when it comes up", index,
              info.name, info.address);
     return;
   }
-  LOG_INFO("rail {} {}: {}, {} GID index {}, {} Gb/s, MTU {}, NUMA node {}, PCI {}{}", index,
+  LOG_INFO("rail {} {}: {}, {} GID index {}, {} Gb/s, MTU {}, NUMA node {}, PCI {}", index,
            info.name, info.address, gid_type_name(rail.gids.front().type), rail.gids.front().index,
-           info.speed_mbps / 1000, info.mtu, info.numa_node, pci, others);
+           info.speed_mbps / 1000, info.mtu, info.numa_node, pci);
+  if (!others.empty()) LOG_DETAIL("rail {} {} also has {}", index, info.name, others);
 }
 
 // Returns true if NCCL fails without a rail, instead of using another transport. NCCL ignores case.

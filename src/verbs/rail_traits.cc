@@ -98,7 +98,7 @@ void find_device_memory(Provider& provider, const Settings& settings, std::span<
     const int refusal = refusal_of_buffers(provider, rail);
     rail.info.dma_buffers = refusal == 0;
     rail.info.peer_memory = provider.has_peer_memory(rail.context.get());
-    LOG_INFO("rail {}: {}{}{}", rail.info.name, name_of(rail.info),
+    LOG_DETAIL("rail {}: {}{}{}", rail.info.name, name_of(rail.info),
              refusal == 0 ? "" : std::string("; no DMA buffers: ") + std::strerror(refusal),
              rail.info.peer_memory ? "" : "; no module of peer memory is loaded");
   }

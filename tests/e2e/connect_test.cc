@@ -139,7 +139,9 @@ const Scenario kSixtyFour("sixty_four", [](Peer& peer) {
   move_over_all(*communicator, rest, 63);
   peer.barrier();
 });
-TEST(Connect, SixtyFourChannelsShareTheQueuePairsOfOne) { expect_run(kSixtyFour); }
+TEST(Connect, SixtyFourChannelsShareTheQueuePairsOfOne) {
+  expect_run(kSixtyFour, {.environment = {{"NCCL_DEBUG_SUBSYS", "INIT,NET"}}});
+}
 
 double processor_seconds() {
   timespec used{};

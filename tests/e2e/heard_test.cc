@@ -102,12 +102,11 @@ void expect_each_reads(const std::vector<RankEnd>& ranks, const std::vector<std:
 
 TEST(Heard, ANormalStartShowsRailsLinksPolicyAndSettings) {
   const auto ranks = run(kOneMessage, software({{"NCCL_MESH_QPS", "3"}}));
-  expect_each_reads(ranks, {"INFO NET/Mesh : rail 0 mesh0:1: 10.0.12.", "policy: qps 3 (set)",
-                            "per path 1 express + 3 bulk queue pairs"});
+  expect_each_reads(ranks, {"INFO NET/Mesh : rail 0 mesh0:1: 10.0.12.",
+                            "policy: set: qps 3; default: ", "INFO NET/Mesh : peer "});
   for (const RankEnd& rank : ranks) {
     const std::string settings = plugin_line(rank, "settings: ");
-    EXPECT_NE(settings.find("NCCL_MESH_QPS 3 queue pairs (default auto"), std::string::npos)
-        << rank.output;
+    EXPECT_NE(settings.find("NCCL_MESH_QPS 3 (default auto)"), std::string::npos) << rank.output;
     EXPECT_EQ(settings.find("NCCL_MESH_SLOTS"), std::string::npos) << "it is at its default";
     EXPECT_EQ(plugin_line(rank, "setting NCCL_"), "") << rank.output;
   }
@@ -154,7 +153,7 @@ TEST(Heard, APeerWithoutACommonSubnetIsNamedOnBothSides) {
   options.fabric = "line3.json";
   options.hosts = {"a", "c"};
   expect_each_reads(run(kDormant, options),
-                    {"INFO NET/Mesh : sending to host ", "NCCL_ALGO=Ring keeps to neighbours",
+                    {"INFO NET/Mesh : peer ", "NCCL_ALGO=Ring keeps to neighbours",
                      "a message to a host that no path leads to fails: hosts ", "10.0.12.0/24; ",
                      "10.0.23.0/24"});
 }

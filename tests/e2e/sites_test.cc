@@ -117,7 +117,9 @@ TEST(Sites, BetweenThemOnlyRailsThatLeaveCarryAnAllReduce) {
        ++attempt) {
     const std::vector<RankEnd> ranks = run(kAcross, {.fabric_text = kTwoSites,
                                                      .software_only = kSoftwareOnly,
-                                                     .environment = {{"NCCL_MESH_RAILS", "all"}}});
+                                                     .environment = {{"NCCL_MESH_RAILS", "all"},
+                                                                     {"NCCL_DEBUG_SUBSYS",
+                                                                      "INIT,NET"}}});
     expect_success(ranks);
     if (testing::Test::IsSkipped()) return;
     for (std::size_t rank = 0; rank < 2; ++rank)

@@ -35,11 +35,14 @@ TEST(RailLine, EveryFieldIsRead) {
 }
 
 TEST(RailLine, FurtherAddressesAreRead) {
-  const std::optional<RailLine> rail = parse_rail_line(
-      "rail 0 rxe0:1: 10.0.12.1/24, RoCE v2 GID index 2, 2 Gb/s, MTU 1024, NUMA node -1, PCI none, "
-      "also 192.168.1.1/16 (GID index 1), fd00::1/64 (GID index 12)");
+  std::optional<RailLine> rail = parse_rail_line(
+      "rail 0 rxe0:1: 10.0.12.1/24, RoCE v2 GID index 2, 2 Gb/s, MTU 1024, NUMA node -1, PCI none");
   ASSERT_TRUE(rail.has_value());
   EXPECT_EQ(rail->pci, "none");
+  const std::string others = "also has 192.168.1.1/16 (GID index 1), fd00::1/64 (GID index 12)";
+  EXPECT_FALSE(add_other_addresses("rail 1 rxe0:1 " + others, *rail)) << "another rail's";
+  EXPECT_FALSE(add_other_addresses("rail 0 rxe0:1 " + others + ",", *rail));
+  ASSERT_TRUE(add_other_addresses("rail 0 rxe0:1 " + others, *rail));
   ASSERT_EQ(rail->addresses.size(), 3u);
   EXPECT_EQ(rail->addresses[1].address, "192.168.1.1/16");
   EXPECT_EQ(rail->addresses[1].gid_index, 1);

@@ -152,7 +152,9 @@ TEST_F(RegistryTest, SettingsAreSaidOnceInOneLineAndTraced) {
       return line.second.starts_with("NET/Mesh : settings: ");
     });
   };
+  ASSERT_EQ(::setenv("NCCL_MESH_SLOTS", "64", 1), 0);
   void* const first = init(net(12));
+  ASSERT_EQ(::unsetenv("NCCL_MESH_SLOTS"), 0);
   EXPECT_EQ(settings_lines(), 1);
   const std::size_t traced = LogCatcher::lines(NCCL_LOG_TRACE).size();
   EXPECT_GE(traced, 20u);

@@ -66,18 +66,16 @@ TEST(Profile, StandsBetweenWhatIsSetAndTheDefault) {
   EXPECT_EQ(settings.express_bytes, 4096) << "from the profile";
   EXPECT_EQ(settings.signal_interval, 16) << "the default";
   const std::string text = choice_text(derive_policy(same_rails(), settings), origins);
-  EXPECT_EQ(
-      text,
-      "qps 8 (set), signal_interval 16 (default), inline_bytes 220 (default), express_bytes 4096 "
-      "(profile), "
-      "stripe_bytes 65536 (default), wr_bytes 262144 (profile), inflight_bytes 4194304 (profile)");
+  EXPECT_EQ(text,
+            "set: qps 8; profile: express 4K, wr 256K, inflight 4M; default: signal_interval 16, "
+            "inline 220, stripe 64K");
 }
 
 TEST(Profile, TheQueuePairsOfHalvesAreNamedWhereTheyDiffer) {
   Settings settings;
   const Origins origins = apply_profile(nullptr, settings);
   const std::string text = choice_text(derive_policy(same_rails(), settings), origins);
-  EXPECT_EQ(text.rfind("qps 4 or 2 on half of a cable (default), ", 0), 0u) << text;
+  EXPECT_EQ(text.rfind("default: qps 4 (2 on a half cable), ", 0), 0u) << text;
 }
 
 TEST(Profile, AnExplicitAutoIsExplicit) {

@@ -1,0 +1,87 @@
+// The lines of a link that comes up.
+#include "engine/link/context.h"
+#include "engine/link/link_core.h"
+#include "src/base/log.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace mesh::engine {
+
+namespace {
+std::string crossing_text(const LinkCore& link) {
+  const SiteCrossing& crossing = link.terms.crossing;
+  if (!crossing.apart()) return {};
+  std::uint64_t inflight_bytes = 0;
+  for (const Path& path : link.peer_link().paths().all())
+    inflight_bytes = std::max(inflight_bytes, path.inflight_bytes_max);
+  std::string text = fmt::format("; from site {} to site {}, round trip {} us", crossing.own,
+                                 crossing.peer, crossing.round_trip_ns / 1000);
+  if (!link.connector()) return text;
+  return fmt::format("{}, up to {} MiB in flight on a path", text, inflight_bytes >> 20);
+}
+
+// Logs the link and what its paths carry, for those who look into the network.
+void log_link(const LinkCore& link) {
+  const PeerLink& peer_link = link.peer_link();
+  const TransferPolicy& policy = peer_link.policy();
+  std::string paths;
+  bool told_relayed = false;
+  for (std::uint32_t i = 0; i < peer_link.paths().count(); ++i) {
+    const Path& path = peer_link.paths()[i];
+    const bool first_standby = i == peer_link.paths().primary_count();
+    const bool beside = peer_link.paths().is_beside(i);
+    if (path.ends.relayed && !beside && told_relayed) continue;  // one word for all of them
+    told_relayed |= path.ends.relayed && !beside;
+    paths += (i == 0          ? ""
+              : first_standby ? "; standby: "
+              : beside        ? "; beside: "
+                              : ", ") +
+             (path.ends.relayed && !beside ? "over other hosts" : path.name);
+  }
+  std::size_t queue_pairs = 0;
+  for (const auto& device : link.context().loop.devices) queue_pairs += device->queue_pair_count();
+  LOG_DETAIL(
+      "{} host {}: {}; per path 1 express + {} bulk queue pairs, window {}; {} queue pairs in this "
+      "communicator{}",
+      link.connector() ? "sending to" : "receiving from", link.identity().peer_host, paths,
+      policy.qps, policy.rq_depth, queue_pairs, crossing_text(link));
+}
+}  // namespace
+
+// Logs the peer's cables that the log has not named. Paths over other hosts are not announced,
+// because nobody knows yet whether there is such a host; they get a line when they carry messages.
+void announce(const LinkCore& link) {
+  const LinkReach& reach = link.peer_link().reach();
+  const std::string& peer = link.identity().peer_host;
+  PeerLog& log = link.host().peer_log();
+  if (reach.unreachable()) {
+    LOG_DETAIL("{} host {}: {}", link.connector() ? "sending to" : "receiving from", peer,
+               reach.why());
+    if (log.is_news(peer, "no path"))
+      LOG_INFO(
+          "peer {}: no path leads to it, and a message would fail; NCCL_ALGO=Ring keeps to "
+          "neighbours, or cable the two hosts",
+          peer);
+    return;
+  }
+  if (reach.all_relayed()) {
+    LOG_DETAIL("{} host {}: {}; the first message opens a path over hosts between the two",
+               link.connector() ? "sending to" : "receiving from", peer, reach.why());
+  } else {
+    log_link(link);
+  }
+  std::vector<std::string> cables;
+  for (const Path& path : link.peer_link().paths().all()) {
+    if (!path.ends.relayed && log.is_news(peer, path.name)) cables.push_back(path.name);
+  }
+  if (const SiteCrossing& crossing = link.terms.crossing; crossing.apart() && !cables.empty()) {
+    cables.push_back(fmt::format("from site {} to site {}, round trip {} us", crossing.own,
+                                 crossing.peer, crossing.round_trip_ns / 1000));
+  }
+  for (const std::string& line : log_lines(fmt::format("peer {}: ", peer), cables))
+    LOG_INFO("{}", line);
+}
+
+}  // namespace mesh::engine

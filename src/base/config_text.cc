@@ -1,0 +1,95 @@
+// The settings as text: in the log, for a person, and on the plugin's page.
+#include "src/base/config.h"
+
+#include "src/base/log.h"
+#include "src/base/setting_value.h"
+#include "src/base/settings_table.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+namespace mesh {
+
+std::string describe_settings(const Settings& settings) {
+  return describe_settings(settings, process_environment());
+}
+
+namespace {
+// One setting with its unit. If it differs from its default: also the default, and what set it.
+struct Description {
+  std::string text;
+  bool differs = false;
+};
+
+// Returns what has set a setting that differs from its default.
+std::string origin(const Setting& setting, const Environment& environment) {
+  const Environment::value_type* variable = deciding(setting, environment);
+  if (variable == nullptr) return "set by the program";
+  if (variable->first == setting.name) return "from the environment";
+  return fmt::format("from {} in the environment", variable->first);
+}
+
+// Returns true if the log names the setting when it differs from its default. NCCL logs its own
+// variables that choose networks, and the others say where the process runs and what it prints.
+bool is_logged(const Setting& setting) {
+  constexpr std::array<std::string_view, 4> kPlaces{"NCCL_MESH_FABRIC", "NCCL_MESH_HOST",
+                                                    "NCCL_MESH_LOG", "NCCL_MESH_STATS"};
+  const std::string_view name = setting.name;
+  if (std::find(kPlaces.begin(), kPlaces.end(), name) != kPlaces.end()) return false;
+  return name.starts_with("NCCL_MESH_") || name.starts_with("NCCL_IB_");
+}
+
+Description describe(const Setting& setting, const Settings& settings,
+                     const Environment& environment) {
+  const std::string value = value_text(setting, settings);
+  const std::string usual = value_text(setting, Settings{});
+  Description description{fmt::format("{} {}", setting.name, value), value != usual};
+  if (setting.unit[0] != '\0' && value != "auto")
+    description.text += fmt::format(" {}", setting.unit);
+  if (!description.differs) return description;
+  description.text += fmt::format(" (default {}, {})", usual, origin(setting, environment));
+  return description;
+}
+}  // namespace
+
+std::string describe_settings(const Settings& settings, const Environment& environment) {
+  std::string text;
+  for (const Setting& setting : settings_table()) {
+    if (!text.empty()) text += '\n';
+    text += describe(setting, settings, environment).text;
+  }
+  return text;
+}
+
+void log_settings(const Settings& settings, const Environment& environment) {
+  std::vector<std::string> differing;
+  for (const Setting& setting : settings_table()) {
+    const Description description = describe(setting, settings, environment);
+    LOG_TRACE("setting {}", description.text);
+    if (!description.differs || !is_logged(setting)) continue;
+    const std::string usual = value_text(setting, Settings{});
+    differing.push_back(
+        fmt::format("{} {} (default {})", setting.name, value_text(setting, settings), usual));
+  }
+  for (const std::string& line : log_lines("settings: ", differing)) LOG_INFO("{}", line);
+}
+
+void log_settings(const Settings& settings) { log_settings(settings, process_environment()); }
+
+std::string settings_markdown() {
+  const Settings defaults;
+  std::string text = "| variable | default | range | meaning |\n|---|---|---|---|\n";
+  for (const Setting& setting : settings_table()) {
+    const std::string unit = setting.unit[0] == '\0' ? "" : fmt::format(" ({})", setting.unit);
+    const std::string fallback =
+        setting.fallback == nullptr ? "" : fmt::format(" Unset: `{}`.", setting.fallback);
+    text +=
+        fmt::format("| `{}` | {} | {}{} | {}{} |\n", setting.name, value_text(setting, defaults),
+                    range_text(setting), unit, setting.doc, fallback);
+  }
+  return text;
+}
+
+}  // namespace mesh
