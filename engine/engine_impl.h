@@ -95,6 +95,7 @@ class EngineImpl final : public Engine,
   Result<Registration*> register_memory(Channel& channel, const MemoryRange& range) override;
   void deregister_memory(Channel& channel, Registration& registration) noexcept override;
   void close_channel(Channel& channel) noexcept override;
+  PeerLog& peer_log() noexcept override { return peer_log_; }
 
   EngineOptions options_;  // constant after start()
   const Settings& settings_;
@@ -105,6 +106,7 @@ class EngineImpl final : public Engine,
   mutable ControlMutex mutex_;
   std::condition_variable_any changed_;  // notified at the end of every control pass
   std::unique_ptr<ControlPlane> plane_;
+  PeerLog peer_log_;  // outlives all links
   std::vector<std::unique_ptr<Context>> contexts_;
   std::vector<std::unique_ptr<PendingConnect>> stages_;  // by ConnectStage::index - 1
   Pollers pollers_;

@@ -218,9 +218,10 @@ std::uint64_t bytes_of_rail(const PeerLedger& ledger, const std::string& rail) {
 std::string relayed_text(const RelayedSnapshot& way, std::uint64_t own_bytes) {
   const double share = static_cast<double>(way.bytes) / static_cast<double>(way.bytes + own_bytes);
   return fmt::format(
-      "carried for other hosts from {} to {}: {} bytes in {} work requests, {:.0f} % of the bytes "
-      "sent over {}; {} polls found the next host's ring full",
-      way.from, way.rail, way.bytes, way.work_requests, 100 * share, way.rail, way.ring_full);
+      "carried for other hosts from {} to {}: {} bytes, {:.0f} % of the bytes sent over {}; {} "
+      "polls "
+      "met a full ring",
+      way.from, way.rail, way.bytes, 100 * share, way.rail, way.ring_full);
 }
 
 const char* port_state_name(ibv_port_state state) {

@@ -80,10 +80,6 @@ class LinkServices final : public LinkHost {
   ControlPlane& plane() noexcept override { return *checked().plane; }
   LogBudget& unauthenticated_lines() noexcept override { return checked().unauthenticated_lines; }
   LinkCounts& counts() noexcept override { return checked().figures.counts; }
-  PeerLog& peer_log() noexcept override {
-    static_cast<void>(checked());
-    return peer_log_;
-  }
   LinkIndex& index() noexcept override {
     static_cast<void>(checked());
     return index_;
@@ -114,7 +110,6 @@ class LinkServices final : public LinkHost {
 
   const Parts parts_;
   LinkIndex index_;
-  PeerLog peer_log_;
   std::uint64_t due_ns_ = UINT64_MAX;
   bool due_soon_ = false;
 };

@@ -64,9 +64,10 @@ void PortEvents::on_lid_change(std::uint32_t index) {
 }
 
 void PortEvents::on_port_change(std::uint32_t rail, bool up) {
-  LOG_INFO("rail {} {}: its port is {}", rail, host_.rails()[rail].info.name, up ? "up" : "down");
-  if (up) return links_.on_port_up(rail);
-  links_.on_rail_away(rail, "its port is down");
+  const bool in_use = up ? links_.on_port_up(rail) : links_.on_rail_away(rail, "our port is down");
+  // The lines of the paths that are lost and back name the rail, too.
+  MESH_LOG(in_use ? LogLevel::Detail : LogLevel::Info, "rail {} {}: its port is {}", rail,
+           host_.rails()[rail].info.name, up ? "up" : "down");
 }
 
 void PortEvents::on_card_left(std::uint32_t rail) {

@@ -22,9 +22,9 @@ namespace {
 // side.
 [[gnu::cold, gnu::noinline]] Errc takes_none(const Channel& channel, engine::Side side) noexcept {
   if (channel.side != side) return Errc::InvalidArgument;
-  if (channel.link.reach().unreachable()) channel.link.reach().tell_unreachable();
   // acquire: pairs with take_no_more(); what the control thread wrote about the end is visible.
   const Errc failure = channel.failure.load(std::memory_order_acquire);
+  channel.link.tell_end(failure);
   if (failure != Errc::Ok) return failure;
   channel.link.reach().want_path();
   return Errc::WouldBlock;
@@ -240,6 +240,7 @@ Errc flush_answer(Request& request) noexcept {
   const Errc error = std::exchange(request.error, Errc::Ok);
   DCHECK(error != Errc::Ok);
   request.state.store(RequestState::Free, std::memory_order_relaxed);
+  request.channel->link.tell_end(error);
   return error;
 }
 
@@ -294,6 +295,7 @@ template <typename Size>
   if (state != RequestState::Gathered) [[unlikely]] {
     if (state != RequestState::Failed || !channel.is_group(request)) return Errc::InvalidArgument;
     error = std::exchange(request.error, Errc::Ok);
+    channel.link.tell_end(error);
     request.open_members = 0;
   }
   engine::ReceiveGroups& groups = engine::RecvChannel::of(channel).groups;

@@ -14,11 +14,6 @@ void LinkReach::want_path() noexcept {
   if (!wanted_.exchange(true, std::memory_order_relaxed)) loop_.wake_control();
 }
 
-void LinkReach::tell_unreachable() noexcept {
-  if (told_.exchange(true, std::memory_order_relaxed)) return;
-  LOG_WARN("peer {}: a message to a host that no path leads to fails: {}", peer_host_, why_);
-}
-
 namespace {
 const char* advice(ibv_wc_status status) {
   switch (status) {
@@ -63,7 +58,7 @@ PeerLink::PeerLink(ProgressLoop& loop, ChannelOwner& owner, const LinkIdentity& 
       policy_(policy),
       paths_(*this),
       channels_(*this),
-      reach_(loop, identity_.peer_host) {}
+      reach_(loop) {}
 
 namespace {
 // Returns true if every path would end like this, as the mistake is not the wire's. (Not for
@@ -149,9 +144,29 @@ void PeerLink::fail(Errc why, const std::string& text) noexcept {
   loop_.wake_control();
 }
 
+void PeerLink::tell_end(Errc why) const noexcept {
+  if (why != Errc::PeerClosed && !reach_.unreachable()) return;
+  const std::string& peer = identity_.peer_host;
+  try {
+    if (!owner_.peer_log().is_first_end(peer)) return;
+  } catch (const std::exception&) {
+    // Without memory to remember it, the line comes again.
+  }
+  if (reach_.unreachable()) {
+    LOG_WARN("peer {}: a message to a host that no path leads to fails: {}", peer, reach_.why());
+  } else {
+    LOG_WARN(
+        "peer {}: it has closed its end with requests of ours open: its program has aborted or "
+        "left "
+        "the communicator",
+        peer);
+  }
+}
+
 void PeerLink::end(Errc why) noexcept {
   if (failure() != Errc::Ok) return;
   failure_.store(why, std::memory_order_release);
+  owner_.peer_log().forget(*this);
   channels_.for_each([why](Channel& channel) { channel.fail_all(why); });
 }
 

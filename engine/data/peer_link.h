@@ -14,6 +14,7 @@
 #include "engine/data/channel_table.h"
 #include "engine/data/link_memory.h"
 #include "engine/data/path_set.h"
+#include "engine/data/peer_log.h"
 #include "engine/data/progress_loop.h"
 #include "engine/message/id128.h"
 #include "src/base/check.h"
@@ -38,8 +39,7 @@ enum class Reach : std::uint8_t {
 // link.
 class LinkReach {
  public:
-  LinkReach(ProgressLoop& loop, const std::string& peer_host)
-      : loop_(loop), peer_host_(peer_host) {}
+  explicit LinkReach(ProgressLoop& loop) : loop_(loop) {}
 
   Reach now() const noexcept { return now_.load(std::memory_order_acquire); }  // any thread
   bool unreachable() const noexcept { return now() == Reach::Unreachable; }
@@ -51,7 +51,6 @@ class LinkReach {
   }
 
   // NCCL's thread, to start a message.
-  void tell_unreachable() noexcept;  // says why no path leads to the peer, once
   void want_path() noexcept;
   bool wants_path() const noexcept { return wanted_.load(std::memory_order_relaxed); }
 
@@ -73,12 +72,10 @@ class LinkReach {
   }
 
   ProgressLoop& loop_;
-  const std::string& peer_host_;
   std::string why_;
   bool all_relayed_ = false;
   std::atomic<Reach> now_{Reach::Open};
-  // relaxed, both: nothing else is published with them.
-  std::atomic<bool> wanted_{false}, told_{false};
+  std::atomic<bool> wanted_{false};  // relaxed: nothing else is published with it
 };
 
 enum class LinkRole : std::uint8_t { Connector, Acceptor };
@@ -96,6 +93,7 @@ class ChannelOwner {
   virtual Result<Registration*> register_memory(Channel& channel, const MemoryRange& range) = 0;
   virtual void deregister_memory(Channel& channel, Registration& registration) noexcept = 0;
   virtual void close_channel(Channel& channel) noexcept = 0;
+  virtual PeerLog& peer_log() noexcept = 0;  // of all links of the engine; any thread
 
  protected:
   ~ChannelOwner() = default;
@@ -133,6 +131,10 @@ class PeerLink {
   // the caller has logged, or it is no error.
   void fail(Errc why, const std::string& text) noexcept;
   void end(Errc why) noexcept;  // fail() by the control thread, which knows already
+  // NCCL is about to hear of an error. Says once of each peer that it has closed its end with
+  // requests of ours open, or that no path leads to it; other errors have their line from where
+  // they began. Any thread.
+  [[gnu::cold]] void tell_end(Errc why) const noexcept;
   Errc failure() const noexcept { return failure_.load(std::memory_order_acquire); }  // any thread
 
   // ---- Lost paths (peer_link_loss.cc; holding the progress lock).

@@ -32,7 +32,11 @@ void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
     loop_.forget(*queue_pair);
   }
   path.byte_waiter = nullptr;
+  bool first = false;  // no other link to this peer has told of this path
+  const bool over = failure() != Errc::Ok || paths_.is_outranked(path) ||
+                    (channels_.index_bound() != 0 && channels_.all_ended());
   try {
+    if (!over) first = owner_.peer_log().is_first_loss(*this, path);
     path.health.last_cause = cause;
     reroute();
     channels_.for_each([&path](Channel& channel) { channel.leave_path(path); });
@@ -49,19 +53,21 @@ void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
   MESH_PROBE3(path_lost, identity_.peer_host.c_str(), path.name.c_str(), cause.c_str());
   // The peer may have taken its end apart if every channel has ended; what was sent is still
   // accounted for.
-  const LogLevel level =
-      channels_.index_bound() != 0 && channels_.all_ended() ? LogLevel::Info : LogLevel::Warn;
-  MESH_LOG(level, "peer {}: path {} is lost: {}; {}", identity_.peer_host, path.text(), cause,
-           what_carries_on());
+  MESH_LOG(first ? LogLevel::Warn : LogLevel::Detail, "peer {}: path {} is lost: {}; {}",
+           identity_.peer_host, path.text(), cause, what_carries_on());
 }
 
 std::string PeerLink::what_carries_on() const {
   if (!paths_.stalled()) {
     return fmt::format("{} of {} paths carry on", paths_.usable_count(), paths_.primary_count());
   }
-  return paths_.standby_count() == 0
-             ? "no other path is up, waiting for one"
-             : fmt::format("a standby path is opened ({} in all)", paths_.standby_count());
+  const auto stands_by = [](const Path& path) { return path.health.state == PathState::Standby; };
+  const auto direct = [&](const Path& path) { return stands_by(path) && !path.ends.relayed; };
+  if (std::any_of(paths_.all().begin(), paths_.all().end(), direct))
+    return "another cable takes over";
+  return std::any_of(paths_.all().begin(), paths_.all().end(), stands_by)
+             ? "a way over other hosts is looked for"
+             : "no other path is up, waiting for one";
 }
 
 bool PeerLink::account_lost(Path& path, std::span<const std::uint64_t> taken) {

@@ -56,6 +56,7 @@ void announce(const LinkCore& link) {
   const LinkReach& reach = link.peer_link().reach();
   const std::string& peer = link.identity().peer_host;
   PeerLog& log = link.host().peer_log();
+  log.note_begin(peer);
   if (reach.unreachable()) {
     LOG_DETAIL("{} host {}: {}", link.connector() ? "sending to" : "receiving from", peer,
                reach.why());

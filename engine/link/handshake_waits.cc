@@ -170,13 +170,13 @@ bool Handshake::on(const Refuse& body) {
 }
 
 void Handshake::end_as_refused(const Refuse& body) {
-  const std::string peer =
-      link_.connection() != 0 ? link_.connection_name() : link_.identity().peer_host;
+  const std::string& host = link_.identity().peer_host;
   // Both ends of a broken link tell each other. An end that has warned already does not warn twice.
-  if (link_.failure() != Errc::Ok) {
-    LOG_INFO("peer {}: {}", peer, body.text);
+  if (link_.has_carried()) {
+    const bool first = link_.failure() == Errc::Ok && link_.host().peer_log().is_first_end(host);
+    MESH_LOG(first ? LogLevel::Warn : LogLevel::Detail, "peer {}: {}", host, body.text);
   } else if (link_.may_cause_lines()) {
-    LOG_WARN("peer {}: {}", peer, body.text);
+    LOG_WARN("peer {}: {}", link_.connection() != 0 ? link_.connection_name() : host, body.text);
   }
   fail_named(body.reason);
   link_.take_down(body.reason);

@@ -212,6 +212,16 @@ bool Link::at_rest() const noexcept {
   return peer_link_->paths().all_up() && !wants_path;
 }
 
+// Returns why a path of ours is not up, in brackets, for the peer; empty if all are.
+std::string Link::path_cause() const {
+  const ProgressLoop::Guard guard(context_.loop);
+  for (const Path& path : peer_link_->paths().all()) {
+    if (path.health.state != PathState::Up && !path.health.last_cause.empty())
+      return fmt::format(" ({}: {})", path.name, path.health.last_cause);
+  }
+  return {};
+}
+
 bool Link::tend_parts() {
   finish_bring_up();
   handshake_.tend();
@@ -219,9 +229,10 @@ bool Link::tend_parts() {
   const bool repairing = repair_.tend();
   const bool lost = redial_.tend();
   if (const Errc why = failure(); state_ != LinkState::Down && why != Errc::Ok) {
-    send(Refuse{.reason = why,
-                .text = fmt::format("host {}: its end of the link failed: {}",
-                                    host_.options().provider->host_name(), errc_name(why))});
+    send(Refuse{
+        .reason = why,
+        .text = fmt::format("host {}: its end of the link failed: {}{}",
+                            host_.options().provider->host_name(), errc_name(why), path_cause())});
     handshake_.fail_named(why);
     take_down(why);
   }
@@ -310,7 +321,11 @@ void Link::end(Errc why, const std::string& text) {
   if (state_ == LinkState::Making || state_ == LinkState::AwaitAttach)
     context_.lose_named(*this, why, host_.now_ns() + kLostHelloToNextNs);
   const bool is_over = !context_.fail_named(*this, why) && over();
-  if (!is_over && may_cause_lines()) LOG_WARN("peer {} is lost: {}", identity_.peer_host, text);
+  if (!is_over && may_cause_lines()) {
+    const bool first = !has_carried() || host_.peer_log().is_first_end(identity_.peer_host);
+    MESH_LOG(first ? LogLevel::Warn : LogLevel::Detail, "peer {} is lost: {}", identity_.peer_host,
+             text);
+  }
   take_down(is_over ? Errc::PeerClosed : why);
 }
 

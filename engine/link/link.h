@@ -85,6 +85,7 @@ class Link final : public LinkCore, Handshake::Owner {
   template <typename Body>
   bool hand_over(const Body& body);
   Link& add_sibling(const AskedRails& asked) const;
+  std::string path_cause() const;
   bool tend_parts();
   bool at_rest() const noexcept;
   void finish_bring_up();

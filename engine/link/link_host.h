@@ -7,7 +7,6 @@
 
 #include "engine/control/control_plane.h"
 #include "engine/data/peer_link.h"
-#include "engine/link/peer_log.h"
 #include "src/base/log_budget.h"
 #include "src/verbs/discovery.h"
 
@@ -91,7 +90,7 @@ class LinkHost {
 
   // For lines that an unauthenticated connection can cause.
   virtual LogBudget& unauthenticated_lines() noexcept = 0;
-  virtual PeerLog& peer_log() noexcept = 0;
+  PeerLog& peer_log() noexcept { return channel_owner().peer_log(); }
   virtual LinkCounts& counts() noexcept = 0;
   virtual LinkIndex& index() noexcept = 0;  // outlives all links
   virtual ChannelOwner& channel_owner() noexcept = 0;

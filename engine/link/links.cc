@@ -186,22 +186,29 @@ void Links::for_each_path(Act&& act) {
   });
 }
 
-void Links::on_port_up(std::uint32_t rail) {
-  for_each_path([rail](Link& link, const Path& path) {
+bool Links::on_port_up(std::uint32_t rail) {
+  bool in_use = false;
+  for_each_path([&](Link& link, const Path& path) {
+    in_use |= path.rail == rail && path.health.state != PathState::Standby;
     if (path.rail == rail || path.ends.relayed) link.repair().try_now(path.index);
   });
+  return in_use;
 }
 
-void Links::on_rail_away(std::uint32_t rail, const std::string& cause) {
+bool Links::on_rail_away(std::uint32_t rail, const std::string& cause) {
+  bool in_use = false;
   for_each_path([&](Link& link, Path& path) {
-    if (path.rail == rail) link.peer_link().quarantine(path, cause);
+    if (path.rail != rail) return;
+    in_use |= path.health.state != PathState::Standby;
+    link.peer_link().quarantine(path, cause);
   });
+  return in_use;
 }
 
 void Links::on_lid_change(std::uint32_t rail, std::uint16_t lid) {
   for_each_path([rail, lid](Link& link, Path& path) {
     if (path.rail == rail && path.own_lid != lid)
-      link.peer_link().quarantine(path, "its port has another LID");
+      link.peer_link().quarantine(path, "our port has another LID");
   });
 }
 

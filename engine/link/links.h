@@ -52,9 +52,10 @@ class Links {
   bool tend(Sweep sweep = Sweep::All);           // returns true if it must run again soon
   // on_rail_away() quarantines the paths of a rail at once. The peer at the other end of a pulled
   // cable does so too, and what was under way goes over other paths without a single retry.
-  // on_port_up() tries the paths of a rail at once.
-  void on_rail_away(std::uint32_t rail, const std::string& cause);
-  void on_port_up(std::uint32_t rail);
+  // on_port_up() tries the paths of a rail at once. Both return true if a path of the rail is in
+  // use, and so tells what becomes of it.
+  bool on_rail_away(std::uint32_t rail, const std::string& cause);
+  bool on_port_up(std::uint32_t rail);
   // Packets to the former LID of a port no longer reach it: quarantines the paths that told it, and
   // opening them again tells the peer the new LID.
   void on_lid_change(std::uint32_t rail, std::uint16_t lid);

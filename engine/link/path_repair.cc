@@ -7,6 +7,7 @@
 #include "engine/link/context.h"
 #include "engine/link/link_core.h"
 #include "src/base/check.h"
+#include "src/base/config.h"
 #include "src/base/log.h"
 #include "src/base/timeouts.h"
 #include "src/verbs/discovery.h"
@@ -85,11 +86,14 @@ void PathRepair::leave_out(const std::vector<std::uint8_t>& down) {
     if (path.health.state == PathState::Down) continue;
     const bool port_down = path.ends.port_down;
     link_.peer_link().leave_out(path,
-                                port_down ? "its port is down" : "it could not be brought up");
+                                port_down ? "a port of it is down" : "it could not be brought up");
     const std::uint64_t now_ns = link_.host().now_ns();
     repairs_[index] = {
         .at_ns = now_ns + kReopenPauseMinNs, .backoff_ns = kReopenPauseMinNs, .lost_at_ns = now_ns};
-    MESH_LOG(port_down ? LogLevel::Info : LogLevel::Warn,
+    const bool first = link_.host().peer_log().is_first_loss(link_.peer_link(), path);
+    MESH_LOG(!first      ? LogLevel::Detail
+             : port_down ? LogLevel::Info
+                         : LogLevel::Warn,
              "peer {}: path {} {}; {} of {} paths carry on", link_.identity().peer_host, path.name,
              port_down ? "has a port that is down, and joins when it comes up"
                        : "could not be brought up",
@@ -284,7 +288,8 @@ bool PathRepair::on(const Fence& body) {
     const ProgressLoop::Guard guard(link_.context().loop);
     if (body.epoch != path.health.epoch || path.health.state == PathState::Down)
       return true;  // a repeated FENCE
-    link_.peer_link().quarantine(path, fmt::format("the peer says: {}", body.cause));
+    link_.peer_link().quarantine(
+        path, fmt::format("host {}: {}", link_.identity().peer_host, body.cause));
   }
   repair.peer_said = true;
   repair.peer_taken = body.taken;
@@ -293,12 +298,17 @@ bool PathRepair::on(const Fence& body) {
 }
 
 void PathRepair::fail_without_route() {
-  PeerLink& peer_link = link_.peer_link();
-  peer_link.fail(Errc::Unreachable,
-                 fmt::format("peer {}: a message to a host that no path leads to fails: {}; and no "
-                             "host that both have links to joins them (NCCL_RUNTIME_CONNECT=0 has "
-                             "NCCL link its neighbours at the start)",
-                             link_.identity().peer_host, peer_link.reach().why()));
+  const Environment environment = process_environment();
+  const auto runtime_connect = environment.find("NCCL_RUNTIME_CONNECT");
+  const bool links_early = runtime_connect != environment.end() && runtime_connect->second == "0";
+  fail_told(
+      Errc::Unreachable,
+      fmt::format("a message to a host that no path leads to fails: {}; and no host that both "
+                  "have links to joins them{}",
+                  link_.peer_link().reach().why(),
+                  links_early ? ""
+                              : " (NCCL_RUNTIME_CONNECT=0 has NCCL link its neighbours at the "
+                                "start)"));
 }
 
 std::string PathRepair::causes() const {
@@ -372,13 +382,18 @@ void PathRepair::note_stall() {
     stalled_since_ns_ = now_ns;  // no request waits
   link_.host().tend_at(stalled_since_ns_ + bound_ns);
   if (now_ns < stalled_since_ns_ + bound_ns) return;
-  link_.peer_link().fail(
-      Errc::Timeout,
-      fmt::format("peer {}: none of {} paths has come back within {} s "
-                  "(NCCL_MESH_PATH_TIMEOUT); requests on {} channels "
-                  "have waited for one. {}",
-                  link_.identity().peer_host, link_.peer_link().paths().count(),
-                  bound_ns / 1'000'000'000, link_.peer_link().channels().count(), causes()));
+  fail_told(Errc::Timeout,
+            fmt::format("none of {} paths has come back within {} s "
+                        "(NCCL_MESH_PATH_TIMEOUT): {}",
+                        link_.peer_link().paths().count(), bound_ns / 1'000'000'000, causes()));
+}
+
+// Fails the link. The links of both directions fail alike, and the first one says why.
+void PathRepair::fail_told(Errc why, const std::string& text) {
+  const std::string& peer = link_.identity().peer_host;
+  const bool first = link_.host().peer_log().is_first_end(peer);
+  if (!first) LOG_DETAIL("peer {}: {}", peer, text);
+  link_.peer_link().fail(why, first ? fmt::format("peer {}: {}", peer, text) : std::string());
 }
 
 }  // namespace mesh::engine

@@ -153,6 +153,7 @@ class PathRepair {
   bool await_destruction(const Path& path);
   void note_stall();
   void fail_without_route();
+  void fail_told(Errc why, const std::string& text);
   // Called while no path is up. Returns, for each path that does not rest, its last failure or what
   // it waits for.
   std::string causes() const;
@@ -173,6 +174,7 @@ class PathRepair {
   void answer_risen(std::uint32_t index, const BringUp& done, const std::string& why);
   bool probe(std::uint32_t index);
   void admit(std::uint32_t index);
+  void tell_admitted(const Path& path, std::uint64_t away_ns);
 
   // ---- Standby paths, and paths over other hosts (path_repair_standby.cc).
   bool begin_chains(std::uint32_t index);

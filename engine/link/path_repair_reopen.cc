@@ -319,6 +319,27 @@ bool PathRepair::probe(std::uint32_t index) {
   return false;
 }
 
+// Tells that the path is up. What stands in for a lost path is told with its return.
+void PathRepair::tell_admitted(const Path& path, std::uint64_t away_ns) {
+  const std::string& peer = link_.identity().peer_host;
+  PeerLog& log = link_.host().peer_log();
+  const std::string over = path.over.empty() ? "other hosts" : path.over;
+  if (link_.peer_link().reach().all_relayed() && log.is_news(peer, over))
+    LOG_INFO("peer {}: messages go over {}", peer, over);
+  const std::optional<std::string> meanwhile = log.end_of_loss(link_.peer_link(), path);
+  if (path.ends.relayed || path.tier != 0)
+    log.note_stand_in(link_.peer_link(), path.ends.relayed ? over : path.device->name());
+  const char* const kind = path.ends.relayed ? "relayed path"
+                           : path.tier == 0  ? "path"
+                                             : "standby path";
+  const char* const does = path.ends.relayed ? "carries messages"
+                           : path.tier == 0  ? "is back"
+                                             : "carries on";
+  MESH_LOG(meanwhile ? LogLevel::Info : LogLevel::Detail, "peer {}: {} {} {} after {} ms{}", peer,
+           kind, path.text(), does, away_ns / kNsPerMs,
+           meanwhile && !meanwhile->empty() ? "; meanwhile messages went over " + *meanwhile : "");
+}
+
 void PathRepair::admit(std::uint32_t index) {
   CHECK(link_.peer_link().paths()[index].health.state == PathState::Down);
   Path& path = link_.peer_link().paths()[index];
@@ -329,18 +350,7 @@ void PathRepair::admit(std::uint32_t index) {
     note_admitted();
   }
   const std::uint64_t now_ns = link_.host().now_ns();
-  const std::string& peer = link_.identity().peer_host;
-  if (link_.peer_link().reach().all_relayed() && !path.over.empty() &&
-      link_.host().peer_log().is_news(peer, path.over))
-    LOG_INFO("peer {}: messages go over {}", peer, path.over);
-  LOG_INFO("peer {}: {} {} after {} ms", peer,
-           path.ends.relayed ? "relayed path"
-           : path.tier == 0  ? "path"
-                             : "standby path",
-           path.text() + (path.ends.relayed ? " carries messages"
-                          : path.tier == 0  ? " is back"
-                                            : " carries on"),
-           (now_ns - repair.lost_at_ns) / 1'000'000);
+  tell_admitted(path, now_ns - repair.lost_at_ns);
   leave_better_ones(index);
   // Until at_ns a failure counts as one trouble with the last one, and the pause goes on growing.
   repair = {.at_ns = now_ns + kPathUpToSteadyNs,

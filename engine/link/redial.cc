@@ -44,9 +44,9 @@ bool Redial::begin(Errc reason, const std::string& text) {
   give_up_ns_ =
       now_ns + (connector || reason != Errc::PeerGone ? patience_ns : kStreamEndToRedialNs);
   if (link_.may_cause_lines()) {
-    LOG_INFO("peer {}: control connection lost ({}), its paths stay in use; {}",
-             link_.identity().peer_host, text,
-             connector ? "dialing again" : "waiting for the peer to dial again");
+    LOG_DETAIL("peer {}: control connection lost ({}), its paths stay in use; {}",
+               link_.identity().peer_host, text,
+               connector ? "dialing again" : "waiting for the peer to dial again");
   }
   link_.host().tend_soon();
   return true;

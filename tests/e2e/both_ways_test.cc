@@ -68,7 +68,8 @@ const Scenario kCables("both_ways_cables", [](Peer& peer) {
 });
 
 RunOptions options(const char* fabric) {
-  return {.fabric = fabric, .environment = {{"NCCL_MESH_BOTH_WAYS", "1"}}};
+  return {.fabric = fabric,
+          .environment = {{"NCCL_MESH_BOTH_WAYS", "1"}, {"NCCL_DEBUG_SUBSYS", "INIT,NET"}}};
 }
 
 TEST(BothWays, AnAllReduceGoesRoundATriangle) { expect_run(kAllReduce, options("triangle.json")); }

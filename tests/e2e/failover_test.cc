@@ -318,7 +318,8 @@ RunOptions options(const std::string& argument = "") {
           // seconds, so that what recovery takes can be seen.
           .environment = {{"NCCL_IB_TIMEOUT", "12"},
                           {"NCCL_IB_RETRY_CNT", "2"},
-                          {"NCCL_MESH_RAILS", "all"}},
+                          {"NCCL_MESH_RAILS", "all"},
+                          {"NCCL_DEBUG_SUBSYS", "INIT,NET"}},  // each link's loss
           .timeout = std::chrono::seconds(600)};
 }
 

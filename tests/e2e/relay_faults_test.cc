@@ -294,6 +294,7 @@ RunOptions options(int count, std::uint64_t from_seed) {
   return {.fabric = "ring4.json",
           .argument = std::to_string(count) + " " + std::to_string(from_seed),
           .software_only = kSoftwareOnly,
+          .environment = {{"NCCL_DEBUG_SUBSYS", "INIT,NET"}},  // the lines of route_to()
           .timeout = std::chrono::seconds(300 + 60 * count)};
 }
 

@@ -35,7 +35,7 @@ std::string cable_name(int from);  // "a-b"
 // Sleeps up to `most` seconds. Nothing depends on how long.
 void pause_at_random(std::mt19937_64& random, double most);
 // Returns the hosts that our last relayed path to this peer leads over: "b" or "d and c". Empty if
-// there was none.
+// there was none, or NCCL_DEBUG_SUBSYS does not show such lines.
 std::string route_to(const std::string& peer);
 
 class RingJob {

@@ -115,11 +115,10 @@ TEST(Sites, BetweenThemOnlyRailsThatLeaveCarryAnAllReduce) {
   const auto judged = [&] { return std::max(least_us[0], least_us[1]) < kBoundUs; };
   for (int attempt = 0; attempt < kAttempts && !judged() && !testing::Test::HasFailure();
        ++attempt) {
-    const std::vector<RankEnd> ranks = run(kAcross, {.fabric_text = kTwoSites,
-                                                     .software_only = kSoftwareOnly,
-                                                     .environment = {{"NCCL_MESH_RAILS", "all"},
-                                                                     {"NCCL_DEBUG_SUBSYS",
-                                                                      "INIT,NET"}}});
+    const std::vector<RankEnd> ranks = run(
+        kAcross, {.fabric_text = kTwoSites,
+                  .software_only = kSoftwareOnly,
+                  .environment = {{"NCCL_MESH_RAILS", "all"}, {"NCCL_DEBUG_SUBSYS", "INIT,NET"}}});
     expect_success(ranks);
     if (testing::Test::IsSkipped()) return;
     for (std::size_t rank = 0; rank < 2; ++rank)

@@ -1,14 +1,24 @@
 // Whole logs, as a user of NCCL_DEBUG=INFO reads them on each host: how many lines of the plugin,
 // how long, and of what.
 #include "perf/driver/plugin_log.h"
+#include "tests/e2e/breaker.h"
 #include "tests/e2e/line.h"
+#include "tests/e2e/pace.h"
 
 #include <gtest/gtest.h>
 
+#include <signal.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mesh::e2e {
@@ -18,35 +28,27 @@ constexpr std::size_t kBytes = std::size_t{256} << 10;
 constexpr std::size_t kLineBytesMax = 160;
 constexpr std::size_t kLevelBytes = 5;  // "INFO "
 
-// The plugin's lines of one rank, each with its level in front. NCCL connects no rank with itself
-// through a network, as the all-to-all here does, so that line is left out.
-class Log {
- public:
-  Log(const RankEnd& rank, const std::string& host) : whole_(rank.output) {
-    std::istringstream lines(rank.output);
-    for (std::string line; std::getline(lines, line);) {
+// The plugin's lines of one rank, each with its level in front, none too long. NCCL connects no
+// rank with itself through a network, as the all-to-all here does, so that line is left out.
+struct Log {
+  Log(const RankEnd& rank, const std::string& host) : whole(rank.output) {
+    std::istringstream text(rank.output);
+    for (std::string line; std::getline(text, line);) {
       const std::size_t at = line.find(driver::kPluginPrefix);
       if (at == std::string::npos || at < kLevelBytes) continue;
-      if (line.find("INFO NET/Mesh : peer " + host + ": ") == std::string::npos)
-        lines_.push_back(line.substr(at - kLevelBytes));
+      EXPECT_LE(line.size() - at, kLineBytesMax) << line;
+      if (line.find("NET/Mesh : peer " + host + ": ") == std::string::npos)
+        lines.push_back(line.substr(at - kLevelBytes));
     }
   }
-  const std::vector<std::string>& lines() const { return lines_; }
-  const std::string& whole() const { return whole_; }
   long count(const std::string& words) const {
-    return std::count_if(lines_.begin(), lines_.end(), [&](const std::string& line) {
+    return std::count_if(lines.begin(), lines.end(), [&](const std::string& line) {
       return line.find(words) != std::string::npos;
     });
   }
-  std::size_t longest() const {
-    std::size_t most = 0;
-    for (const std::string& line : lines_) most = std::max(most, line.size() - kLevelBytes);
-    return most;
-  }
 
- private:
-  std::string whole_;
-  std::vector<std::string> lines_;
+  std::string whole;
+  std::vector<std::string> lines;
 };
 
 RunOptions triangle() {
@@ -63,30 +65,155 @@ std::vector<Log> logs_of(const std::vector<RankEnd>& ranks) {
   return logs;
 }
 
-// Every host sends to both others and receives from them, over two communicators.
-const Scenario kStart("whole_log_start", [](Peer& peer) {
-  const auto api = peer.load();
-  const auto first = open_communicator(*api, 1), second = open_communicator(*api, 2);
-  for (driver::Communicator* communicator : {first.get(), second.get()}) {
-    Rounds rounds(peer, *communicator, {.kind = perf::Kind::AllToAll, .bytes_max = kBytes}, 2);
-    rounds.run(kBytes);
-    peer.barrier();
+// All hosts send to all others and receive from them.
+class Job {
+ public:
+  explicit Job(Peer& peer, std::uint64_t id = 1)
+      : api_(peer.load()),
+        communicator_(open_communicator(*api_, id)),
+        rounds_(std::in_place, peer, *communicator_,
+                perf::CollectiveOptions{.kind = perf::Kind::AllToAll, .bytes_max = kBytes}, 2) {}
+  void round() { rounds_->run(kBytes); }
+  bool fails() try {
+    round();
+    return false;
+  } catch (const Failure&) {
+    return true;
   }
+  void leave() {  // closes everything, as an abort does
+    rounds_.reset();
+    communicator_.reset();
+  }
+
+ private:
+  const std::unique_ptr<driver::NetApi> api_;
+  std::unique_ptr<driver::Communicator> communicator_;
+  std::optional<Rounds> rounds_;
+};
+
+const Scenario kStart("whole_log_start", [](Peer& peer) {
+  Job first(peer, 1), second(peer, 2);
+  first.round();
+  second.round();
+  peer.barrier();
 });
 
 TEST(WholeLog, AStartHasSixShortLinesAndNamesTheVersionFirst) {
   const std::vector<RankEnd> ranks = run(kStart, triangle());
   expect_success(ranks);
   for (const Log& log : logs_of(ranks)) {
-    ASSERT_FALSE(log.lines().empty()) << log.whole();
-    EXPECT_LE(log.lines().size(), 6u) << log.whole();
-    EXPECT_LE(log.longest(), kLineBytesMax) << log.whole();
-    EXPECT_TRUE(log.lines().front().starts_with("INFO NET/Mesh : nccl-mesh ")) << log.whole();
-    EXPECT_EQ(log.count("INFO NET/Mesh : rail "), 2) << log.whole();
-    EXPECT_EQ(log.count("INFO NET/Mesh : peer "), 2) << log.whole();
-    EXPECT_EQ(log.count("INFO NET/Mesh : policy: "), 1) << log.whole();
-    EXPECT_EQ(log.count("WARN "), 0) << log.whole();
+    ASSERT_FALSE(log.lines.empty()) << log.whole;
+    EXPECT_LE(log.lines.size(), 6u) << log.whole;
+    EXPECT_TRUE(log.lines.front().starts_with("INFO NET/Mesh : nccl-mesh ")) << log.whole;
+    EXPECT_EQ(log.count("INFO NET/Mesh : rail "), 2) << log.whole;
+    EXPECT_EQ(log.count("INFO NET/Mesh : peer "), 2) << log.whole;
+    EXPECT_EQ(log.count("INFO NET/Mesh : policy: "), 1) << log.whole;
+    EXPECT_EQ(log.count("WARN "), 0) << log.whole;
   }
+}
+
+// The beginnings of the lines about the cable between a and b, as each of the two has them.
+constexpr const char* kCableAtEnd[] = {"peer b: path mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2 is ",
+                                       "peer a: path mesh0:1 10.0.12.2 -> mesh0:1 10.0.12.1 is "};
+
+// Runs rounds until hosts a and b have read what the cable is.
+void rounds_until_cable_is(Peer& peer, Job& job, const std::string& what) {
+  const auto deadline = std::chrono::steady_clock::now() + patience();
+  for (bool said = false; !said;) {
+    job.round();
+    const auto rank = static_cast<std::size_t>(peer.rank());
+    const bool vote = rank > 1 || logged(std::string(kCableAtEnd[rank]) + what);
+    const auto votes = peer.all_gather(vote ? "1" : "0");
+    said = votes[0] == "1" && votes[1] == "1";
+    require(said || std::chrono::steady_clock::now() < deadline, "nobody read: " + what);
+  }
+}
+
+// The cable between a and b is cut, and messages go over c until it is whole again.
+const Scenario kCut("whole_log_cut", [](Peer& peer) {
+  Job job(peer);
+  job.round();
+  Breaker breaker;
+  if (peer.rank() == 0) breaker.pull("mesh0");
+  rounds_until_cable_is(peer, job, "lost: ");
+  for (int i = 0; i < 3; ++i) job.round();
+  if (peer.rank() == 0) breaker.plug("mesh0");
+  rounds_until_cable_is(peer, job, "back after ");
+  peer.barrier();
+});
+
+TEST(WholeLog, ACutIsTwoLinesOnEachOfItsHosts) {
+  const std::vector<RankEnd> ranks = run(kCut, triangle());
+  expect_success(ranks);
+  if (testing::Test::IsSkipped()) return;
+  const std::vector<Log> logs = logs_of(ranks);
+  for (const std::size_t host : {0u, 1u}) {
+    const Log& log = logs[host];
+    const std::string cable = kCableAtEnd[host];
+    EXPECT_LE(log.lines.size(), 6u + 2u) << log.whole;
+    EXPECT_EQ(log.count("WARN "), 1) << log.whole;
+    EXPECT_EQ(log.count("WARN NET/Mesh : " + cable + "lost: "), 1) << log.whole;
+    EXPECT_EQ(log.count("port is down; a way over other hosts is looked for"), 1) << log.whole;
+    EXPECT_EQ(log.count("INFO NET/Mesh : " + cable + "back after "), 1) << log.whole;
+    EXPECT_EQ(log.count("; meanwhile messages went over c"), 1) << log.whole;
+  }
+  EXPECT_EQ(logs[2].count("WARN "), 0) << logs[2].whole;
+}
+
+const Scenario kDeath("whole_log_death", [](Peer& peer) {
+  Job job(peer);
+  job.round();
+  peer.barrier();
+  if (peer.rank() == 2) {
+    ::raise(SIGKILL);
+    std::abort();
+  }
+  while (!job.fails()) {
+  }
+});
+
+TEST(WholeLog, ADeathIsOneWarningOnEachOtherHost) {
+  const std::vector<RankEnd> ranks = run(kDeath, triangle());
+  if (testing::Test::IsSkipped()) return;
+  const std::vector<Log> logs = logs_of(ranks);
+  for (const std::size_t host : {0u, 1u}) {
+    const Log& log = logs[host];
+    EXPECT_TRUE(ranks[host].finished && ranks[host].end.success()) << log.whole;
+    EXPECT_EQ(log.count("WARN NET/Mesh : peer c is lost: nobody listens on its control port"), 1)
+        << log.whole;
+    EXPECT_EQ(log.count("peer c is lost"), 1) << log.whole;
+    // The other host ends its job too, and one of the two does so first.
+    EXPECT_LE(log.count("WARN "), 2) << log.whole;
+    EXPECT_LE(log.lines.size(), 6u + 2u) << log.whole;
+  }
+}
+
+// Host b leaves while the others are in a round with it.
+const Scenario kAbort("whole_log_abort", [](Peer& peer) {
+  Job job(peer);
+  job.round();
+  peer.barrier();
+  if (peer.rank() == 1) {
+    job.leave();
+  } else {
+    require(job.fails(), "a round without host b is good");
+  }
+  peer.barrier();
+});
+
+TEST(WholeLog, AnAbortIsOneWarningOnEachOtherHost) {
+  const std::vector<RankEnd> ranks = run(kAbort, triangle());
+  expect_success(ranks);
+  if (testing::Test::IsSkipped()) return;
+  const std::vector<Log> logs = logs_of(ranks);
+  for (const std::size_t host : {0u, 2u}) {
+    const Log& log = logs[host];
+    EXPECT_EQ(log.count("WARN NET/Mesh : peer b: it has closed its end with requests of ours"), 1)
+        << log.whole;
+    EXPECT_EQ(log.count("WARN "), 1) << log.whole;
+    EXPECT_LE(log.lines.size(), 6u + 1u) << log.whole;
+  }
+  EXPECT_EQ(logs[1].count("WARN "), 0) << logs[1].whole;
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ TEST_F(PortEvents, APulledCableCostsNoRetriesAndIsUsedAgainWhenItIsBack) {
   ASSERT_TRUE(bed_.finish(*receiving).ok());
   EXPECT_TRUE(talk.holds(0, 0, kBytes));
   EXPECT_LT(bed_.now_ns() - began_ns, 50'000'000u) << "the retries alone would take 1.9 s";
-  EXPECT_GE(log.count(LogLevel::Warn, "is lost: its port is down; 1 of 2 paths carry on"), 1)
+  EXPECT_GE(log.count(LogLevel::Warn, "is lost: our port is down; 1 of 2 paths carry on"), 1)
       << log.joined();
   EXPECT_EQ(log.count(LogLevel::Warn, "1 of 2 paths carry on"), 2) << log.joined();
   bed_.tick_ns = 100'000;
@@ -104,7 +104,7 @@ TEST_F(PortEventsOfCards, ACardThatLeavesIsNotTakenForAPortThatIsDown) {
                       "is lost: the card left: rail n1:1, PCI 0000:02:00.0; 1 of 2 paths carry on"),
             1)
       << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, "is lost: its port is down"), 1)
+  EXPECT_EQ(log.count(LogLevel::Warn, "is lost: our port is down"), 1)
       << "which is what the other end of the cable sees: " << log.joined();
   talk.exchange(kBytes);
 }
@@ -160,7 +160,7 @@ TEST_F(PortEventsInfiniBand, ANewLidCostsNoRetriesAndThePeerIsToldIt) {
   EXPECT_LT(bed_.now_ns() - began_ns, 50'000'000u) << "the retries alone would take 1.9 s";
   EXPECT_EQ(log.count(LogLevel::Info, "rail 1 n1:1: the LID of its port is 4098"), 1)
       << log.joined();
-  EXPECT_GE(log.count(LogLevel::Warn, "is lost: its port has another LID"), 1) << log.joined();
+  EXPECT_GE(log.count(LogLevel::Warn, "is lost: our port has another LID"), 1) << log.joined();
   bed_.tick_ns = 100'000;
   ASSERT_TRUE(bed_.until([&] { return log.count(LogLevel::Info, "is back after") == 2; }))
       << log.joined();

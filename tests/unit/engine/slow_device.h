@@ -101,8 +101,13 @@ class SlowDeviceTest : public testing::Test {
   }
 
   SlowDevice& device() { return *hosts_[0].provider; }
-  int lost() const { return log_.count(LogLevel::Warn, "is lost"); }
-  int back() const { return log_.count(LogLevel::Info, "is back after"); }
+  // Lines of all links: the second link to lose a cable, or not the last to get it back, has
+  // detail.
+  int lost() const { return count(LogLevel::Warn, "is lost"); }
+  int back() const { return count(LogLevel::Info, "is back after"); }
+  int count(LogLevel first, const char* text) const {
+    return log_.count(first, text) + log_.count(LogLevel::Detail, text);
+  }
 
   // Connects a pair of that communicator. The slow device is the connector, or the acceptor.
   enum class Slow : std::uint8_t { Connects, Accepts };

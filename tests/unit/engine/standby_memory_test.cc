@@ -71,7 +71,7 @@ class StandbyMemory : public testing::Test {
     }
   }
   int carries(const std::string& rail) const {
-    return log_.count(LogLevel::Info, "standby path " + rail);
+    return log_.count(LogLevel::Detail, "standby path " + rail);
   }
 
   const testkit::LogCapture log_;

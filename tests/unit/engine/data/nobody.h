@@ -19,6 +19,10 @@ class NoOwner : public engine::ChannelOwner {
   }
   void deregister_memory(Channel&, Registration&) noexcept override {}
   void close_channel(Channel&) noexcept override {}
+  engine::PeerLog& peer_log() noexcept override { return log_; }
+
+ private:
+  engine::PeerLog log_;
 };
 
 }  // namespace mesh::testkit

@@ -82,7 +82,7 @@ TEST(LinkFailure, WhereBothEndsBreakEachSaysItOnce) {
   bed.rounds(100);
   EXPECT_EQ(log.count(LogLevel::Warn, "remote access error"), 2) << log.joined();
   EXPECT_EQ(log.count(LogLevel::Warn, ""), 2) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Info, "its end of the link failed"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Detail, "its end of the link failed"), 1) << log.joined();
 }
 
 TEST(LinkFailure, ConnectingAgainAfterAFailureMakesANewLink) {

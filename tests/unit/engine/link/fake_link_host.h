@@ -13,7 +13,6 @@ class FakeLinkHost : public engine::LinkHost {
   void tend_at(std::uint64_t) noexcept override {}
   void tend_soon() noexcept override {}
   LogBudget& unauthenticated_lines() noexcept override { return budget; }
-  engine::PeerLog& peer_log() noexcept override { return said; }
   engine::LinkCounts& counts() noexcept override { return counted; }
   engine::LinkIndex& index() noexcept override { return found_by; }
   engine::ChannelOwner& channel_owner() noexcept override { return owner_; }
@@ -22,7 +21,6 @@ class FakeLinkHost : public engine::LinkHost {
 
   EngineOptions settled;
   LogBudget budget;
-  engine::PeerLog said;
   engine::LinkCounts counted;
   engine::LinkIndex found_by;
 

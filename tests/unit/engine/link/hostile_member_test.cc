@@ -126,7 +126,7 @@ TEST_F(HostileMember, LinksWhoseConnectionIsGoneEndAfterThePathTimeout) {
     ASSERT_TRUE(peer->shake_hands());
   }
   ASSERT_TRUE(bed_.until([&] {
-    return log_.count(LogLevel::Info, "control connection lost") != 0;
+    return log_.count(LogLevel::Detail, "control connection lost") != 0;
   })) << log_.joined();
   EXPECT_EQ(bed_.stats(1).links, engine::kHalfOpenPerListenerMax);
   for (int i = 0; i < 10; ++i) bed_.advance_ns(100 * kMs), bed_.rounds(20);

@@ -35,7 +35,7 @@ TEST(Links, APortThatIsDownTakesItsPathsOutOfUseOnEveryLink) {
   TwoEnds ends;
   ends.come_up();
   const std::uint32_t rail = ends.sender().peer_link().paths()[0].rail;
-  ends.a.links.on_rail_away(rail, "its port is down");
+  ends.a.links.on_rail_away(rail, "our port is down");
   EXPECT_EQ(ends.sender().peer_link().paths()[0].health.state, PathState::Quarantined);
   EXPECT_EQ(ends.sender().peer_link().paths()[1].health.state, PathState::Up);
 }

@@ -38,7 +38,7 @@ TEST_F(ResumeTest, DataGoesOnAndTheConnectionComesBack) {
   for (int i = 0; i < 5; ++i) talk.exchange(1 << 20);
   EXPECT_EQ(bed_.stats(0).resumes, 1u);
   EXPECT_EQ(bed_.stats(1).resumes, 1u);
-  EXPECT_EQ(log_.count(LogLevel::Info, "peer b: control connection lost (127.0.0.1:"), 1)
+  EXPECT_EQ(log_.count(LogLevel::Detail, "peer b: control connection lost (127.0.0.1:"), 1)
       << log_.joined();
   EXPECT_EQ(log_.count(LogLevel::Info, "control connection is back"), 2) << log_.joined();
   live();
@@ -160,7 +160,7 @@ TEST_F(ResumeTest, OnlyTheAcceptorNoticesAndAsksForIt) {
   bed_.tick_ns = 100'000;
   proxy_.cut_back();
   ASSERT_TRUE(back()) << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Info, "the peer has lost it"), 1) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Detail, "the peer has lost it"), 1) << log_.joined();
   live();
   end(talk);
   EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();

@@ -1,0 +1,55 @@
+#pragma once
+// Remembers what the log has said of peers. A peer has one link for each direction, communicator
+// and set of rails, and they all see a cut cable or a dead peer; a reader wants to read of it once.
+// Thread: any. Bound: kPeersMax peers (when another one comes, all are forgotten, and lines may
+// come again), and kPathsMax losses for each link.
+
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace mesh::engine {
+
+class PeerLink;
+struct Path;
+
+class PeerLog {
+ public:
+  static constexpr std::size_t kPeersMax = 4096;
+
+  // Returns true if this is the first call with these words about this peer.
+  bool is_news(const std::string& peer, const std::string& words);
+
+  // ---- A peer's end. Returns true for the first link that ends because of its peer.
+  bool is_first_end(const std::string& peer);
+  void note_begin(const std::string& peer);  // a link has come up: another end is news
+
+  // ---- Lost paths.
+  // Returns true if no other link to that peer has lost the path and not got it back.
+  bool is_first_loss(const PeerLink& link, const Path& path);
+  // Notes what carries the link's messages instead.
+  void note_stand_in(const PeerLink& link, const std::string& text);
+  // The link has the path back, which it may not have lost. Returns what carried messages
+  // meanwhile, or an empty text, if no link misses the path any more.
+  std::optional<std::string> end_of_loss(const PeerLink& link, const Path& path);
+  void forget(const PeerLink& link) noexcept;  // it has ended
+
+ private:
+  using Cable = std::pair<std::string, std::string>;  // the peer's host, the path's name
+  struct Loss {
+    std::set<const PeerLink*> links;
+    std::string stand_in;
+  };
+  static Cable cable_of(const PeerLink& link, const Path& path);
+
+  std::mutex mutex_;
+  std::map<std::string, std::set<std::string>> told_;
+  std::set<std::string> ended_;
+  std::map<Cable, Loss> losses_;
+};
+
+}  // namespace mesh::engine

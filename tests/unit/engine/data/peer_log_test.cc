@@ -1,0 +1,76 @@
+// Losses, ends and words that the log has once, however many links see them.
+#include "engine/data/peer_log.h"
+
+#include "tests/unit/engine/data/nobody.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+
+namespace mesh::engine {
+namespace {
+
+class PeerLogTest : public testing::Test {
+ protected:
+  PeerLogTest() { cable_.name = "n0:1 10.0.1.1 -> n0:1 10.0.1.2"; }
+  PeerLink link_to(const char* host) {
+    return {loop_, owner_, LinkIdentity{.peer_host = host}, policy_};
+  }
+
+  testkit::NoWaker waker_;
+  testkit::NoOwner owner_;
+  ProgressLoop loop_{waker_};
+  TransferPolicy policy_;
+  PeerLink sends_ = link_to("b"), receives_ = link_to("b"), elsewhere_ = link_to("c");
+  Path cable_;
+  PeerLog log_;
+};
+
+TEST_F(PeerLogTest, WordsAreNewsOnceForEachPeer) {
+  EXPECT_TRUE(log_.is_news("b", "n0"));
+  EXPECT_FALSE(log_.is_news("b", "n0"));
+  EXPECT_TRUE(log_.is_news("b", "n1"));
+  EXPECT_TRUE(log_.is_news("c", "n0"));
+}
+
+TEST_F(PeerLogTest, AnEndIsNewsAgainAfterANewBegin) {
+  EXPECT_TRUE(log_.is_first_end("b"));
+  EXPECT_FALSE(log_.is_first_end("b"));
+  log_.note_begin("b");
+  EXPECT_TRUE(log_.is_first_end("b"));
+}
+
+TEST_F(PeerLogTest, ACableIsLostWithTheFirstLinkAndBackWithTheLast) {
+  EXPECT_TRUE(log_.is_first_loss(sends_, cable_));
+  EXPECT_FALSE(log_.is_first_loss(receives_, cable_));
+  EXPECT_TRUE(log_.is_first_loss(elsewhere_, cable_)) << "a cable of that name to another host";
+  log_.note_stand_in(sends_, "c");
+  EXPECT_EQ(log_.end_of_loss(sends_, cable_), std::nullopt);
+  EXPECT_EQ(log_.end_of_loss(sends_, cable_), std::nullopt) << "it has it back already";
+  EXPECT_EQ(log_.end_of_loss(receives_, cable_), "c");
+  EXPECT_EQ(log_.end_of_loss(elsewhere_, cable_), "") << "nothing stood in";
+  EXPECT_TRUE(log_.is_first_loss(receives_, cable_)) << "the next cut is news";
+}
+
+TEST_F(PeerLogTest, ALinkThatHasEndedMissesNothing) {
+  EXPECT_TRUE(log_.is_first_loss(sends_, cable_));
+  EXPECT_FALSE(log_.is_first_loss(receives_, cable_));
+  log_.forget(sends_);
+  EXPECT_EQ(log_.end_of_loss(receives_, cable_), "");
+  EXPECT_TRUE(log_.is_first_loss(receives_, cable_));
+  log_.forget(receives_);
+  EXPECT_TRUE(log_.is_first_loss(elsewhere_, cable_));
+}
+
+TEST_F(PeerLogTest, APathOverHostsIsOneWhateverItsRails) {
+  Path route = {}, other = {};
+  route.ends.relayed = other.ends.relayed = true;
+  route.name = "n1:1 -> n0:1";
+  other.name = "n2:1 -> n0:1";
+  EXPECT_TRUE(log_.is_first_loss(sends_, route));
+  EXPECT_EQ(log_.end_of_loss(sends_, other), "");
+}
+
+}  // namespace
+}  // namespace mesh::engine
