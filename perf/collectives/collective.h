@@ -98,6 +98,8 @@ class Collective {
   // Bytes on the busiest wire divided by the size, as nccl-tests defines it.
   virtual double bus_factor() const = 0;
 
+  // Messages that this rank sends in one iteration; 0 if that says nothing of the operation.
+  virtual std::size_t messages() const { return 0; }
   // Chooses whether input and output are one array. Returns false if the operation has no such way.
   virtual bool set_placement(Placement placement) { return placement == Placement::OutOfPlace; }
   // Runs the collective `iterations` times. Returns an ncclResult_t.

@@ -24,6 +24,9 @@ class Exchange final : public Collective {
   std::size_t count_for(std::size_t bytes) const override;
   std::size_t size_of(std::size_t count) const override;
   double bus_factor() const override;
+  std::size_t messages() const override {
+    return plan_.send_to.size() * static_cast<std::size_t>(team_.channels);
+  }
   int run(std::size_t count, int iterations) override;
   int check(std::size_t count, std::uint64_t round, std::size_t& wrong) override;
 

@@ -97,15 +97,14 @@ int Session::verify(const Row& row, Figures& figures) {
 }
 
 int Session::measure(const Row& row, Measure& own) {
-  const std::size_t count = row.count;
   if (options_.warmup > 0) {
-    const int result = collective_.run(count, options_.warmup);
+    const int result = collective_.run(row.count, options_.warmup);
     if (result != driver::kNetSuccess) return result;
   }
   if (!team_.bootstrap->barrier().ok()) return driver::kDriverTimeout;
   const double cpu_before = process_cpu_seconds();
   const auto start = SteadyClock::now();
-  const int result = collective_.run(count, row.iterations);
+  const int result = collective_.run(row.count, row.iterations);
   own.seconds = std::chrono::duration<double>(SteadyClock::now() - start).count() / row.iterations;
   own.cpu_seconds = process_cpu_seconds() - cpu_before;
   return result;
@@ -160,6 +159,7 @@ int Session::one_size(std::size_t bytes) {
   row.bytes = collective_.size_of(row.count);
   int result = choose_iterations(row.count, row.iterations);
   if (result == driver::kNetSuccess) result = pass(row, row);
+  row.messages_per_us = static_cast<double>(collective_.messages()) / row.time_us;
   if (collective_.samples_us() != nullptr)
     row.latency_us = results::latency_of(*collective_.samples_us());
   if (result == driver::kNetSuccess && collective_.set_placement(Placement::InPlace)) {

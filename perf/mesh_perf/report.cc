@@ -55,6 +55,7 @@ results::Point point_of(const Row& row) {
                                        .ceiling_gbytes_per_s = std::nullopt};
   if (row.cpu_seconds_per_gb > 0) point.cpu_seconds_per_gb = row.cpu_seconds_per_gb;
   point.extra["time_max_us"] = row.time_us_max;
+  if (row.messages_per_us > 0) point.extra["messages_per_us"] = row.messages_per_us;
   if (row.in_place.has_value()) {
     point.extra["in_place_time_us"] = row.in_place->time_us;
     point.extra["in_place_bus_gbytes_per_s"] = row.in_place->busbw_gbps;
@@ -144,17 +145,21 @@ void print_header(const Options& options, const Ground& ground) {
       options.warmup, options.iterations, options.checks,
       options.plugin.substr(options.plugin.rfind('/') + 1), options.net_version, ground.device));
   if (options.kind == Kind::Latency) return print_latency_header();
-  const std::string second = on_ring(options.kind) ? fmt::format("{:>33}", "in-place") : "";
-  say(fmt::format("# {:>73}{}\n", "out-of-place", second));
-  const auto halves = [&](const std::string& first, const std::string& half) {
-    say("# " + first + half + (second.empty() ? "" : half) + "\n");
+  const bool ring = on_ring(options.kind);
+  say(fmt::format("# {:>73}{}\n", "out-of-place", ring ? fmt::format("{:>33}", "in-place") : ""));
+  const auto halves = [&](const std::string& first, const std::string& half,
+                          const std::string& perftest) {
+    say("# " + first + half + (ring ? half : perftest) + "\n");
   };
   constexpr const char* kFirst = "{:>10} {:>13} {:>9} {:>7} {:>7}";
+  constexpr const char* kRates = " {:>9} {:>9}";
   constexpr const char* kHalf = " {:>9} {:>7} {:>7} {:>6}";
   halves(fmt::format(kFirst, "size", "count", "type", "redop", "root"),
-         fmt::format(kHalf, "time", "algbw", "busbw", "#wrong"));
+         fmt::format(kHalf, "time", "algbw", "busbw", "#wrong"),
+         fmt::format(kRates, "busbw", "messages"));
   halves(fmt::format(kFirst, "(B)", "(elements)", "", "", ""),
-         fmt::format(kHalf, "(us)", "(GB/s)", "(GB/s)", ""));
+         fmt::format(kHalf, "(us)", "(GB/s)", "(GB/s)", ""),
+         fmt::format(kRates, "(Gb/s)", "(M/s)"));
 }
 
 void print_row(const Options& options, const Row& row) {
@@ -172,10 +177,11 @@ void print_row(const Options& options, const Row& row) {
     return fmt::format(" {:>9.2f} {:>7.3f} {:>7.3f} {:>6}", figures.time_us, figures.algbw_gbps,
                        figures.busbw_gbps, wrong(figures));
   };
-  say(fmt::format("  {:>10} {:>13} {:>9} {:>7} {:>7}{}{}\n", row.bytes, row.count,
-                  info(options.type).name, reduction_name(options),
-                  has_root(options.kind) ? options.root : -1, half(row),
-                  row.in_place ? half(*row.in_place) : ""));
+  say(fmt::format(
+      "  {:>10} {:>13} {:>9} {:>7} {:>7}{}{}\n", row.bytes, row.count, info(options.type).name,
+      reduction_name(options), has_root(options.kind) ? options.root : -1, half(row),
+      row.in_place ? half(*row.in_place)
+                   : fmt::format(" {:>9.3f} {:>9.4f}", 8 * row.busbw_gbps, row.messages_per_us)));
 }
 
 void print_footer(const Options& options, const std::vector<Row>& rows) {

@@ -27,6 +27,7 @@ struct Row : Figures {
   std::size_t bytes = 0, count = 0;
   int iterations = 0;
   std::optional<Figures> in_place;
+  double messages_per_us = 0;                  // that one rank sends; 0 on a ring
   double memcpy_gbps = 0;                      // 0: not measured
   std::optional<results::Latency> latency_us;  // of Kind::Latency
 };

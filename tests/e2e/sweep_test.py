@@ -51,6 +51,10 @@ class Sweep(unittest.TestCase):
                             if one["operation"] == "latency" for point in one["points"]))
         self.assertTrue(all(point["cpu_seconds_per_gb"] > 0 for one in value["series"]
                             for point in one["points"] if "bandwidth" in point))
+        extras = {one["operation"]: one["points"][0]["extra"] for one in value["series"]}
+        one_way = extras["sendrecv one way"]
+        self.assertAlmostEqual(one_way["messages_per_us"] * one_way["time_us"], 1)
+        self.assertGreater(extras["all_reduce"]["in_place_time_us"], 0)
         self.assertIn("software fabric on this host, not RDMA (triangle.json); a test", page)
 
     def test_the_ceiling_is_the_fabric_file_s(self):
