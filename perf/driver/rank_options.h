@@ -15,10 +15,12 @@ namespace mesh::driver {
 inline void add_rank_options(CLI::App& app, RankOptions& options) {
   app.add_option("--rank", options.world.rank,
                  "This process's rank (Env: RANK, or the variable of mpirun or srun)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::NonNegativeNumber)
+      ->default_str("");
   app.add_option("--world-size", options.world.size,
                  "Number of ranks (Env: WORLD_SIZE, or the variable of mpirun or srun)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::PositiveNumber)
+      ->default_str("");
   app.add_option(
       "--rendezvous", options.world.rendezvous,
       "host:port or [v6]:port where rank 0 listens: one process per host (Env: MESH_RENDEZVOUS)");

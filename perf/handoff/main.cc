@@ -1,6 +1,7 @@
 // mesh_handoff measures the latency of 8 bytes with a dedicated poller, with callers that turn the
 // loop, and with the rule of NCCL_MESH_THREADS=auto. All run in one process and in turns, so that a
 // disturbance hits all of them.
+#include "perf/driver/command_line.h"
 #include "perf/handoff/ping_pong.h"
 #include "perf/mesh_tune/sweep.h"
 #include "perf/results/result.h"
@@ -171,9 +172,9 @@ int main(int argc, char** argv) {
   mesh::perf::Options options;
   CLI::App app(
       "Measures the latency of small messages with a dedicated poller, with callers that turn the "
-      "loop, and with the default,\nover the software fabric in one process. Exit status: 0 "
-      "success; 1 failure; 3 with --check if the default is more than\n10 % slower than the better "
-      "of the two.",
+      "loop, and with the default,\nover the software fabric in one process. With --check a "
+      "default that "
+      "is more than 10 % slower\nthan the better of the two is a bad result.",
       "mesh_handoff");
   app.add_option("--rounds", options.rounds, "Rounds, each with a block of every mode")
       ->check(CLI::Range(1, 1000))
@@ -188,7 +189,9 @@ int main(int argc, char** argv) {
   app.add_option("--cpus", options.cpus, "CPUs of the pollers, as NCCL_MESH_CPUS has them");
   app.add_option("--json", options.json_file, "Write the figures to this file too");
   app.add_flag("--check", options.check, "Fail if the default misses the bar");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto end = mesh::driver::parse(app, argc, argv)) return *end;
+  if (const std::string why = mesh::driver::unwritable(options.json_file); !why.empty())
+    return std::fprintf(stderr, "mesh_handoff: %s\n", why.c_str()), mesh::driver::kUsage;
   options.arguments.assign(argv + 1, argv + argc);
   return mesh::perf::run(options);
 }

@@ -1,5 +1,6 @@
 // mesh_doctor tells what is wrong with hosts and cables before NCCL does. A process with a
 // rendezvous is one host of several.
+#include "perf/driver/command_line.h"
 #include "perf/driver/local_ranks.h"
 #include "perf/mesh_doctor/doctor.h"
 
@@ -15,7 +16,8 @@ int launch(const Options& options, int argc, char** argv) {
                                      .hosts = options.hosts,
                                      .arguments = {argv + 1, argv + argc},
                                      .timeout = std::chrono::seconds(options.timeout_s)});
-  if (!end || end->ends.empty() || !end->ends.front()) return mesh::doctor::kNoLook;
+  if (!end) return mesh::driver::kUsage;
+  if (end->ends.empty() || !end->ends.front()) return mesh::doctor::kNoLook;
   const mesh::driver::ProcessEnd& first = *end->ends.front();
   return first.exited ? first.code : mesh::doctor::kNoLook;
 }

@@ -1,5 +1,6 @@
 #include "perf/mesh_doctor/doctor.h"
 
+#include "perf/driver/command_line.h"
 #include "perf/driver/rank_options.h"
 #include "perf/mesh_doctor/read_host.h"
 #include "perf/mesh_doctor/report.h"
@@ -19,8 +20,8 @@ constexpr const char* kFooter =
     "it on each of them, by hand or with ssh, mpirun, srun or torchrun:\n  "
     "MESH_RENDEZVOUS=HOST0:29500 RANK=0 WORLD_SIZE=2 mesh_doctor\nRank 0 prints the report. Each "
     "process checks the environment that it is started in, so start it as the job is "
-    "started.\nExit status: 0 healthy; 1 warnings; 2 broken; 3 wrong usage, or a check or an "
-    "output file failed.";
+    "started. Something broken is "
+    "a bad result.";
 
 void add_output(CLI::App& app, Options& options) {
   app.add_flag("--json", options.as_json, "Print JSON");
@@ -90,10 +91,8 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
   app.set_version_flag("--version", std::string("nccl-mesh ") + version());
   add_output(app, options);
   add_place(app, options);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    *exit_code = app.exit(error) == 0 ? kHealthy : kNoLook;
+  if (const auto end = driver::parse(app, argc, argv)) {
+    *exit_code = *end;
     return false;
   }
   if (options.plugin.empty())
@@ -103,10 +102,12 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
   if (world.ok()) {
     options.world = std::move(*world);
     why = mistake_of_one_host(options);
+    for (const std::string& file : {options.map_file, options.svg_file})
+      if (why.empty() && options.world.rank <= 0) why = driver::unwritable(file);
     if (why.empty()) return true;
   }
   std::fprintf(stderr, "mesh_doctor: %s\n", why.c_str());
-  *exit_code = kNoLook;
+  *exit_code = driver::kUsage;
   return false;
 }
 

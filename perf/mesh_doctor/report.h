@@ -11,9 +11,9 @@
 namespace mesh::doctor {
 
 inline constexpr int kHealthy = 0;
-inline constexpr int kWarnings = 1;
-inline constexpr int kBroken = 2;
-inline constexpr int kNoLook = 3;  // wrong usage, or the doctor could not look
+inline constexpr int kNoLook = 1;  // the doctor could not look
+inline constexpr int kBroken = 3;
+inline constexpr int kWarnings = 4;
 
 struct Report {
   std::vector<HostFacts> hosts;

@@ -1,5 +1,5 @@
 // mesh_fault breaks a part of a running host of the software fabric, or mends it again.
-#include "src/base/log.h"
+#include "perf/driver/command_line.h"
 #include "src/base/version.h"
 #include "src/soft/fault_door.h"
 
@@ -35,9 +35,9 @@ constexpr const char* kFooter =
     "to or comes from --peer any more, on this NIC\n  peer-back    it does again\n  show         "
     "nothing changes; the port's state and what this host has posted to it are printed\n  clear    "
     "    nothing is broken any more on HOST (NIC is not looked at)\nFILE is the very file that the "
-    "host was started with (NCCL_MESH_FABRIC=soft:FILE). --for-ms ends the fault by itself.\nExit "
-    "status: 0 it has happened; 1 the host does not run, does not answer, or cannot do it; 2 wrong "
-    "usage.";
+    "host was started with (NCCL_MESH_FABRIC=soft:FILE). --for-ms ends the fault by itself.\nA "
+    "host "
+    "that does not run, does not answer or cannot do it is a failed run.";
 
 struct Options {
   std::string fabric, host, nic, action, peer;
@@ -138,9 +138,10 @@ std::string mistake_in(const Options& options, const FabricFile& fabric) {
 }
 
 int run(const Options& options) {
-  mesh::set_log_level(mesh::LogLevel::Warn);  // mistakes in the file are warnings
-  const Result<FabricFile> fabric = mesh::soft::load(options.fabric);
-  if (!fabric.ok()) return fail(2, "no fabric in " + options.fabric);
+  Result<FabricFile> fabric = Errc::NotFound;
+  const std::string warning =
+      mesh::driver::first_warning([&] { fabric = mesh::soft::load(options.fabric); });
+  if (!fabric.ok()) return fail(2, warning);
   if (const std::string why = mistake_in(options, *fabric); !why.empty()) return fail(2, why);
   NicRef other;
   FaultOrder order = order_of(options);
@@ -181,10 +182,6 @@ int main(int argc, char** argv) {
   app.add_option("--for-ms", options.for_ms,
                  "down, mtu, peer-lost: until so many milliseconds later")
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{3'600'000}));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto end = mesh::driver::parse(app, argc, argv)) return *end;
   return run(options);
 }

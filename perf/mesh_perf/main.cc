@@ -14,7 +14,7 @@ int report_end(const driver::LocalRanksEnd& run) {
     const std::optional<driver::ProcessEnd>& end = run.ends[rank];
     if (!end || end->success()) continue;
     // Wrong data has its own status only if no rank failed in another way.
-    const int code = end->exited && end->code == 2 ? 2 : 1;
+    const int code = end->exited && end->code == 3 ? 3 : 1;
     worst = worst == 1 ? 1 : code;
     std::fprintf(stderr, "mesh_perf: rank %zu (host %s) ended with %s\n", rank,
                  run.hosts[rank].c_str(), end->text().c_str());

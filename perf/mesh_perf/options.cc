@@ -47,25 +47,24 @@ constexpr const char* kFooter =
     "NCCL_MESH_FABRIC says otherwise.\nRANK and WORLD_SIZE, mpirun or srun tell which rank: "
     "MESH_RENDEZVOUS=HOST0:29500 RANK=0 WORLD_SIZE=2 mesh_perf all_reduce\nlatency is a ping-pong "
     "between 2 ranks, one message at a time, from 8 bytes up. Each round trip is timed, and one "
-    "way is half of it.\nThe plugin reads its settings (NCCL_MESH_*) from the environment.\nExit "
-    "status: 0 success; 1 error; 2 wrong data.";
+    "way is half of it.\nThe plugin reads its settings (NCCL_MESH_*) from the environment.";
 
 void add_sizes(CLI::App& app, Options& options) {
   app.add_option("-b,--minbytes", options.bytes_min, "Smallest size; K, M, G are powers of 1024")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(std::size_t{0}, kBytesLimit))
-      ->option_text("SIZE");
+      ->option_text("SIZE=" + driver::size_text(options.bytes_min));
   app.add_option("-e,--maxbytes", options.bytes_max, "Largest size")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(std::size_t{0}, kBytesLimit))
-      ->option_text("SIZE");
+      ->option_text("SIZE=" + driver::size_text(options.bytes_max));
   app.add_option("-f,--stepfactor", options.step_factor,
                  "Factor between one size and the next (1: add --stepbytes)")
       ->check(CLI::Range(1, 1024));
   app.add_option("-i,--stepbytes", options.step_bytes, "Bytes to add between one size and the next")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(std::size_t{1}, kBytesLimit))
-      ->option_text("SIZE");
+      ->option_text("SIZE=" + driver::size_text(options.step_bytes));
 }
 
 void add_run(CLI::App& app, Options& options) {
@@ -90,17 +89,17 @@ void add_run(CLI::App& app, Options& options) {
   app.add_option("-d,--datatype", options.type,
                  "uint8, int32, int64, half, bfloat16, float, double")
       ->transform(driver::one_of(kTypes))
-      ->option_text("NAME");
+      ->option_text("NAME=" + name_of(kTypes, options.type));
   app.add_option("-o,--op", options.reduction, "Reduction: sum, prod, min, max")
       ->transform(driver::one_of(kReductions))
-      ->option_text("NAME");
+      ->option_text("NAME=" + name_of(kReductions, options.reduction));
   app.add_option("-r,--root", options.root, "Root rank of broadcast and reduce")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--memory", options.memory,
                  "host, or device: memory in the place of a GPU's, which no CPU touches and whose "
                  "receives are flushed; perf/fabrics/gpus.json has NICs that can register it")
       ->transform(driver::one_of(kMemories))
-      ->option_text("NAME");
+      ->option_text("NAME=" + name_of(kMemories, options.memory));
   app.add_option("--channels", options.channels,
                  "Connections per pair of ranks, over which the data is spread")
       ->check(CLI::Range(1, 64));
@@ -123,11 +122,13 @@ void add_place(CLI::App& app, Options& options) {
                  "Fabric file of the software fabric, or rdma for real devices");
   app.add_option("--hosts", options.hosts,
                  "Hosts of the file to run on, by rank (default: every host)")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->default_str("");
   app.add_option("--via", options.via,
                  "Hosts of the file between the first and the second of --hosts that only carry "
                  "the messages of these two (latency, sendrecv)")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->default_str("");
   app.add_option("--plugin", options.plugin, "The plugin's library");
   app.add_option("--net-version", options.net_version, "Version of ncclNet to call the plugin with")
       ->check(CLI::Range(driver::kNetVersionMin, driver::kNetVersionMax));
@@ -173,6 +174,7 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
       "table.",
       "mesh_perf");
   app.footer(kFooter);
+  app.option_defaults()->always_capture_default();
   app.set_version_flag("--version", std::string("nccl-mesh ") + version());
   app.add_option("collective", options.kind,
                  "all_reduce, all_gather, reduce_scatter, broadcast, reduce, sendrecv, alltoall or "
@@ -183,15 +185,13 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
   add_sizes(app, options);
   add_run(app, options);
   add_place(app, options);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    *exit_code = app.exit(error) == 0 ? 0 : 1;
+  if (const auto end = driver::parse(app, argc, argv)) {
+    *exit_code = *end;
     return false;
   }
   set_defaults(app, options);
   options.arguments = driver::own_arguments(argc, argv, options);
-  *exit_code = 1;
+  *exit_code = driver::kUsage;
   return settle(options);
 }
 

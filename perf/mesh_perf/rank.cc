@@ -20,7 +20,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr int kWrongData = 2;
+constexpr int kWrongData = 3;
 constexpr int kIterationsMax = 1000000;
 
 int fail(RunLimit& limit, const std::string& what, const std::string& why) {

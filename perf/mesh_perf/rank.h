@@ -5,7 +5,7 @@
 
 namespace mesh::perf {
 
-// Returns the exit status: 0 success, 1 error, 2 wrong data.
+// Returns the exit status: 0 success, 1 error, 3 wrong data.
 int run_rank(const Options& options);
 
 }  // namespace mesh::perf

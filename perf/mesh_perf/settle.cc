@@ -1,6 +1,8 @@
+#include "perf/driver/command_line.h"
 #include "perf/driver/own_process.h"
 #include "perf/driver/soft_fabric.h"
 #include "perf/mesh_perf/options.h"
+#include "src/base/config.h"
 
 #include <cstdio>
 
@@ -64,6 +66,12 @@ std::string check_sizes(const Options& options) {
 bool settle(Options& options) {
   std::string why = check_sizes(options);
   if (why.empty()) why = find_place(options);
+  if (why.empty() && options.world.rank <= 0) why = driver::unwritable(options.json_file);
+  // A setting that no rank could use is refused once, not by every rank.
+  bool usable = true;
+  const std::string warning = driver::first_warning(
+      [&] { usable = options.is_rank() || load_settings(process_environment()).ok(); });
+  if (why.empty() && !usable) why = warning;
   if (why.empty()) {
     const int ranks = ranks_of(options);
     if (ranks == 0) return false;

@@ -1,5 +1,6 @@
 // mesh_rails loads the plugin as NCCL does, and prints the rails that NCCL would be offered on this
 // host.
+#include "perf/driver/command_line.h"
 #include "perf/driver/own_process.h"
 #include "perf/driver/plugin_log.h"
 #include "perf/mesh_rails/report.h"
@@ -28,8 +29,8 @@ struct Options {
 constexpr const char* kFooter =
     "The plugin reads its settings from the environment, as in a job: NCCL_IB_HCA and "
     "NCCL_IB_GID_INDEX choose ports and\nGIDs; NCCL_MESH_FABRIC=soft:FILE with NCCL_MESH_HOST=NAME "
-    "shows a host of the software fabric.\nExit status: 0 the host has a rail; 1 it has none, or "
-    "the plugin cannot be loaded; 2 wrong usage.";
+    "shows a host of the software fabric.\nA host without a rail is a "
+    "failed run.";
 
 int fail(const char* what, const std::string& why) {
   std::fprintf(stderr, "mesh_rails: %s: %s\n", what, why.c_str());
@@ -84,9 +85,10 @@ static void add_options(CLI::App& app, Options& options) {
   app.set_version_flag("--version", std::string("nccl-mesh ") + mesh::version());
   app.add_flag("--json", options.as_json, "Print JSON");
   app.add_flag("-v,--verbose", options.verbose, "Print all of the plugin's lines (to stderr)");
-  app.add_option("--plugin", options.plugin, "The plugin's library");
+  app.add_option("--plugin", options.plugin, "The plugin's library")->capture_default_str();
   app.add_option("--net-version", options.net_version, "Version of ncclNet to call the plugin with")
-      ->check(CLI::Range(mesh::driver::kNetVersionMin, mesh::driver::kNetVersionMax));
+      ->check(CLI::Range(mesh::driver::kNetVersionMin, mesh::driver::kNetVersionMax))
+      ->capture_default_str();
 }
 
 int main(int argc, char** argv) {
@@ -96,10 +98,6 @@ int main(int argc, char** argv) {
       "use the others.",
       "mesh_rails");
   add_options(app, options);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto end = mesh::driver::parse(app, argc, argv)) return *end;
   return run(options);
 }

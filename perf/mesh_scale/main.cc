@@ -1,5 +1,6 @@
 // mesh_scale measures what one process of a communicator of many hosts holds, and how long it takes
 // to connect and to close.
+#include "perf/driver/command_line.h"
 #include "perf/mesh_scale/report.h"
 
 #include <CLI/CLI.hpp>
@@ -45,9 +46,8 @@ int main(int argc, char** argv) {
   mesh::scale::Options options;
   CLI::App app(
       "Measures what one process of a communicator of many hosts holds for each peer, and how long "
-      "it takes to connect\nand to close, on the software fabric with one bulk queue pair. Exit "
-      "status: 0 success; 1 failure; 2 wrong usage;\n3 with --check if a figure per peer is more "
-      "than 20 % above that of 64 peers.",
+      "it takes to connect\nand to close, on the software fabric with one bulk queue pair. With "
+      "--check a figure per peer\nthat is more than 20 % above that of 64 peers is a bad result.",
       "mesh_scale");
   app.add_option("--peers", options.peers, "Numbers of peers")
       ->delimiter(',')
@@ -60,10 +60,6 @@ int main(int argc, char** argv) {
   app.add_flag("--json", options.as_json, "Print JSON");
   app.add_flag("--check", options.check, "Check counts and memory");
   app.add_flag("--check-times", options.check_times, "Check times too; needs an idle machine");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto end = mesh::driver::parse(app, argc, argv)) return *end;
   return mesh::scale::run(options);
 }

@@ -1,4 +1,5 @@
 // mesh_top shows what running jobs say of themselves in the files that NCCL_MESH_STATS names.
+#include "perf/driver/command_line.h"
 #include "perf/mesh_top/view.h"
 #include "src/base/version.h"
 
@@ -28,7 +29,7 @@ constexpr const char* kFooter =
     "FILE is the value of NCCL_MESH_STATS, quoted, with %h and %p for any host and process, or a "
     "folder of such files:\n  NCCL_MESH_STATS=/dev/shm/mesh-%h-%p.prom:1 torchrun ... &   mesh_top "
     "'/dev/shm/mesh-%h-%p.prom'\nA rate is taken between the last two pages of a process. Ctrl-C "
-    "ends mesh_top.\nExit status: 0 success; 1 no page was found; 2 wrong usage.";
+    "ends mesh_top.";
 
 struct Options {
   std::vector<std::string> files;
@@ -130,7 +131,9 @@ int run(const Options& options) {
   while (g_over == 0) {
     watch.look(files_of(patterns));
     const std::vector<Process> processes = watch.processes();
-    if (processes.empty() && options.once) {
+    // A job that is about to start is waited for if its file has a place for host or process.
+    const bool waits = patterns.front().find('*') != std::string::npos;
+    if (processes.empty() && (options.once || !waits)) {
       std::fprintf(stderr, "mesh_top: no page of metrics matches %s\n", patterns.front().c_str());
       return 1;
     }
@@ -151,12 +154,9 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("nccl-mesh ") + mesh::version());
   app.add_option("FILE", options.files, "Metrics files, or folders of them")->required();
   app.add_option("-n,--interval", options.interval_s, "Seconds between two tables")
-      ->check(CLI::Range(0.1, 3600.0));
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
   app.add_flag("--once", options.once, "Print one table and exit");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto end = mesh::driver::parse(app, argc, argv)) return *end;
   return run(options);
 }

@@ -1,6 +1,7 @@
 // mesh_tune runs on the model, as the launcher of two ranks over the software fabric, or as one of
 // two ranks.
 #include "perf/driver/bootstrap.h"
+#include "perf/driver/command_line.h"
 #include "perf/driver/local_ranks.h"
 #include "perf/driver/own_process.h"
 #include "perf/driver/plugin_log.h"
@@ -47,8 +48,12 @@ int tune_and_tell(const Options& options, Bench& bench) {
 
 int run_model(const Options& options) {
   std::string why;
-  const std::unique_ptr<Bench> bench = open_model_bench(options.model_file, why);
-  return bench == nullptr ? fail(why) : tune_and_tell(options, *bench);
+  std::unique_ptr<Bench> bench;
+  const std::string warning =
+      driver::first_warning([&] { bench = open_model_bench(options.model_file, why); });
+  if (bench != nullptr) return tune_and_tell(options, *bench);
+  fail(warning.empty() ? why : warning);
+  return driver::kUsage;
 }
 
 int run_rank(const Options& options) {
@@ -85,7 +90,7 @@ int run_rank(const Options& options) {
 
 int launch(const Options& options, int argc, char** argv) {
   const auto fabric = driver::SoftFabric::open(options.fabric_file, {});
-  if (!fabric.ok()) return 1;
+  if (!fabric.ok()) return driver::kUsage;
   const std::vector<std::string>& hosts = fabric->hosts();
   if (hosts.size() < 2) return fail(options.fabric_file + " has one host, not 2");
   const auto run =

@@ -1,5 +1,6 @@
 #include "perf/mesh_tune/options.h"
 
+#include "perf/driver/command_line.h"
 #include "perf/driver/own_process.h"
 #include "perf/driver/rank_options.h"
 #include "src/base/config.h"
@@ -7,11 +8,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 
 namespace mesh::tune {
 namespace {
@@ -23,8 +21,7 @@ constexpr const char* kFooter =
     "names (NCCL_MESH_QPS=...) keeps its value and is not swept.\nA value is chosen only if it is "
     "slower nowhere and, at some size, faster by more than the noise: the difference between two "
     "measurements of one value.\nThe plugin reads the profile with NCCL_MESH_PROFILE=FILE, or from "
-    "~/.config/nccl-mesh/ or /etc/nccl-mesh/profile.json.\nExit status: 0 a profile was written "
-    "(it may say that the defaults hold); 1 error.";
+    "~/.config/nccl-mesh/ or /etc/nccl-mesh/profile.json.";
 
 void add_options(CLI::App& app, Options& options) {
   app.add_flag("--quick", options.quick, "Measure fewer settings, sizes and rounds");
@@ -44,23 +41,17 @@ void add_options(CLI::App& app, Options& options) {
   driver::add_rank_options(app, options);
 }
 
-bool can_hold(const std::string& file) {
-  const std::filesystem::path path(file);
-  const std::string folder = path.has_parent_path() ? path.parent_path().string() : ".";
-  return ::access(folder.c_str(), W_OK | X_OK) == 0 &&
-         (::access(file.c_str(), F_OK) != 0 || ::access(file.c_str(), W_OK) == 0);
-}
-
 // Returns the mistake; empty if there is none.
 std::string settle(Options& options) {
   const Environment environment = process_environment();
-  const Result<Settings> settings = load_settings(environment);
-  if (!settings.ok()) return "a setting in the environment is not usable";
+  Result<Settings> settings = Errc::InvalidArgument;
+  const std::string warning = driver::first_warning([&] { settings = load_settings(environment); });
+  if (!settings.ok()) return warning;
   options.fixed = settings->given;
   if (options.plugin.empty()) options.plugin = driver::own_plugin_file();
   for (const std::string& file : {options.output, options.json_file}) {
-    if (!options.dry_run && !file.empty() && !can_hold(file))
-      return file + " cannot be written";  // the user learns it now, not in ten minutes
+    const std::string why = driver::unwritable(file);
+    if (!options.dry_run && !why.empty()) return why;
   }
   if (!options.model_file.empty()) {
     options.world = {};
@@ -94,17 +85,15 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("nccl-mesh ") + version());
   add_options(app, options);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    *exit_code = app.exit(error) == 0 ? 0 : 1;
+  if (const auto end = driver::parse(app, argc, argv)) {
+    *exit_code = *end;
     return false;
   }
   options.arguments = driver::own_arguments(argc, argv, options);
   const std::string mistake = settle(options);
   if (mistake.empty()) return true;
   std::fprintf(stderr, "mesh_tune: %s\n", mistake.c_str());
-  *exit_code = 1;
+  *exit_code = driver::kUsage;
   return false;
 }
 

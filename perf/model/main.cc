@@ -1,4 +1,5 @@
 // mesh_model runs the engine on computed wires and prints a table.
+#include "perf/driver/command_line.h"
 #include "perf/model/in_order.h"
 #include "perf/model/options.h"
 #include "perf/model/relays.h"
@@ -89,13 +90,17 @@ class Sizes {
 int run(const Options& options, const std::vector<std::string>& arguments) {
   if (options.relays) return print_relays(options) ? 0 : 1;
   if (options.both_ways) return print_both_ways(options) ? 0 : 1;
-  const auto fabric = options.fabric_file.empty() ? soft::parse(fabric_text(options.spec))
-                                                  : soft::load(options.fabric_file);
-  if (!fabric.ok()) return 1;
+  Result<soft::FabricFile> fabric = Errc::NotFound;
+  const std::string warning = driver::first_warning([&] {
+    fabric = options.fabric_file.empty() ? soft::parse(fabric_text(options.spec))
+                                         : soft::load(options.fabric_file);
+  });
+  if (!fabric.ok())
+    return std::fprintf(stderr, "mesh_model: %s\n", warning.c_str()), driver::kUsage;
   if (fabric->hosts.size() < options.spec.via + 2)
     return std::fprintf(stderr, "mesh_model: %s has %zu hosts and needs %u\n",
                         options.fabric_file.c_str(), fabric->hosts.size(), options.spec.via + 2),
-           1;
+           driver::kUsage;
   const Experiment experiment{.fabric = *fabric,
                               .policy = tuning::derive_policy(traits_of(*fabric), options.settings),
                               .calls = options.calls,

@@ -1,7 +1,8 @@
 #include "perf/model/options.h"
 
-#include <CLI/CLI.hpp>
+#include "perf/driver/command_line.h"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace mesh::model {
@@ -12,7 +13,7 @@ constexpr const char* kFooter =
     "Every figure is the model's: the plugin's engine itself, on computed wires, NICs and call "
     "times, with a clock of its own.\nEqual arguments give equal figures on any machine, and none "
     "of them is a measurement.\nperf/model/fabric_spec.h has the sources of the defaults, and "
-    "perf/fabrics/model-*.json are examples for --fabric.\nExit status: 0 success; 1 error.";
+    "perf/fabrics/model-*.json are examples for --fabric.";
 
 CLI::Option* add_size(CLI::App& app, const std::string& name, std::size_t& to,
                       const std::string& text) {
@@ -154,7 +155,10 @@ void add_settings(CLI::App& app, Options& options) {
 // Returns the mistake; empty if there is none.
 std::string settle(Options& options) {
   FabricSpec& spec = options.spec;
-  if (options.bytes_max < options.bytes_min) options.bytes_max = options.bytes_min;
+  if (options.bytes_max < options.bytes_min)
+    return "--maxbytes " + std::to_string(options.bytes_max) + " is below --minbytes " +
+           std::to_string(options.bytes_min);
+  if (const std::string why = driver::unwritable(options.json_file); !why.empty()) return why;
   if (spec.paths.size() > 8)
     return "--paths: " + std::to_string(spec.paths.size()) + " paths are not in 1..8";
   if (spec.half > 0 && spec.paths.size() != 1)
@@ -197,16 +201,16 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
                "NCCL_MESH_BOTH_WAYS, compared with formulas; takes minutes");
   app.add_option("--json", options.json_file,
                  "Write the results to this file too (format: perf/results/README.md)");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    *exit_code = app.exit(error) == 0 ? 0 : 1;
+  if (const auto end = driver::parse(app, argc, argv)) {
+    *exit_code = *end;
     return false;
   }
+  if (app.count("--maxbytes") == 0)
+    options.bytes_max = std::max(options.bytes_max, options.bytes_min);
   const std::string mistake = settle(options);
   if (mistake.empty()) return true;
   std::fprintf(stderr, "mesh_model: %s\n", mistake.c_str());
-  *exit_code = 1;
+  *exit_code = driver::kUsage;
   return false;
 }
 

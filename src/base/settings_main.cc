@@ -14,7 +14,7 @@ constexpr const char* kUsage =
     "  --dump      every setting with its value here, and whence it came (the default)\n"
     "  --markdown  the table of all settings, as in plugin/README.md\n"
     "  --nccl      the table of NCCL's settings and what they do here, likewise\n"
-    "exit status: 0, or 1 when a setting is unusable, or 2 for a wrong option\n";
+    "Exit status: 0 success; 1 the run failed; 2 wrong usage; 3 a bad result; 4 only warnings.\n";
 
 int print(const std::string& text) {
   std::fputs(text.c_str(), stdout);
@@ -26,7 +26,8 @@ int main(int argc, char** argv) {
   const std::string_view option = argc > 1 ? argv[1] : "--dump";
   if (argc > 2 ||
       (option != "--dump" && option != "--markdown" && option != "--nccl" && option != "--help")) {
-    std::fprintf(stderr, "mesh_settings: unknown option %s\n%s", argv[argc - 1], kUsage);
+    std::fprintf(stderr, "mesh_settings: %s is not --dump, --markdown, --nccl or --help\n",
+                 argv[argc - 1]);
     return 2;
   }
   if (option == "--help") return print(kUsage);

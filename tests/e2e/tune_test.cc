@@ -114,7 +114,7 @@ TEST(Tune, WhatTheEnvironmentFixesIsNotSwept) {
   EXPECT_NE(fixed.output.find("not swept: NCCL_MESH_QPS"), std::string::npos) << fixed.output;
 }
 
-TEST(Tune, MistakesAreOneLineAndStatusOne) {
+TEST(Tune, MistakesAreOneLineAndStatusTwo) {
   struct Case {
     std::vector<std::string> arguments;
     Variables environment;
@@ -131,7 +131,7 @@ TEST(Tune, MistakesAreOneLineAndStatusOne) {
              {},
              "/nonexistent/p.json cannot"}}) {
     const Ran ran = run(each.arguments, each.environment);
-    EXPECT_TRUE(ran.end.exited && ran.end.code == 1) << ran.end.text() << "\n" << ran.output;
+    EXPECT_TRUE(ran.end.exited && ran.end.code == 2) << ran.end.text() << "\n" << ran.output;
     EXPECT_NE(ran.output.find(each.said), std::string::npos) << ran.output;
   }
 }

@@ -1,5 +1,6 @@
 // The program mesh_doctor on two hosts of the software fabric, with faults planted into their
 // files. A fault of one host is reported on that host and nowhere else.
+#include "perf/driver/command_line.h"
 #include "perf/mesh_doctor/report.h"
 #include "src/base/random.h"
 #include "tests/unit/perf/planted_host.h"
@@ -15,6 +16,8 @@
 
 namespace mesh::doctor {
 namespace {
+
+using driver::kUsage;
 
 namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
@@ -135,7 +138,7 @@ TEST_F(DoctorProgram, ASettingThatThePluginRefusesIsNamed) {
 
 TEST_F(DoctorProgram, AFileThatCannotBeWrittenIsNoSuccess) {
   const std::string fabric = "--fabric " MESH_FABRIC_DIR "/pair.json --quick --root ";
-  EXPECT_EQ(run(fabric + root_.string() + " --write-map /no/such/folder/map").code, kNoLook);
+  EXPECT_EQ(run(fabric + root_.string() + " --write-map /no/such/folder/map").code, kUsage);
 }
 
 TEST_F(DoctorProgram, AnExpectedMapWithoutALineIsNoMap) {
@@ -147,14 +150,14 @@ TEST_F(DoctorProgram, AnExpectedMapWithoutALineIsNoMap) {
 
 TEST(DoctorUsage, WhatIsBetweenHostsIsNotAskedOfOne) {
   for (const char* const option : {"--expect", "--write-map", "--svg"})
-    EXPECT_EQ(run(std::string(option) + " /no/such/folder/file").code, kNoLook) << option;
+    EXPECT_EQ(run(std::string(option) + " /no/such/folder/file").code, kUsage) << option;
 }
 
 TEST(DoctorUsage, MistakesHaveAStatusOfTheirOwn) {
-  EXPECT_EQ(run("--nothing").code, kNoLook);
-  EXPECT_EQ(run("--rank 0").code, kNoLook);
-  EXPECT_EQ(run("--fabric /no/such/file").code, kNoLook);
-  EXPECT_EQ(run("--patience 0").code, kNoLook);
+  EXPECT_EQ(run("--nothing").code, kUsage);
+  EXPECT_EQ(run("--rank 0").code, kUsage);
+  EXPECT_EQ(run("--fabric /no/such/file").code, kUsage);
+  EXPECT_EQ(run("--patience 0").code, kUsage);
   EXPECT_EQ(run("--help").code, kHealthy);
   EXPECT_NE(run("--version").text.find("nccl-mesh "), std::string::npos);
 }
