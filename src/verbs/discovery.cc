@@ -288,8 +288,8 @@ void log_rail(std::size_t index, const Rail& rail) {
   const std::string pci = slash == std::string::npos ? "none" : info.pci_path.substr(slash + 1);
   std::string others;
   for (std::size_t i = 1; i < rail.gids.size(); ++i)
-    others += fmt::format("{}{} (GID index {})", i == 1 ? "" : ", ",
-                          address_text(rail.gids[i]), rail.gids[i].index);
+    others += fmt::format("{}{} (GID index {})", i == 1 ? "" : ", ", address_text(rail.gids[i]),
+                          rail.gids[i].index);
   if (!rail.up) {
     LOG_INFO("rail {} {}: {}, its port is down; it takes its place when it comes up", index,
              info.name, info.address);

@@ -99,8 +99,8 @@ void find_device_memory(Provider& provider, const Settings& settings, std::span<
     rail.info.dma_buffers = refusal == 0;
     rail.info.peer_memory = provider.has_peer_memory(rail.context.get());
     LOG_DETAIL("rail {}: {}{}{}", rail.info.name, name_of(rail.info),
-             refusal == 0 ? "" : std::string("; no DMA buffers: ") + std::strerror(refusal),
-             rail.info.peer_memory ? "" : "; no module of peer memory is loaded");
+               refusal == 0 ? "" : std::string("; no DMA buffers: ") + std::strerror(refusal),
+               rail.info.peer_memory ? "" : "; no module of peer memory is loaded");
   }
   const auto all = [&](bool RailInfo::*ability) {
     return std::all_of(rails.begin(), rails.end(),
