@@ -16,7 +16,7 @@
 namespace mesh::driver {
 
 // The exit codes of all tools (perf/README.md has the table).
-enum ExitCode : int { kSuccess = 0, kFailed = 1, kUsage = 2, kBadResult = 3, kOnlyWarnings = 4 };
+inline constexpr int kSuccess = 0, kFailed = 1, kUsage = 2, kBadResult = 3, kOnlyWarnings = 4;
 inline constexpr const char* kExitCodes =
     "\nExit status: 0 success; 1 the run failed; 2 wrong usage; 3 a bad result; 4 only warnings.";
 

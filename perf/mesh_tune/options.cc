@@ -45,12 +45,12 @@ void add_options(CLI::App& app, Options& options) {
 std::string settle(Options& options) {
   const Environment environment = process_environment();
   Result<Settings> settings = Errc::InvalidArgument;
-  const std::string warning = driver::first_warning([&] { settings = load_settings(environment); });
+  std::string warning = driver::first_warning([&] { settings = load_settings(environment); });
   if (!settings.ok()) return warning;
   options.fixed = settings->given;
   if (options.plugin.empty()) options.plugin = driver::own_plugin_file();
   for (const std::string& file : {options.output, options.json_file}) {
-    const std::string why = driver::unwritable(file);
+    std::string why = driver::unwritable(file);
     if (!options.dry_run && !why.empty()) return why;
   }
   if (!options.model_file.empty()) {
