@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 
 namespace mesh::perf {
@@ -67,9 +68,9 @@ template <typename T>
 using Ordered = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
 
 template <typename T>
-void reduce(Reduction reduction, T* out, const T* a, const T* b, std::size_t count) {
+void reduce(Reduction reduction, std::span<T> out, const T* a, const T* b) {
   const auto each = [&](auto combined) {
-    for (std::size_t i = 0; i < count; ++i) out[i] = combined(a[i], b[i]);
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = combined(a[i], b[i]);
   };
   using W = Wide<T>;
   using O = Ordered<T>;

@@ -113,7 +113,8 @@ void RingChannel<T>::process(const Step& step) {
   auto* outgoing = reinterpret_cast<T*>(wires_.sent + send_slot);
   const std::size_t bytes = span.count * sizeof(T);
   if (step.reduce) {
-    reduce(operation_.reduction, step.keep ? output : outgoing, received, input, span.count);
+    reduce(operation_.reduction, std::span(step.keep ? output : outgoing, span.count), received,
+           input);
     if (step.keep && step.send) std::memcpy(outgoing, output, bytes);
   } else {
     const T* source = step.receive ? received : input;

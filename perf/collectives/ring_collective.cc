@@ -163,7 +163,7 @@ T RingCollective<T>::expected_at(std::size_t index, std::size_t count, std::uint
   T all = value(0);
   for (int rank = 1; rank < team_.world(); ++rank) {
     const T one = value(rank);
-    reduce(options_.reduction, &all, &all, &one, 1);
+    reduce(options_.reduction, std::span(&all, 1), &all, &one);
   }
   return all;
 }

@@ -158,7 +158,7 @@ std::string settle(Options& options) {
   if (options.bytes_max < options.bytes_min)
     return "--maxbytes " + std::to_string(options.bytes_max) + " is below --minbytes " +
            std::to_string(options.bytes_min);
-  if (const std::string why = driver::unwritable(options.json_file); !why.empty()) return why;
+  if (std::string why = driver::unwritable(options.json_file); !why.empty()) return why;
   if (spec.paths.size() > 8)
     return "--paths: " + std::to_string(spec.paths.size()) + " paths are not in 1..8";
   if (spec.half > 0 && spec.paths.size() != 1)

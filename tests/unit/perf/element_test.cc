@@ -60,7 +60,7 @@ template <typename T>
 float reduced(Reduction reduction, float a, float b) {
   const T x = static_cast<T>(a), y = static_cast<T>(b);
   T out;
-  reduce(reduction, &out, &x, &y, 1);
+  reduce(reduction, std::span(&out, 1), &x, &y);
   return static_cast<float>(out);
 }
 
