@@ -219,8 +219,7 @@ std::string relayed_text(const RelayedSnapshot& way, std::uint64_t own_bytes) {
   const double share = static_cast<double>(way.bytes) / static_cast<double>(way.bytes + own_bytes);
   return fmt::format(
       "carried for other hosts from {} to {}: {} bytes, {:.0f} % of the bytes sent over {}; {} "
-      "polls "
-      "met a full ring",
+      "polls met a full ring",
       way.from, way.rail, way.bytes, 100 * share, way.rail, way.ring_full);
 }
 

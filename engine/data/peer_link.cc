@@ -157,8 +157,7 @@ void PeerLink::tell_end(Errc why) const noexcept {
   } else {
     LOG_WARN(
         "peer {}: it has closed its end with requests of ours open: its program has aborted or "
-        "left "
-        "the communicator",
+        "left the communicator",
         peer);
   }
 }

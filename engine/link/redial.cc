@@ -206,8 +206,7 @@ void Redial::go_on_without(const std::string& text) {
   if (std::exchange(told_of_life_, true)) return;
   LOG_WARN(
       "peer {}: no way back to its control port yet ({}); its paths carry messages, so the link "
-      "goes "
-      "on and dials again. Until it is back, no lost path can be replaced",
+      "goes on and dials again. Until it is back, no lost path can be replaced",
       link_.identity().peer_host, text);
 }
 

@@ -36,8 +36,7 @@ constexpr const char* kFooter =
     "nothing changes; the port's state and what this host has posted to it are printed\n  clear    "
     "    nothing is broken any more on HOST (NIC is not looked at)\nFILE is the very file that the "
     "host was started with (NCCL_MESH_FABRIC=soft:FILE). --for-ms ends the fault by itself.\nA "
-    "host "
-    "that does not run, does not answer or cannot do it is a failed run.";
+    "host that does not run, does not answer or cannot do it is a failed run.";
 
 struct Options {
   std::string fabric, host, nic, action, peer;

@@ -2,6 +2,7 @@
 // plugin/README.md.
 
 #include "src/base/config.h"
+#include "src/base/log.h"
 #include "src/base/nccl_table.h"
 
 #include <cstdio>
@@ -13,8 +14,12 @@ constexpr const char* kUsage =
     "usage: mesh_settings [--dump | --markdown | --nccl | --help]\n"
     "  --dump      every setting with its value here, and whence it came (the default)\n"
     "  --markdown  the table of all settings, as in plugin/README.md\n"
-    "  --nccl      the table of NCCL's settings and what they do here, likewise\n"
+    "  --nccl      the table of NCCL's settings and what they do here, as in that page\n"
     "Exit status: 0 success; 1 the run failed; 2 wrong usage; 3 a bad result; 4 only warnings.\n";
+
+void print_warning(mesh::LogLevel level, const char*, int, const char* text) noexcept {
+  if (level == mesh::LogLevel::Warn) std::fprintf(stderr, "mesh_settings: %s\n", text);
+}
 
 int print(const std::string& text) {
   std::fputs(text.c_str(), stdout);
@@ -33,7 +38,8 @@ int main(int argc, char** argv) {
   if (option == "--help") return print(kUsage);
   if (option == "--markdown") return print(mesh::settings_markdown());
   if (option == "--nccl") return print(mesh::nccl_markdown());
+  mesh::set_log_sink(&print_warning);
   const mesh::Result<mesh::Settings> settings = mesh::load_settings();
-  if (!settings.ok()) return 1;
+  if (!settings.ok()) return 2;  // a warning has named it
   return print(mesh::describe_settings(*settings) + "\n");
 }

@@ -107,6 +107,7 @@ WRONG = {
     "mesh_settings": [
         ("--foo", "--foo is not --dump, --markdown, --nccl or --help"),
         ("--dump extra", "extra is not --dump"),
+        (SOME, "NCCL_MESH_QPS: '99' is not usable; wanted: 1..32"),
     ],
     "mesh_handoff": [
         ("--rounds 0", "--rounds: Value 0 not in range 1 to 1000"),
