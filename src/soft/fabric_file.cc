@@ -14,6 +14,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <utility>
 
 namespace mesh::soft {
 
@@ -34,9 +36,6 @@ void read_nics(const Json& nics, FabricFile& file) {
   for (const Json& entry : nics) {
     read_object(entry, [&](const Json& object) {
       NicSpec nic = read_nic(object, host);
-      NicRef other;
-      if (file.find_gid(nic.gid, &other))
-        fail("NIC {}/{}: address {} is there twice", host, nic.name, nic.address);
       const auto same = [&](const NicSpec& n) { return n.name == nic.name; };
       if (std::any_of(list.begin(), list.end(), same))
         fail("NIC {}/{} is there twice", host, nic.name);
@@ -190,6 +189,25 @@ LinkSpec read_link(const Json& object, const std::string& what,
   return link;
 }
 
+// Refuses an address that two NICs have which can hear each other. On different cables the kernel
+// takes any address, and so do we.
+void check_addresses(const FabricFile& file) {
+  std::map<std::pair<int, std::string>, NicRef> taken;
+  for (std::size_t i = 0; i < file.links.size(); ++i) {
+    const LinkSpec& link = file.links[i];
+    const int network = link.network >= 0 ? link.network : static_cast<int>(i);
+    for (const NicRef end : link.ends) {
+      const auto [first, fresh] = taken.try_emplace({network, file.nic(end).address}, end);
+      if (fresh) continue;
+      const auto name = [&file](NicRef ref) {
+        return file.hosts[static_cast<std::size_t>(ref.host)].name + "/" + file.nic(ref).name;
+      };
+      fail("link {}: address {} is there twice, at {} and {}", i, file.nic(end).address,
+           name(first->second), name(end));
+    }
+  }
+}
+
 void read_links(const Json& root, FabricFile& file) {
   const std::vector<std::string> routers = read_routers(root);
   for (const Json& entry : list_of(root, "the file", "links")) {
@@ -202,6 +220,7 @@ void read_links(const Json& root, FabricFile& file) {
     });
   }
   join_networks(file);
+  check_addresses(file);
   give_lids(file);
 }
 
@@ -326,6 +345,18 @@ bool FabricFile::find_gid(const ibv_gid& gid, NicRef* out) const {
   for (std::size_t host = 0; host < hosts.size(); ++host) {
     for (std::size_t nic = 0; nic < hosts[host].nics.size(); ++nic) {
       if (std::memcmp(hosts[host].nics[nic].gid.raw, gid.raw, sizeof gid.raw) != 0) continue;
+      *out = {static_cast<int>(host), static_cast<int>(nic)};
+      return true;
+    }
+  }
+  return false;
+}
+
+bool FabricFile::find_joined(const NicSpec& from, const ibv_gid& gid, NicRef* out) const {
+  for (std::size_t host = 0; host < hosts.size(); ++host) {
+    for (std::size_t nic = 0; nic < hosts[host].nics.size(); ++nic) {
+      const NicSpec& to = hosts[host].nics[nic];
+      if (std::memcmp(to.gid.raw, gid.raw, sizeof gid.raw) != 0 || !joins(from, to)) continue;
       *out = {static_cast<int>(host), static_cast<int>(nic)};
       return true;
     }

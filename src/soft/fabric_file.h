@@ -111,7 +111,10 @@ struct FabricFile {
   std::optional<NullSpec> null;
 
   int find_host(const std::string& host) const;  // an index, or -1
+  // Finds the first NIC with that address. NICs on different cables may have one address.
   bool find_gid(const ibv_gid& gid, NicRef* out) const;
+  // Finds the NIC with that address to which packets from a NIC can go; there is one at most.
+  bool find_joined(const NicSpec& from, const ibv_gid& gid, NicRef* out) const;
   NicSpec& nic(NicRef ref) {
     return hosts[static_cast<std::size_t>(ref.host)].nics[static_cast<std::size_t>(ref.nic)];
   }

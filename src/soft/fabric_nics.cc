@@ -137,11 +137,14 @@ NicSpec read_nic(const Json& object, const std::string& host) {
 
 bool on_one_wire(const NicSpec& a, const NicSpec& b) {
   if (a.ipv4 != b.ipv4 || a.prefix_len != b.prefix_len) return false;
-  if (a.prefix_len == (a.ipv4 ? 32 : 128)) return true;
-  const int bits = a.prefix_len + (a.ipv4 ? 96 : 0);
+  return a.prefix_len == (a.ipv4 ? 32 : 128) || on_link(a, b.gid);
+}
+
+bool on_link(const NicSpec& nic, const ibv_gid& gid) {
+  const int bits = nic.prefix_len + (nic.ipv4 ? 96 : 0);
   for (int bit = 0; bit < bits; ++bit) {
     const auto byte = static_cast<std::size_t>(bit / 8);
-    if (((a.gid.raw[byte] ^ b.gid.raw[byte]) & (0x80 >> (bit % 8))) != 0) return false;
+    if (((nic.gid.raw[byte] ^ gid.raw[byte]) & (0x80 >> (bit % 8))) != 0) return false;
   }
   return true;
 }

@@ -19,6 +19,8 @@ NicSpec read_nic(const Json& object, const std::string& host);
 // Returns true if two NICs of a link are neighbours: they are in one subnet, or each has an address
 // of its own (/32, /128), whose neighbour is a route of the host.
 bool on_one_wire(const NicSpec& a, const NicSpec& b);
+// Returns true if the NIC's host takes an address for a neighbour on that NIC's wire.
+bool on_link(const NicSpec& nic, const ibv_gid& gid);
 // Numbers the InfiniBand ports of each link that have no LID of their own.
 void give_lids(FabricFile& file);
 

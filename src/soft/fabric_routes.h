@@ -1,7 +1,8 @@
 #pragma once
 // Finds the NIC to which an address leads, seen from one host: as its kernel resolves it on
-// Ethernet, and as LIDs and global headers do on InfiniBand. Thread: any (immutable). Bound: the
-// fabric file's.
+// Ethernet, and as LIDs and global headers do on InfiniBand. As in Linux by default, a host answers
+// for each of its IPv4 addresses on each of its ports, so a neighbour's address is resolved over a
+// wrong cable, too. What is sent there is lost. Thread: any (immutable). Bound: the fabric file's.
 
 #include "src/soft/fabric_file.h"
 #include "src/verbs/provider.h"
@@ -25,6 +26,7 @@ class FabricRoutes {
   int resolve(const NicRef& own, const ibv_ah_attr& address, Destination* to) const;
 
  private:
+  bool answers_for(const NicRef& own, const ibv_gid& gid, NicRef* out) const;
   int resolve_lid(const NicRef& own, const ibv_ah_attr& address, Destination* to) const;
 
   const FabricFile& fabric_;

@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       fuzz::expect(nic.link == -1 || static_cast<std::size_t>(nic.link) < file->links.size(),
                    "a NIC in no link");
       soft::NicRef found;
-      fuzz::expect(file->find_gid(nic.gid, &found) && found.host == static_cast<int>(host),
+      fuzz::expect(file->find_gid(nic.gid, &found) && file->nic(found).address == nic.address,
                    "a NIC that is not found");
       fuzz::expect(!nic.pkeys.empty() && nic.lid <= soft::kLidsMax, "a port without partitions");
     }

@@ -42,6 +42,14 @@ const std::string kNicA = R"({"name": "n0", "address": "10.0.12.1/24"})";
 const std::string kNicB = R"({"name": "n0", "address": "10.0.12.2/24"})";
 const std::string kLink = R"({"ends": ["a/n0", "b/n0"]})";
 
+TEST(FabricFile, EachCableHasAddressesOfItsOwn) {
+  const std::string second = R"({"name": "n1", "address": "10.0.12.1/24"})";
+  const std::string other = R"({"name": "n1", "address": "10.0.12.2/24"})";
+  EXPECT_EQ(refusal(file_with(kNicA + ", " + second, kNicB + ", " + other,
+                              kLink + R"(, {"ends": ["a/n1", "b/n1"]})")),
+            "");
+}
+
 TEST(FabricFile, ReadsEveryField) {
   const Result<FabricFile> file = parse(file_with(
       R"({"name": "n0", "address": "10.0.12.1/24", "guid": "abc123", )"
@@ -259,7 +267,13 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"NicTwice",
             file_with(kNicA + ", " + R"({"name": "n0", "address": "10.0.1.9/24"})", kNicB, ""),
             "NIC a/n0 is there twice"},
-        Bad{"AddressTwice", file_with(kNicA, kNicA, ""), "address 10.0.12.1 is there twice"},
+        Bad{"AddressTwiceOnACable", file_with(kNicA, kNicA, kLink),
+            "link 0: address 10.0.12.1 is there twice, at a/n0 and b/n0"},
+        Bad{"AddressTwiceBehindRouters",
+            R"({"name": "t", "routers": ["r"], "hosts": [{"name": "a", "nics": [)" + kNicA +
+                R"(]}, {"name": "b", "nics": [)" + kNicA +
+                R"(]}], "links": [{"ends": ["a/n0", "r"]}, {"ends": ["b/n0", "r"]}]})",
+            "link 1: address 10.0.12.1 is there twice, at a/n0 and b/n0"},
         Bad{"NoPrefix", file_with(R"({"name": "n0", "address": "10.0.12.1"})", kNicB, ""),
             "wanted: an address and its prefix"},
         Bad{"PrefixTooLong", file_with(R"({"name": "n0", "address": "10.0.12.1/33"})", kNicB, ""),

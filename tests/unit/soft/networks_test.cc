@@ -44,6 +44,26 @@ constexpr const char* kInfiniBand = R"({"name": "ib",
   "links": [{"ends": ["a/n0", "b/n0"]}, {"ends": ["a/far", "router"]},
             {"ends": ["b/far", "router"]}]})";
 
+// Two hosts whose cables are crossed and share a subnet, and two cables with the same addresses.
+constexpr const char* kCrossed = R"({"name": "crossed",
+  "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/24"},
+                                   {"name": "n1", "address": "10.0.0.2/24"},
+                                   {"name": "v6", "address": "fd00::1/64"},
+                                   {"name": "w6", "address": "fd00::2/64"}]},
+            {"name": "b", "nics": [{"name": "n0", "address": "10.0.0.3/24"},
+                                   {"name": "n1", "address": "10.0.0.4/24"},
+                                   {"name": "v6", "address": "fd00::3/64"},
+                                   {"name": "w6", "address": "fd00::4/64"}]}],
+  "links": [{"ends": ["a/n0", "b/n1"]}, {"ends": ["a/n1", "b/n0"]},
+            {"ends": ["a/v6", "b/w6"]}, {"ends": ["a/w6", "b/v6"]}]})";
+
+constexpr const char* kTwins = R"({"name": "twins",
+  "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/24"},
+                                   {"name": "n1", "address": "10.0.0.1/24"}]},
+            {"name": "b", "nics": [{"name": "n0", "address": "10.0.0.2/24"},
+                                   {"name": "n1", "address": "10.0.0.2/24"}]}],
+  "links": [{"ends": ["a/n0", "b/n0"]}, {"ends": ["a/n1", "b/n1"]}]})";
+
 // The queue pair of one host on one device, with memory for local and remote writes.
 class Side {
  public:
@@ -222,6 +242,36 @@ TEST_F(SoftNetworks, AHostTellsItsRoutes) {
   EXPECT_EQ(elsewhere.netdev, "n0");
   EXPECT_EQ(a().route(lost.gid(), peer.gid().gid).kind, RouteKind::Elsewhere);
   EXPECT_EQ(a().route(peer.gid(), n0.gid().gid).kind, RouteKind::Unknown) << "not ours";
+}
+
+TEST_F(SoftNetworks, AWrongCableTakesAQueuePairAndBringsNothing) {
+  open(kCrossed);
+  Side one(a(), "n0"), wrong(b(), "n0"), right(b(), "n1");
+  EXPECT_EQ(status_between(one, right, 1), IBV_WC_SUCCESS);
+  EXPECT_EQ(status_between(one, wrong, 1), IBV_WC_RETRY_EXC_ERR)
+      << "b answers for all of its addresses on each port";
+  EXPECT_EQ(a().route(one.gid(), wrong.gid().gid).kind, RouteKind::ByPort);
+}
+
+TEST_F(SoftNetworks, AnIpv6HostAnswersOnTheRightCableOnly) {
+  open(kCrossed);
+  Side one(a(), "v6"), wrong(b(), "v6"), right(b(), "w6");
+  EXPECT_EQ(status_between(one, right, 1), IBV_WC_SUCCESS);
+  ASSERT_TRUE(one.make());
+  ASSERT_EQ(one.init(0), 0);
+  EXPECT_EQ(one.connect(one.towards(wrong, 1), wrong), ETIMEDOUT);
+}
+
+TEST_F(SoftNetworks, EqualAddressesLeadOverTheirOwnCables) {
+  open(kTwins);
+  for (const char* const name : {"n0", "n1"}) {
+    Side one(a(), name), two(b(), name);
+    EXPECT_EQ(status_between(one, two, 1), IBV_WC_SUCCESS) << name;
+    EXPECT_EQ(b().counters(name).bytes, 0u);
+    EXPECT_EQ(a().counters(name).bytes, 64u) << name;
+  }
+  Side one(a(), "n0"), other(b(), "n1");
+  EXPECT_EQ(status_between(one, other, 1), IBV_WC_RETRY_EXC_ERR) << "n1 does not hear of it";
 }
 
 TEST_F(SoftNetworks, AnInfiniBandPortSpeaksByLidOrGid) {
