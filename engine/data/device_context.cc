@@ -16,8 +16,8 @@
 namespace mesh::engine {
 
 namespace {
-// Room for 31 default queue pairs, and one entry less than a power of two, to which mlx5 rounds up
-// n + 1. The devices' maximum can cost 256 MB.
+// Room for some 60 default queue pairs, and one entry less than a power of two, to which mlx5
+// rounds up n + 1. The devices' maximum can cost 256 MB.
 constexpr std::uint32_t kQueueEntries = 16383;
 constexpr std::uint32_t kInlineMin = 64;  // a CTS entry
 static_assert(kInlineMin >= kCreditBytesMax);
@@ -120,7 +120,7 @@ Status DeviceContext::provide_room(const Wanted& wanted, ProgressLoop& loop) {
 
 // Takes room in a completion queue and an entry, so that the device may work without any lock.
 Result<DeviceContext::Place> DeviceContext::take_place(const Order& order) {
-  const Wanted wanted{.entries = order.policy->sq_depth + order.policy->rq_depth,
+  const Wanted wanted{.entries = order.depths.send + order.depths.receive,
                       .relayed = order.relayed};
   const std::lock_guard placing(placing_);  // nobody takes the room before we do
   if (const Status status = provide_room(wanted, *order.loop); !status.ok()) return status;
@@ -155,8 +155,8 @@ verbs::QpHandle DeviceContext::make(ibv_cq* queue, const Order& order, InlineByt
     ibv_qp_init_attr attr{};
     attr.send_cq = attr.recv_cq = queue;
     attr.qp_type = IBV_QPT_RC;
-    attr.cap = {.max_send_wr = policy.sq_depth,
-                .max_recv_wr = policy.rq_depth,
+    attr.cap = {.max_send_wr = order.depths.send,
+                .max_recv_wr = order.depths.receive,
                 .max_send_sge = 1,
                 .max_recv_sge = 1,
                 .max_inline_data = tried};
@@ -167,7 +167,7 @@ verbs::QpHandle DeviceContext::make(ibv_cq* queue, const Order& order, InlineByt
     return qp;
   }
   LOG_WARN("{}: cannot create a queue pair (send {}, receive {}, inline {}): {}", name(),
-           policy.sq_depth, policy.rq_depth, kInlineMin, std::strerror(errno));
+           order.depths.send, order.depths.receive, kInlineMin, std::strerror(errno));
   return {};
 }
 
@@ -213,8 +213,9 @@ std::uint32_t DeviceContext::take_entry() {
   return free;
 }
 
-Status DeviceContext::create(QueuePair& queue_pair, const Order& order) {
+Status DeviceContext::create(QueuePair& queue_pair, Order order) {
   DCHECK(queue_pair.verbs() == nullptr);
+  order.depths = queue_pair.depths();
   const Result<Place> place = take_place(order);
   if (!place.ok()) return place.status();
   InlineBytes granted;

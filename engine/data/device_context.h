@@ -49,8 +49,9 @@ class DeviceContext {
     const TransferPolicy* policy = nullptr;
     ProgressLoop* loop = nullptr;
     bool relayed = false;  // of a path over other hosts
+    QueueDepths depths{};  // create() sets them
   };
-  Status create(QueuePair& queue_pair, const Order& order);
+  Status create(QueuePair& queue_pair, Order order);
   // Drops what the queue pair has outstanding, and destroys it: a stopped one in the background
   // after destroy_in_background(), any other before the call returns. Its room is free afterwards.
   // The end of a path's last queue pair in the background wakes the control thread.

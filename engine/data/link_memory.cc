@@ -13,8 +13,6 @@
 
 namespace mesh::engine {
 
-namespace {}  // namespace
-
 void LinkMemory::Free::operator()(std::byte* memory) const noexcept { std::free(memory); }
 
 void LinkMemory::configure(std::size_t bytes_per_channel, std::vector<Key> keys) {
@@ -24,6 +22,8 @@ void LinkMemory::configure(std::size_t bytes_per_channel, std::vector<Key> keys)
   bytes_per_channel_ = bytes_per_channel;
   channels_per_block_ = static_cast<std::uint32_t>(
       std::clamp<std::size_t>(kBlockBytesMax / bytes_per_channel, 1, kChannelsPerBlock));
+  channels_at_first_ = static_cast<std::uint32_t>(
+      std::clamp<std::size_t>(page_bytes() / bytes_per_channel, 1, channels_per_block_));
   keys_ = std::move(keys);
 }
 
@@ -69,16 +69,19 @@ Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) {
 Result<PeerWritable> LinkMemory::channel_memory(std::uint32_t index) {
   DCHECK(index < kChannelsMax);
   DCHECK(bytes_per_channel_ != 0);
-  const std::uint32_t at = index / channels_per_block_;
+  const bool first = index < channels_at_first_;
+  const std::uint32_t behind = first ? 0 : index - channels_at_first_;  // the first block
+  const std::uint32_t at = first ? 0 : 1 + behind / channels_per_block_;
   if (at >= blocks_.size()) blocks_.resize(at + 1);
   if (!blocks_[at]) {
-    Result<Block> made = make_block(bytes_per_channel_ * channels_per_block_);
+    Result<Block> made =
+        make_block(bytes_per_channel_ * (first ? channels_at_first_ : channels_per_block_));
     if (!made.ok()) return made.status();
     blocks_[at] = std::make_unique<Block>(std::move(*made));
   }
-  return PeerWritable{
-      .memory = blocks_[at]->memory.get() + (index % channels_per_block_) * bytes_per_channel_,
-      .rkeys = blocks_[at]->rkeys};
+  const std::uint32_t place = first ? index : behind % channels_per_block_;
+  return PeerWritable{.memory = blocks_[at]->memory.get() + place * bytes_per_channel_,
+                      .rkeys = blocks_[at]->rkeys};
 }
 
 Result<PeerWritable> LinkMemory::window_words(std::size_t bytes) {

@@ -3,7 +3,7 @@
 // records (acceptor) of every channel, and the connector's window words. A channel index has its
 // own place for good, so an entry that comes late from an index's former life can only meet this
 // index again, whose generations differ. Thread: control mutex; addresses are stable and read by
-// the loop. Bound: kChannelsMax places in blocks of kChannelsPerBlock.
+// the loop. Bound: kChannelsMax places; a page of them, then blocks of kChannelsPerBlock.
 
 #include <mesh/policy.h>
 #include <mesh/status.h>
@@ -58,6 +58,7 @@ class LinkMemory {
   Result<Block> make_block(std::size_t bytes);
 
   std::size_t bytes_per_channel_ = 0;
+  std::uint32_t channels_at_first_ = 1;  // those of the first block, which is a page as a rule
   std::uint32_t channels_per_block_ = kChannelsPerBlock;
   std::vector<Key> keys_;
   std::vector<const DeviceContext*> lacking_;  // the devices that have refused memory

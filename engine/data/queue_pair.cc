@@ -9,21 +9,40 @@
 
 namespace mesh::engine {
 
+namespace {
+// A connector posts these receives so that, when they come back, the peer's writes are over.
+constexpr std::uint32_t kQuietReceives = kWindowShares;
+// An acceptor's bulk queue pair sends a window word for each quarter of its receives.
+constexpr std::uint32_t kWindowWordSends = 16;
+static_assert(kWindowWordSends >= kWindowShares * kWindowWords);
+}  // namespace
+
+// The chains of a path over other hosts are made for both depths of the policy.
+QueueDepths depths_of(const TransferPolicy& policy, const QueuePairPlace& place) noexcept {
+  const QueueDepths full{.send = policy.sq_depth, .receive = policy.rq_depth};
+  if (place.path->ends.relayed) return full;
+  if (place.link->identity().role == LinkRole::Connector)
+    return {.send = full.send, .receive = std::min(full.receive, kQuietReceives)};
+  return {.send = place.index == 0 ? full.send : std::min(full.send, kWindowWordSends),
+          .receive = full.receive};
+}
+
 QueuePair::QueuePair(const TransferPolicy& policy, const QueuePairPlace& place)
     : place_(place),
       loop_(place.link->loop()),
-      sq_depth_(policy.sq_depth),
-      signal_interval_(policy.signal_interval),
-      row_interval_(policy.sq_depth / kWindowShares),
-      ring_mask_(policy.sq_depth - 1),
+      depths_(depths_of(policy, place)),
+      signal_interval_(std::min(policy.signal_interval, depths_.send)),
+      row_interval_(depths_.send / kWindowShares),
+      ring_mask_(depths_.send - 1),
       counted_(place.index == 0 ? 0 : UINT32_MAX),
       rows_only_(place.link->identity().role == LinkRole::Acceptor),
-      room_(policy, place.index == 0 ? reservation_ : place.link->paths().bulk().reservation()),
-      receives_(policy),
-      ring_(policy.sq_depth),
-      parts_(policy.sq_depth) {
-  DCHECK(std::has_single_bit(sq_depth_));
-  DCHECK(signal_interval_ != 0 && signal_interval_ <= sq_depth_);
+      room_({.send = depths_.send, .window = policy.rq_depth},
+            place.index == 0 ? reservation_ : place.link->paths().bulk().reservation()),
+      receives_(depths_.receive),
+      ring_(depths_.send),
+      parts_(rows_only_ ? 0 : depths_.send) {
+  DCHECK(std::has_single_bit(depths_.send));
+  DCHECK(signal_interval_ != 0 && signal_interval_ <= depths_.send);
   DCHECK(row_interval_ != 0);
 }
 

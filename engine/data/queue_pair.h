@@ -45,6 +45,14 @@ struct QueuePairPlace {
 // Whether the completion of a message's part ends its stripe.
 enum class Ends : std::uint8_t { Nothing, Stripe };
 
+// The depths of a queue pair's two queues, in work requests. The sender of messages takes no
+// announcements, and the receiver sends nothing but rows: credits on the express queue pair, and
+// window words on each.
+struct QueueDepths {
+  std::uint32_t send = 0, receive = 0;
+};
+QueueDepths depths_of(const TransferPolicy& policy, const QueuePairPlace& place) noexcept;
+
 // The bytes that may lie inline in a work request: of a message, and of a row, which always does.
 struct InlineBytes {
   std::uint32_t data = 0, rows = kCreditBytesMax;
@@ -152,7 +160,8 @@ class QueuePair {
   PeerLink& link() const noexcept { return *place_.link; }
   Path& path() const noexcept { return *place_.path; }
   std::uint32_t index() const noexcept { return place_.index; }
-  std::uint32_t sq_depth() const noexcept { return sq_depth_; }
+  std::uint32_t sq_depth() const noexcept { return depths_.send; }
+  const QueueDepths& depths() const noexcept { return depths_; }
   std::uint64_t id_base() const noexcept { return id_base_; }
 
   QueuePair* next_staged = nullptr;  // the loop's list of queue pairs to ring
@@ -177,7 +186,8 @@ class QueuePair {
 
   const QueuePairPlace place_;
   ProgressLoop& loop_;
-  const std::uint32_t sq_depth_, signal_interval_, row_interval_;
+  const QueueDepths depths_;
+  const std::uint32_t signal_interval_, row_interval_;
   const std::uint32_t ring_mask_;
   const std::uint32_t counted_;  // all ones for a bulk queue pair, whose bytes its path counts
   const bool rows_only_;         // an acceptor's
@@ -193,7 +203,7 @@ class QueuePair {
   bool started_ = false, stopped_ = false;
   bool refused_ = false;           // a post was refused; nothing is posted any more
   std::vector<Mark> ring_;         // by posted count
-  std::vector<PostedPart> parts_;  // by posted count, where a mark says so
+  std::vector<PostedPart> parts_;  // by posted count, where a mark says so; a connector's
   verbs::WrSingle single_;         // a message, or a credit, with a doorbell of its own
   verbs::WrChain chain_;
   verbs::QpHandle qp_;

@@ -2,8 +2,7 @@
 
 namespace mesh::engine {
 
-ReceiveQueue::ReceiveQueue(const TransferPolicy& policy)
-    : depth_(policy.rq_depth), quarter_(policy.rq_depth / kWindowShares) {
+ReceiveQueue::ReceiveQueue(std::uint32_t depth) : depth_(depth), quarter_(depth / kWindowShares) {
   DCHECK(depth_ % kWindowShares == 0 && depth_ >= kWindowShares);
 }
 

@@ -1,9 +1,8 @@
 #pragma once
 // The receives that a queue pair has posted for the peer's announcements. They are posted again by
 // quarters: the peer has three quarters to go on with while it learns of one. Thread: loop
-// (progress lock). Bound: rq_depth.
+// (progress lock). Bound: its depth.
 
-#include <mesh/policy.h>
 #include <mesh/status.h>
 
 #include "src/base/check.h"
@@ -19,7 +18,7 @@ inline constexpr std::uint32_t kWindowShares = 4;
 
 class ReceiveQueue {
  public:
-  explicit ReceiveQueue(const TransferPolicy& policy);
+  explicit ReceiveQueue(std::uint32_t depth);  // a multiple of kWindowShares
 
   // Counts announcements taken from the queue. Returns true if a quarter is to be posted again.
   bool take(std::uint32_t count) noexcept {
@@ -37,6 +36,7 @@ class ReceiveQueue {
   // Returns true if every receive of a stopped queue pair has been polled.
   bool drained() const noexcept { return taken() + flushed_ == posted_; }
 
+  std::uint32_t depth() const noexcept { return depth_; }
   bool quarter_due() const noexcept { return to_return_ < 0; }
   std::uint32_t quarter() const noexcept { return depth_ / kWindowShares; }
   // The quarters ever posted again.

@@ -5,8 +5,6 @@
 // post_taken() uses room, and each use has been taken from the reservation; close() withdraws it.
 // Thread: loop (progress lock). Bounds: sq_depth work requests, rq_depth announcements.
 
-#include <mesh/policy.h>
-
 #include "engine/message/wire.h"
 #include "src/base/check.h"
 
@@ -44,12 +42,16 @@ class SendRoom {
  public:
   static constexpr std::uint32_t kProbes = 2;  // of a new path: small and full packets
   // reservation: covers this queue pair, alone or with others.
-  SendRoom(const TransferPolicy& policy, Reservation& reservation)
-      : sq_depth_(policy.sq_depth),
-        rq_depth_(policy.rq_depth),
+  struct Depths {
+    std::uint32_t send = 0;
+    std::uint32_t window = 0;  // the peer's posted receives
+  };
+  SendRoom(const Depths& depths, Reservation& reservation)
+      : sq_depth_(depths.send),
+        rq_depth_(depths.window),
         reservation_(reservation),
-        depth_(policy.sq_depth),
-        window_end_(policy.rq_depth) {}
+        depth_(depths.send),
+        window_end_(depths.window) {}
 
   bool has(std::uint32_t count) const noexcept {
     DCHECK(retired_ <= posted_);
