@@ -32,7 +32,9 @@ constexpr const char* kFooter =
     "post-refused the next work request posted to the NIC is refused by post_send\n  lid          "
     "the subnet manager gives the NIC's InfiniBand port another LID\n  mtu          packets of the "
     "NIC with more than --mtu bytes vanish, and smaller ones arrive\n  peer-lost    nothing goes "
-    "to or comes from --peer any more, on this NIC\n  peer-back    it does again\n  show         "
+    "to or comes from --peer any more, on this NIC\n  peer-back    it does again\n  mute         "
+    "the NIC takes work requests and completes none, neither with success nor with an error\n  "
+    "unmute       it goes on with what was posted\n  show         "
     "nothing changes; the port's state and what this host has posted to it are printed\n  clear    "
     "    nothing is broken any more on HOST (NIC is not looked at)\nFILE is the very file that the "
     "host was started with (NCCL_MESH_FABRIC=soft:FILE). --for-ms ends the fault by itself.\nA "
@@ -63,6 +65,8 @@ const std::map<std::string, std::pair<FaultVerb, FaultKind>> kMeanings = {
     {"mtu", {FaultVerb::Arm, FaultKind::Mtu}},
     {"peer-lost", {FaultVerb::Arm, FaultKind::PeerLost}},
     {"peer-back", {FaultVerb::Lift, FaultKind::PeerLost}},
+    {"mute", {FaultVerb::Arm, FaultKind::Mute}},
+    {"unmute", {FaultVerb::Lift, FaultKind::Mute}},
     {"clear", {FaultVerb::LiftAll, {}}},
     {"show", {FaultVerb::Look, {}}},
 };
@@ -122,10 +126,10 @@ std::string mistake_in(const Options& options, const FabricFile& fabric) {
     return "--one-end goes with down, up, card-left and card-back, and only with them";
   if (options.queue_pair >= 0 && options.action != "qp-error")
     return "--qp goes with qp-error, and only with it";
-  const bool timed =
-      options.action == "down" || options.action == "mtu" || options.action == "peer-lost";
+  const bool timed = options.action == "down" || options.action == "mtu" ||
+                     options.action == "peer-lost" || options.action == "mute";
   if (options.for_ms != 0 && !timed)
-    return "--for-ms goes with down, mtu and peer-lost, and only with them";
+    return "--for-ms goes with down, mtu, peer-lost and mute, and only with them";
   const bool about_peer = options.action == "peer-lost" || options.action == "peer-back";
   if (about_peer != !options.peer.empty())
     return "--peer goes with peer-lost and peer-back, and only with them";
@@ -167,9 +171,9 @@ int main(int argc, char** argv) {
   app.add_option("NIC", options.nic, "Its NIC, by its name in the file")->required();
   app.add_option("ACTION", options.action, "The fault")
       ->required()
-      ->check(
-          CLI::IsMember({"down", "up", "card-left", "card-back", "qp-error", "wr-error",
-                         "post-refused", "lid", "mtu", "peer-lost", "peer-back", "clear", "show"}));
+      ->check(CLI::IsMember({"down", "up", "card-left", "card-back", "qp-error", "wr-error",
+                             "post-refused", "lid", "mtu", "peer-lost", "peer-back", "mute",
+                             "unmute", "clear", "show"}));
   app.add_flag(
       "--one-end", options.one_end,
       "down, up, card-left, card-back: only this port, as with a switch or a sick adapter");
@@ -179,7 +183,7 @@ int main(int argc, char** argv) {
   app.add_option("--mtu", options.mtu, "mtu: the bytes of payload that still arrive")
       ->check(CLI::Range(1, 65536));
   app.add_option("--for-ms", options.for_ms,
-                 "down, mtu, peer-lost: until so many milliseconds later")
+                 "down, mtu, peer-lost, mute: until so many milliseconds later")
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{3'600'000}));
   if (const auto end = mesh::driver::parse(app, argc, argv)) return *end;
   return run(options);

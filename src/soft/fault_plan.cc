@@ -35,10 +35,10 @@ bool is_usable(const Fault& fault) {
   return !names_no_peer;
 }
 
-// Returns true for a kind that ports look for; on_post() only counts work requests for it.
-bool is_seen_by_ports(FaultKind kind) {
+// Returns true for a kind that ports or turns look for; on_post() only counts work requests for it.
+bool is_seen_elsewhere(FaultKind kind) {
   return kind == FaultKind::PeerLost || kind == FaultKind::PortDown ||
-         kind == FaultKind::CardLeft || kind == FaultKind::LidChange;
+         kind == FaultKind::CardLeft || kind == FaultKind::LidChange || kind == FaultKind::Mute;
 }
 }  // namespace
 
@@ -103,7 +103,7 @@ FaultPlan::PostVerdict FaultPlan::on_post(const std::string& nic, const Posted& 
     if (!fault.nic.empty() && fault.nic != nic) continue;
     if (!in_time(armed, now_ns)) continue;
     const std::uint64_t number = armed.seen++;
-    if (is_seen_by_ports(fault.kind) || !begins(armed, number, now_ns)) continue;
+    if (is_seen_elsewhere(fault.kind) || !begins(armed, number, now_ns)) continue;
     const bool one = fault.kind == FaultKind::QpError || fault.kind == FaultKind::PostRefused;
     const std::uint64_t bound =
         one ? std::max<std::uint64_t>(fault.work_requests, 1) : fault.work_requests;
@@ -121,7 +121,8 @@ FaultPlan::PostVerdict FaultPlan::on_post(const std::string& nic, const Posted& 
       case FaultKind::PeerLost:
       case FaultKind::PortDown:
       case FaultKind::CardLeft:
-      case FaultKind::LidChange: break;
+      case FaultKind::LidChange:
+      case FaultKind::Mute: break;
     }
   }
   return verdict;
@@ -184,11 +185,19 @@ bool FaultPlan::port_down(const std::string& nic, std::uint64_t now_ns) {
   });
 }
 
-bool FaultPlan::card_left(const std::string& nic, std::uint64_t now_ns) {
+bool FaultPlan::any_strikes(FaultKind kind, const std::string& nic, std::uint64_t now_ns) {
   std::lock_guard lock(mutex_);
   return std::any_of(faults_.begin(), faults_.end(), [&](Armed& armed) {
-    return armed.fault.kind == FaultKind::CardLeft && silences(armed, nic, now_ns);
+    return armed.fault.kind == kind && strikes(armed, nic, now_ns);
   });
+}
+
+bool FaultPlan::card_left(const std::string& nic, std::uint64_t now_ns) {
+  return any_strikes(FaultKind::CardLeft, nic, now_ns);
+}
+
+bool FaultPlan::mute(const std::string& nic, std::uint64_t now_ns) {
+  return any_strikes(FaultKind::Mute, nic, now_ns);
 }
 
 std::uint64_t FaultPlan::next_port_change_ns(const std::string& nic, std::uint64_t now_ns) {

@@ -51,8 +51,13 @@ enum class FaultKind : std::uint8_t {
   // The card is gone from its slot, or its firmware has died: an event says that the device has
   // failed, query_port answers with EIO, and the port is silent. Senders run into their retries.
   CardLeft,
+  // The card's sender hangs without a word: work requests are taken and none completes, neither
+  // with success nor with an error, and a queue pair that is stopped flushes nothing. What peers
+  // write to the card arrives, is announced and answered. When the fault ends, the card goes on
+  // with what is posted.
+  Mute,
 };
-inline constexpr FaultKind kFaultKindLast = FaultKind::CardLeft;
+inline constexpr FaultKind kFaultKindLast = FaultKind::Mute;
 
 struct Fault {
   FaultKind kind = FaultKind::QpError;
@@ -109,6 +114,7 @@ class FaultPlan {
   bool cut_off(const std::string& nic, const std::string& peer_host, std::uint64_t now_ns);
   bool port_down(const std::string& nic, std::uint64_t now_ns);  // also if its card is gone
   bool card_left(const std::string& nic, std::uint64_t now_ns);
+  bool mute(const std::string& nic, std::uint64_t now_ns);
   // Decides about the write with this number on a queue pair. hold_ns: how long it is held.
   struct Disorder {
     bool out_of_order = false;  // such a fault is armed
@@ -140,6 +146,7 @@ class FaultPlan {
   static bool begins(Armed& armed, std::uint64_t seen, std::uint64_t now_ns);
   static bool strikes(Armed& armed, const std::string& nic, std::uint64_t now_ns);
   static bool silences(Armed& armed, const std::string& nic, std::uint64_t now_ns);
+  bool any_strikes(FaultKind kind, const std::string& nic, std::uint64_t now_ns);
 
   std::atomic<bool> armed_{false};  // released in arm(), acquired in armed()
   std::mutex mutex_;

@@ -23,6 +23,10 @@ ibv_wc_opcode completion_opcode(ibv_wr_opcode opcode) {
 bool Initiator::complete(QueuePair& qp, TurnTime& time) noexcept {
   DCHECK(core_.turning());
   const int state = qp.state.load(std::memory_order_acquire);
+  if (qp.out.ring != nullptr && core_.mute(time)) {  // it stays among those that are looked at
+    qp.retry_deadline_ns = 0;
+    return false;
+  }
   if (state == IBV_QPS_ERR || qp.out.ring == nullptr) {
     core_.completing.erase(qp.index);
     return state == IBV_QPS_ERR && flush(qp);
@@ -53,6 +57,7 @@ bool Initiator::complete(QueuePair& qp, TurnTime& time) noexcept {
 
 std::uint64_t Initiator::due_ns(QueuePair& qp, TurnTime& time) noexcept {
   DCHECK(core_.turning() && qp.out.ring != nullptr);
+  if (core_.mute(time)) return time.now_ns() + kStalledLookNs;
   if (qp.state.load(std::memory_order_relaxed) == IBV_QPS_ERR) return 0;
   const std::uint64_t completed = qp.sends.completed;
   std::uint64_t due_ns = qp.retry_deadline_ns != 0 ? qp.retry_deadline_ns : UINT64_MAX;
@@ -212,8 +217,10 @@ void Initiator::to_error(QueuePair& qp, ibv_wc_status first) noexcept {
   core_.backlog.erase(qp.index);
   qp.retry_deadline_ns = 0;
   core_.completing.insert(qp.index);
-  if (qp.outstanding() != 0) complete_send(qp, first);
-  flush(qp);
+  if (TurnTime time(core_.clock); !core_.mute(time)) {  // else complete() flushes when that is over
+    if (qp.outstanding() != 0) complete_send(qp, first);
+    flush(qp);
+  }
   DCHECK(qp.in.ring == nullptr && !core_.serving.has(qp.index) && !core_.backlog.has(qp.index));
 }
 

@@ -146,7 +146,8 @@ int Nic::fail(QueuePair& qp) {
   const int state = qp.state.load(std::memory_order_relaxed);
   if (state == IBV_QPS_RESET) return EINVAL;
   TurnTime time(core_.clock);
-  if (qp.out.ring != nullptr && state == IBV_QPS_RTS) initiator_.take_responses(qp, time);
+  if (qp.out.ring != nullptr && state == IBV_QPS_RTS && !core_.mute(time))
+    initiator_.take_responses(qp, time);
   if (qp.state.load(std::memory_order_relaxed) != IBV_QPS_ERR)
     initiator_.to_error(qp, IBV_WC_WR_FLUSH_ERR);
   return 0;

@@ -120,6 +120,10 @@ struct NicCore {
     if (is_loop_back(connection)) return faults.card_left(spec.name, time.now_ns());
     return faults.cut_off(spec.name, host, time.now_ns());
   }
+  // Returns true while a fault keeps this card from completing anything.
+  bool mute(TurnTime& time) noexcept {
+    return faults.armed() && faults.mute(spec.name, time.now_ns());
+  }
   bool is_loop_back(const Attributes& connection) const noexcept {
     return std::memcmp(connection.dest_gid.raw, spec.gid.raw, sizeof spec.gid.raw) == 0;
   }

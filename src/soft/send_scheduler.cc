@@ -65,7 +65,7 @@ std::uint64_t SendScheduler::may_start(const SendSlot& slot) const noexcept {
 std::uint64_t SendScheduler::sends_at(std::uint32_t index, TurnTime& time) noexcept {
   QueuePair* qp = queue_pairs_.find(index);
   bool sends = qp != nullptr && qp->state.load(std::memory_order_acquire) == IBV_QPS_RTS;
-  if (sends && core_.cut_off(qp->attributes, qp->out.peer->host(), time)) {
+  if (sends && (core_.mute(time) || core_.cut_off(qp->attributes, qp->out.peer->host(), time))) {
     core_.completing.insert(index);  // so that it is watched
     sends = false;
   }

@@ -217,6 +217,42 @@ TEST(Faults, AShortPortFailureIsRetriedThrough) {
   EXPECT_EQ(fabric.sent[0][0].wc.status, IBV_WC_SUCCESS);
 }
 
+TEST(Faults, AMuteCardCompletesNothingAndHearsItsPeer) {
+  ManualFabric fabric("", 2);
+  const Fault mute{.kind = FaultKind::Mute};
+  ASSERT_TRUE(fabric.a->faults().arm(mute).ok());
+  ASSERT_EQ(fabric.announce(0, 1, 64), 0);
+  ASSERT_EQ(fabric.write(1, 2, 64), 0);
+  fabric.run(fabric.now_ns() + 60'000'000'000);
+  EXPECT_TRUE(fabric.sent[0].empty() && fabric.sent[1].empty()) << "neither success nor an error";
+  EXPECT_TRUE(fabric.received[0].empty());
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  ASSERT_EQ(fabric.a->modify_qp(fabric.left[1].qp, &attr, IBV_QP_STATE), 0);
+  fabric.run(fabric.now_ns() + 1'000'000'000);
+  EXPECT_TRUE(fabric.sent[1].empty()) << "nothing is flushed";
+  fabric.a->faults().lift(mute);
+  fabric.run();
+  ASSERT_EQ(fabric.sent[0].size(), 1u);
+  EXPECT_EQ(fabric.sent[0][0].wc.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(fabric.received[0].size(), 1u);
+  ASSERT_EQ(fabric.sent[1].size(), 1u);
+  EXPECT_EQ(fabric.sent[1][0].wc.status, IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST(Faults, WhatAMuteCardHasSentArrivesAndDoesNotComplete) {
+  ManualFabric fabric(R"("gbps": 10, "delay_us": 1)", 1);
+  ASSERT_EQ(fabric.announce(0, 1, 64), 0);
+  fabric.run(fabric.now_ns() + 1200);  // it is on its way, and the answer is not there yet
+  ASSERT_TRUE(fabric.a->faults().arm({.kind = FaultKind::Mute}).ok());
+  fabric.run(fabric.now_ns() + 1'000'000'000);
+  EXPECT_EQ(fabric.received[0].size(), 1u);
+  EXPECT_TRUE(fabric.sent[0].empty());
+  fabric.a->faults().disarm_all();
+  fabric.run();
+  EXPECT_EQ(fabric.sent[0].size(), 1u);
+}
+
 TEST(Faults, PlanRefusesNonsense) {
   FaultPlan plan;
   EXPECT_EQ(plan.arm({.kind = FaultKind::WriteDelay, .delay_ns = kFaultDelayMaxNs + 1}),
