@@ -59,6 +59,7 @@ EngineImpl::EngineImpl(const EngineOptions& options)
                  .channels = *this,
                  .waker = *this,
                  .relays = &relay_client_}),
+      silence_watch_(services_),
       links_(services_, contexts_),
       relay_client_(services_, [this] { return links_.hosts(); }),
       relay_service_(services_, [this] { return relay_client_.peers(); }),
@@ -242,6 +243,7 @@ bool EngineImpl::poll_control_locked() {
     if (context->closing && !only_destroys) services_.tend_soon();
   }
   watch_.look(contexts_, clock_.now_ns());
+  silence_watch_.look(contexts_, clock_.now_ns());
   changed_.notify_all();
   return moved;
 }

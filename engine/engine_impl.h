@@ -18,6 +18,7 @@
 #include "engine/pollers.h"
 #include "engine/port_events.h"
 #include "engine/request_watch.h"
+#include "engine/silence_watch.h"
 #include "src/base/clock.h"
 #include "src/base/log_budget.h"
 #include "src/verbs/discovery.h"
@@ -116,6 +117,7 @@ class EngineImpl final : public Engine,
   RequestWatch watch_;
   Figures figures_;
   LinkServices services_;
+  SilenceWatch silence_watch_;
   Links links_;
   RelayClient relay_client_;
   RelayService relay_service_;

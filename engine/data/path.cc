@@ -45,6 +45,11 @@ void Path::stop() noexcept {
   }
 }
 
+bool Path::owes_completion() const noexcept {
+  return std::any_of(queue_pairs.begin(), queue_pairs.end(),
+                     [](const auto& queue_pair) { return queue_pair->owes_completion(); });
+}
+
 std::string Path::text() const { return over.empty() ? name : name + " over " + over; }
 
 PathCounters Path::counters_of_rails() const noexcept {

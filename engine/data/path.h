@@ -96,6 +96,7 @@ struct Path {
   void leave_rails();  // before others are named: moves the counters to `former`
   // Any thread. Returns true if the device is still destroying former queue pairs of the path.
   bool destroys() const noexcept { return dying->load(std::memory_order_acquire) != 0; }
+  bool owes_completion() const noexcept;  // holding the progress lock; of any queue pair
   std::uint64_t inflight_bytes() const noexcept {
     DCHECK(bulk_done <= bulk_posted);
     return bulk_posted - bulk_done;

@@ -142,6 +142,11 @@ class QueuePair {
   // Posts an empty write, whose completion shows that the peer's device answers. Does nothing if
   // what is staged or under way will show it.
   void ask_answer() noexcept;
+  // Returns true if a completion is still to come. An acceptor's rows complete only behind a
+  // signaled one.
+  bool owes_completion() const noexcept {
+    return rows_only_ ? signaled_ > retired() : outstanding() != 0;
+  }
   // Returns a count that grows with each answer of the peer's device and with what the peer sends.
   std::uint64_t signs_of_peer() const noexcept { return retired() + receives_.taken(); }
 

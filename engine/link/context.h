@@ -143,9 +143,10 @@ class Context {
   std::uint64_t linger_until_ns = 0;
   // A peer did not answer a REVOKE; until this time no other peer is waited for.
   std::uint64_t impatient_until_ns = 0;
-  std::uint64_t turns_seen = 0;  // turns of the loop at the watch's last look
-  bool turned = true;            // the loop was turned between the watch's last two looks
-  bool polled = false;           // a poller was asked to turn the loop
+  std::uint64_t turns_seen = 0;     // turns of the loop at the watch's last look
+  std::uint64_t silence_turns = 0;  // turns of the loop at SilenceWatch's last look
+  bool turned = true;               // the loop was turned between the watch's last two looks
+  bool polled = false;              // a poller was asked to turn the loop
 
  private:
   template <typename Matches>

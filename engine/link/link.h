@@ -7,6 +7,7 @@
 
 #include "engine/control/frames.h"
 #include "engine/control/relay_frames.h"
+#include "engine/data/path_silence.h"
 #include "engine/data/stall_watch.h"
 #include "engine/link/farewell.h"
 #include "engine/link/handshake.h"
@@ -24,10 +25,11 @@
 
 namespace mesh::engine {
 
-// The state that RequestWatch keeps of a link (request_watch.h).
+// The state that RequestWatch and SilenceWatch keep of a link (request_watch.h, silence_watch.h).
 struct LinkWatched {
   LinkWait wait;                                       // the wait that was reported
   std::uint64_t degraded_ns = 0, without_path_ns = 0;  // with a path not up; with no path up
+  std::vector<PathSilence> silences;                   // by path; SilenceWatch keeps it
 };
 
 class Link final : public LinkCore, Handshake::Owner {

@@ -34,6 +34,13 @@ bool drained(const Path& path) {
                      [](const auto& queue_pair) { return queue_pair->receives().drained(); });
 }
 
+bool owes(const PeerLink& link) {
+  const auto paths = link.paths().all();
+  return std::any_of(paths.begin(), paths.end(), [](const Path& path) {
+    return path.health.state == PathState::Up && path.owes_completion();
+  });
+}
+
 // Returns a count that grows with whatever gets through, in either direction.
 std::uint64_t work_done(PeerLink& link) {
   std::uint64_t sum = 0;
@@ -349,7 +356,8 @@ std::string PathRepair::what_is_awaited(std::uint32_t index) const {
 }
 
 // Ends the link if requests have waited too long without any path. A path that comes back and fails
-// at once does not count: only work that got through, or a while without trouble, ends the wait.
+// at once does not count: only work that got through, or a while without trouble, ends the wait. A
+// path that owes completions after that while is in trouble: our card may complete nothing.
 void PathRepair::note_stall() {
   // On a link that never had a path only the connector, which opens it, counts the time: an
   // acceptor may post receives long before anything is sent.
@@ -364,10 +372,10 @@ void PathRepair::note_stall() {
   if (!link_.peer_link().paths().stalled()) {
     relayed_.found_path();
     if (stalled_since_ns_ == 0) return;
-    if (now_ns >= admitted_ns_ + kPathUpToSteadyNs ||
-        work_done(link_.peer_link()) != work_when_admitted_)
-      stalled_since_ns_ = 0;
-    link_.host().tend_at(admitted_ns_ + kPathUpToSteadyNs);
+    const bool works = work_done(link_.peer_link()) != work_when_admitted_;
+    const bool settles = now_ns >= admitted_ns_ + kPathUpToSteadyNs && !owes(link_.peer_link());
+    if (works || settles) stalled_since_ns_ = 0;
+    link_.host().tend_at(std::max(admitted_ns_ + kPathUpToSteadyNs, now_ns + kSilenceLookToNextNs));
     return;
   }
   if (stalled_since_ns_ == 0) stalled_since_ns_ = now_ns;

@@ -152,7 +152,7 @@ constexpr std::array kTable{
             "Service level of our queue pairs; unset: the communicator's traffic class, or 0."},
     Setting{"NCCL_IB_TIMEOUT", "", IntField{&Settings::timeout, 0, 31},
             "Acknowledge timer, 4.096 us * 2^n a try; 16 is 0.27 s (NCCL's own transport uses 20, "
-            "4.3 s). 0: for ever, so that a silent path is never noticed."},
+            "4.3 s). 0: for ever; a silent path is then lost by the plugin's own bound."},
     Setting{"NCCL_IB_RETRY_CNT", "tries", IntField{&Settings::retry_count, 0, 7},
             "Retries before a path counts as lost; on some devices 7 means for ever."},
     Setting{"NCCL_IB_ADAPTIVE_ROUTING", "",

@@ -88,6 +88,18 @@ inline constexpr std::uint64_t kReopenPauseMaxNs = 10 * kNsPerSecond;
 inline constexpr std::uint64_t kReopenToAnswerNs = 10 * kNsPerSecond;
 // A failure of a path that has been up for so long counts as a new trouble.
 inline constexpr std::uint64_t kPathUpToSteadyNs = 10 * kNsPerSecond;
+// A path that owes completions and shows none, while another path to the peer does. Longer than
+// NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT, as they are by default, and than firmware hangs by itself
+// now and then; NCCL_IB_TIMEOUT can make it longer.
+inline constexpr std::uint64_t kSilenceToLossNs = 3 * kNsPerSecond;
+// If no other path shows any either, a pause storm or a full switch may hold them all, and to leave
+// gains little.
+inline constexpr std::uint64_t kSilenceOfAllToLossNs = 10 * kNsPerSecond;
+// The first look begins the silence, so four looks at least find a path silent.
+inline constexpr std::uint64_t kSilenceLookToNextNs = 450 * kNsPerMs;
+// The control thread looks once a second while nothing is due. If it comes later, the rest counts
+// as this process's own pause.
+inline constexpr std::uint64_t kSilenceLookCountsMaxNs = 1100 * kNsPerMs;
 // A tier that works is up before the next one begins, and a dead tier holds up nobody.
 inline constexpr std::uint64_t kTierToNextNs = 50 * kNsPerMs;
 inline constexpr std::uint64_t kBesideLookToNextNs = 100 * kNsPerMs;

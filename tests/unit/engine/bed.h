@@ -28,10 +28,11 @@ struct BedOptions {
   std::size_t contexts = 1;  // on each host
   int stall_seconds = Settings{}.stall_seconds;
   int path_timeout_s = Settings{}.path_timeout_s;
-  std::string rails = "all";         // most tests are of links with several paths
-  const char* socket_ifname = "lo";  // NCCL_SOCKET_IFNAME
-  bool rewrites_late = true;         // EngineOptions::rewrites_late
-  int relay = Settings{}.relay;      // NCCL_MESH_RELAY
+  int ack_timer = Settings{}.timeout;  // NCCL_IB_TIMEOUT
+  std::string rails = "all";           // most tests are of links with several paths
+  const char* socket_ifname = "lo";    // NCCL_SOCKET_IFNAME
+  bool rewrites_late = true;           // EngineOptions::rewrites_late
+  int relay = Settings{}.relay;        // NCCL_MESH_RELAY
   int both_ways = Settings{}.both_ways;
   int adaptive_routing = kAuto;  // NCCL_IB_ADAPTIVE_ROUTING
   int ar_threshold = Settings{}.ar_threshold;

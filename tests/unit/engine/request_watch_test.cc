@@ -14,6 +14,9 @@ namespace {
 using testkit::kBar;
 using testkit::Watched;
 
+// A path on which nothing completes is lost after ten seconds.
+constexpr int kBeforeTheLoss = 5;
+
 TransferPolicy small_policy() {
   TransferPolicy policy;
   policy.qps = 1;
@@ -124,12 +127,12 @@ TEST(RequestWatch, LoopThatNobodyTurnsIsTheProgramsMatter) {
 }
 
 TEST(RequestWatch, PostedSendWaitsForTheNetworkAndNamesThePath) {
-  Watched watched;
+  Watched watched({}, kBeforeTheLoss);
   watched.post_receive({.bytes = 8});
   watched.bed.rounds(100);
   watched.stop_nic_of_peer();
   watched.post_send({.bytes = 8});
-  watched.seconds(kBar + 2);
+  watched.seconds(kBeforeTheLoss + 2);
   watched.expect_said(
       LogLevel::Warn,
       "waits for the network: it is posted on n0:1 10.0.1.1 -> n0:1 10.0.1.2 and not acknowledged",
@@ -137,25 +140,25 @@ TEST(RequestWatch, PostedSendWaitsForTheNetworkAndNamesThePath) {
 }
 
 TEST(RequestWatch, FullSendQueueIsNamed) {
-  Watched watched(small_policy());
+  Watched watched(small_policy(), kBeforeTheLoss);
   watched.post_receive({.bytes = 16 << 20});
   watched.bed.rounds(100);
   watched.stop_nic_of_peer();
   watched.post_send({.bytes = 16 << 20});
   watched.bed.rounds(200);  // a round posts one work request
-  watched.seconds(kBar + 2);
+  watched.seconds(kBeforeTheLoss + 2);
   watched.expect_said(LogLevel::Warn, "waits for room in a send queue on n0:1", 1);
 }
 
 TEST(RequestWatch, BytesInFlightAreNamed) {
   TransferPolicy policy = small_policy();
   policy.inflight_bytes = policy.wr_bytes;
-  Watched watched(policy);
+  Watched watched(policy, kBeforeTheLoss);
   watched.post_receive({.bytes = 1 << 20});
   watched.bed.rounds(100);
   watched.stop_nic_of_peer();
   watched.post_send({.bytes = 1 << 20});
-  watched.seconds(kBar + 2);
+  watched.seconds(kBeforeTheLoss + 2);
   watched.expect_said(LogLevel::Warn, "waits for the network: the bytes in flight on n0:1", 1);
 }
 

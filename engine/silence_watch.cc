@@ -1,0 +1,137 @@
+#include "engine/silence_watch.h"
+
+#include "engine/data/path.h"
+#include "engine/data/queue_pair.h"
+#include "engine/link/link.h"
+#include "src/base/timeouts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace mesh::engine {
+
+namespace {
+
+bool is_watched(const Link& link) {
+  return link.state() == LinkState::Up && link.has_peer_link() && link.failure() == Errc::Ok;
+}
+
+// The caller holds the progress lock.
+PathLook look_at(const Path& path) {
+  PathLook look{.owes = path.owes_completion()};
+  for (const auto& queue_pair : path.queue_pairs) look.completed += queue_pair->retired();
+  return look;
+}
+
+// Returns false if nobody has turned the loop since the last look: then completions may lie in
+// their queues, and nobody waits for them.
+bool was_turned(Context& context) {
+  const ProgressLoop::Guard guard(context.loop);
+  const std::uint64_t turns = context.loop.turns();
+  return std::exchange(context.silence_turns, turns) != turns;
+}
+
+}  // namespace
+
+void SilenceWatch::look(const std::vector<std::unique_ptr<Context>>& contexts,
+                        std::uint64_t now_ns) {
+  if (now_ns - last_look_ns_ < kSilenceLookToNextNs) return;
+  const std::uint64_t elapsed_ns = now_ns - std::exchange(last_look_ns_, now_ns);
+  for (const auto& context : contexts) {
+    carried_bytes_.assign(context->loop.devices.size(), 0);
+    const std::uint64_t counted_ns = was_turned(*context) ? elapsed_ns : 0;
+    bool silent = false;
+    for (const auto& link : context->links) silent |= see(*link, counted_ns);
+    if (silent) judge(*context);
+  }
+}
+
+// Returns true if a path of the link is silent.
+bool SilenceWatch::see(Link& link, std::uint64_t elapsed_ns) {
+  if (!is_watched(link) || link.peer_link().paths().count() == 0) return false;
+  PathSet& paths = link.peer_link().paths();
+  std::vector<PathSilence>& silences = link.watched.silences;
+  silences.resize(paths.count());
+  bool silent = false;
+  const ProgressLoop::Guard guard(link.context().loop);
+  for (const Path& path : paths.all()) {
+    PathSilence& silence = silences[path.index];
+    if (path.health.state != PathState::Up) {
+      silence = {};
+      continue;
+    }
+    if (silence.owes() && elapsed_ns != 0) path.device->drain(path.queue_pairs);
+    silence.see(look_at(path), elapsed_ns);
+    silent |= silence.silent_ns() != 0 && !path.ends.relayed;
+    carried_bytes_[path.rail] += path.inflight_bytes();
+  }
+  return silent;
+}
+
+void SilenceWatch::judge(const Context& context) {
+  for (const auto& link : context.links) {
+    if (!is_watched(*link)) continue;
+    for (Path& path : link->peer_link().paths().all()) {
+      const std::uint64_t silent_ns = link->watched.silences[path.index].silent_ns();
+      if (silent_ns == 0 || path.ends.relayed) continue;
+      const Others others = others_of(context, *link, path.index);
+      if (silent_ns >= silence_bound_ns(terms_of(*link, path), others)) {
+        lose(*link, path, silent_ns);
+      } else {
+        ask_others(context, *link);
+        host_.tend_at(host_.now_ns() + kSilenceLookToNextNs);
+      }
+    }
+  }
+}
+
+// A completion on any other path to the peer shows that the network and the peer's host go on.
+Others SilenceWatch::others_of(const Context& context, const Link& link,
+                               std::uint32_t index) const {
+  const std::uint64_t silent_ns = link.watched.silences[index].silent_ns();
+  for (const auto& other : context.links) {
+    if (!is_watched(*other) || other->identity().peer_host != link.identity().peer_host) continue;
+    const std::vector<PathSilence>& silences = other->watched.silences;
+    for (std::uint32_t i = 0; i < silences.size(); ++i) {
+      if ((other.get() != &link || i != index) && silences[i].moved_within(silent_ns))
+        return Others::Move;
+    }
+  }
+  return Others::Silent;
+}
+
+// Asks the peer for a sign on each path that owes none: those may only be idle because all that is
+// to be done waits for the silent path.
+void SilenceWatch::ask_others(const Context& context, const Link& link) {
+  for (const auto& other : context.links) {
+    if (!is_watched(*other) || other->identity().peer_host != link.identity().peer_host) continue;
+    const ProgressLoop::Guard guard(other->context().loop);
+    for (const Path& path : other->peer_link().paths().all()) {
+      if (path.health.state == PathState::Up && !path.owes_completion())
+        path.queue_pairs[0]->ask_answer();
+    }
+  }
+}
+
+SilenceTerms SilenceWatch::terms_of(const Link& link, const Path& path) const {
+  const Settings settings = link.settings();
+  const std::uint64_t bits = carried_bytes_[path.rail] * 8;
+  return {.ack_ns = ack_bound_ns(settings.timeout, settings.retry_count),
+          .carry_ns = path.speed_mbps == 0 ? 0 : bits * 1000 / path.speed_mbps,
+          .path_timeout_ns = link.path_timeout_ns()};
+}
+
+void SilenceWatch::lose(const Link& link, Path& path, std::uint64_t silent_ns) {
+  const ProgressLoop::Guard guard(link.context().loop);
+  path.device->drain(path.queue_pairs);
+  if (path.health.state != PathState::Up || !link.watched.silences[path.index].still(look_at(path)))
+    return;
+  link.peer_link().quarantine(
+      path, fmt::format("{} for {} s, and its device reports no error", kSilentCause,
+                        (silent_ns + kNsPerSecond / 2) / kNsPerSecond));
+}
+
+}  // namespace mesh::engine

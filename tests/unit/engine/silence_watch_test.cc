@@ -1,0 +1,198 @@
+// A card that hangs without a word: its work requests neither complete nor fail. The path is lost
+// within its bound and messages go on over the others, and nothing is lost that only stands still.
+
+#include <mesh/snapshot.h>
+
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/bed.h"
+
+#include "engine/data/path_silence.h"
+#include "engine/data/peer_link.h"
+#include "src/base/timeouts.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace mesh {
+namespace {
+
+using testkit::Bed, testkit::Talk;
+using testkit::kA, testkit::kB;
+using testkit::LogCapture;
+
+constexpr std::size_t kMessageBytes = 1 << 20;
+constexpr std::uint64_t kSecond = 1'000'000'000, kMs = 1'000'000;
+const soft::Fault kFirstMute{.kind = soft::FaultKind::Mute, .nic = "n0"};
+
+void arm(Bed& bed, std::size_t host, const soft::Fault& fault) {
+  ASSERT_TRUE(bed.hosts[host].provider->faults().arm(fault).ok());
+}
+
+// Starts eight messages of several sizes.
+std::vector<Request*> start_eight(Talk& talk) {
+  constexpr std::size_t kPart = kMessageBytes / 8;
+  std::vector<Request*> requests;
+  std::fill(talk.target.begin(), talk.target.end(), std::byte{0xa5});
+  for (std::size_t i = 0; i < 8; ++i)
+    requests.push_back(talk.receive({.at = i * kPart, .bytes = kPart}).value());
+  for (std::size_t i = 0; i < 8; ++i)
+    requests.push_back(talk.send({.at = i * kPart, .bytes = i % 3 == 0 ? 100 : kPart}).value());
+  return requests;
+}
+
+bool holds_eight(const Talk& talk) {
+  constexpr std::size_t kPart = kMessageBytes / 8;
+  for (std::size_t i = 0; i < 8; ++i) {
+    if (!talk.holds(i * kPart, i * kPart, i % 3 == 0 ? 100 : kPart)) return false;
+  }
+  return true;
+}
+
+// At 100 moments, a card at either side falls silent in the middle of eight messages.
+TEST(SilenceWatch, MessagesGoOnOverTheOtherPathWhateverTheMoment) {
+  for (std::uint64_t moment = 0; moment < 100; ++moment) {
+    SCOPED_TRACE(moment);
+    Bed bed({.fabric = testkit::kHalves});
+    Talk talk(bed, kA, kB, kMessageBytes);
+    talk.exchange(kMessageBytes);
+    const LogCapture log;
+    const std::vector<Request*> first = start_eight(talk);
+    bed.rounds(static_cast<int>(moment) / 2);
+    arm(bed, moment % 2, kFirstMute);
+    const std::uint64_t began_ns = bed.now_ns();
+    bed.tick_ns = 5 * kMs;
+    for (Request* const request : first) ASSERT_TRUE(bed.finish(request).ok()) << log.joined();
+    ASSERT_TRUE(holds_eight(talk));
+    for (Request* const request : start_eight(talk)) ASSERT_TRUE(bed.finish(request).ok());
+    ASSERT_TRUE(holds_eight(talk));
+    // At the acceptor two seconds more: until a late receive has its credits written again, and
+    // until receives that do not come back are given up.
+    ASSERT_LT(bed.now_ns() - began_ns, kSilenceToLossNs + 4 * kSecond) << log.joined();
+    EXPECT_GE(log.count(LogLevel::Warn, engine::kSilentCause), 1) << log.joined();
+    bed.hosts[moment % 2].provider->faults().disarm_all();
+    ASSERT_TRUE(bed.until([&] {
+      return talk.pair.send->link.paths().all_up() && talk.pair.receive->link.paths().all_up();
+    })) << log.joined();
+    talk.exchange(kMessageBytes);
+    EXPECT_EQ(bed.rnr_events(), 0u);
+    talk.release();
+    talk.close_both();
+    ASSERT_TRUE(bed.empties());
+  }
+}
+
+TEST(SilenceWatch, TheOnlyPathEndsInAnErrorWithPeerCableAndCause) {
+  Bed bed({.path_timeout_s = 20});
+  Talk talk(bed, kA, kB, kMessageBytes);
+  talk.exchange(kMessageBytes);
+  const LogCapture log;
+  Request* const receiving = talk.receive({.bytes = kMessageBytes}).value();
+  bed.rounds(2);
+  arm(bed, 0, kFirstMute);
+  Request* const sending = talk.send({.bytes = kMessageBytes}).value();
+  const std::uint64_t began_ns = bed.now_ns();
+  bed.tick_ns = 5 * kMs;
+  EXPECT_EQ(bed.finish(sending).code(), Errc::Timeout);
+  EXPECT_NE(bed.finish(receiving).code(), Errc::Ok);
+  EXPECT_EQ(log.count(LogLevel::Warn,
+                      "peer b: path n0:1 10.0.1.1 -> n0:1 10.0.1.2 is lost: its completions "
+                      "stopped for 10 s, and its device reports no error; no other path is up"),
+            1)
+      << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn,
+                      "none of 1 paths has come back within 20 s (NCCL_MESH_PATH_TIMEOUT)"),
+            1)
+      << log.joined();
+  EXPECT_GT(bed.now_ns() - began_ns, kSilenceOfAllToLossNs + 20 * kSecond);
+  EXPECT_LT(bed.now_ns() - began_ns, kSilenceOfAllToLossNs + 23 * kSecond);
+}
+
+// Probes of the sender get through, so the path comes back, and its credits are held again.
+TEST(SilenceWatch, AReceiversCardOnTheOnlyPathEndsInAnErrorToo) {
+  for (const int ack_timer : {16, 0}) {  // silence lasts for 10 s, and for 22 s
+    SCOPED_TRACE(ack_timer);
+    Bed bed({.ack_timer = ack_timer});
+    Talk talk(bed, kA, kB, kMessageBytes);
+    talk.exchange(kMessageBytes);
+    const LogCapture log;
+    arm(bed, 1, kFirstMute);
+    Request* const receiving = talk.receive({.bytes = kMessageBytes}).value();
+    Request* const sending = talk.send({.bytes = kMessageBytes}).value();
+    const std::uint64_t began_ns = bed.now_ns();
+    bed.tick_ns = 5 * kMs;
+    EXPECT_EQ(bed.finish(receiving).code(), Errc::Timeout);
+    EXPECT_NE(bed.finish(sending).code(), Errc::Ok);
+    EXPECT_LT(bed.now_ns() - began_ns, 75 * kSecond);
+    EXPECT_EQ(log.count(LogLevel::Warn,
+                        "(NCCL_MESH_PATH_TIMEOUT): n0:1 10.0.1.2 -> n0:1 10.0.1.1: "
+                        "its completions stopped for"),
+              1)
+        << log.joined();
+  }
+}
+
+// The timer of 0 never runs out, as with a card that has forgotten it.
+TEST(SilenceWatch, APathThatIsRetriedForEverIsLostBelowThePathTimeOut) {
+  Bed bed({.fabric = testkit::kHalves, .path_timeout_s = 8, .ack_timer = 0});
+  Talk talk(bed, kA, kB, kMessageBytes);
+  talk.exchange(kMessageBytes);
+  const LogCapture log;
+  arm(bed, 0, {.kind = soft::FaultKind::PeerLost, .nic = "n0", .peer_host = "b"});
+  const std::uint64_t began_ns = bed.now_ns();
+  bed.tick_ns = 5 * kMs;
+  talk.exchange(kMessageBytes);
+  EXPECT_GT(bed.now_ns() - began_ns, 6 * kSecond);
+  EXPECT_LT(bed.now_ns() - began_ns, 9 * kSecond);
+  EXPECT_GE(log.count(LogLevel::Warn, "its completions stopped for 6 s"), 1) << log.joined();
+}
+
+TEST(SilenceWatch, APauseStormThatStopsEverythingLosesNothing) {
+  Bed bed({.fabric = testkit::kHalves});
+  Talk talk(bed, kA, kB, kMessageBytes);
+  talk.exchange(kMessageBytes);
+  const LogCapture log;
+  arm(bed, 0, {.kind = soft::FaultKind::Mute, .duration_ns = 8 * kSecond});
+  bed.tick_ns = 5 * kMs;
+  talk.exchange(kMessageBytes);
+  EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
+  talk.exchange(kMessageBytes);
+}
+
+TEST(SilenceWatch, AHostThatStandsStillIsNoSilence) {
+  for (const std::size_t stands : {0u, 1u}) {
+    SCOPED_TRACE(stands);
+    Bed bed({.fabric = testkit::kHalves});
+    Talk talk(bed, kA, kB, kMessageBytes);
+    talk.exchange(kMessageBytes);
+    const LogCapture log;
+    const std::vector<Request*> requests = start_eight(talk);
+    bed.rounds(1);
+    bed.hosts[stands].loops_stand = bed.hosts[stands].control_stands = true;
+    bed.tick_ns = 5 * kMs;
+    bed.rounds(12'000);  // a minute
+    bed.hosts[stands].loops_stand = bed.hosts[stands].control_stands = false;
+    for (Request* const request : requests) ASSERT_TRUE(bed.finish(request).ok()) << log.joined();
+    EXPECT_EQ(log.count(LogLevel::Warn, "is lost"), 0) << log.joined();
+  }
+}
+
+// Nobody turns the loop, as NCCL's threads do other things, so completions lie in their queue.
+TEST(SilenceWatch, CompletionsThatNobodyHasPolledAreNoSilence) {
+  Bed bed({.fabric = testkit::kHalves});
+  Talk talk(bed, kA, kB, kMessageBytes);
+  talk.exchange(kMessageBytes);
+  const LogCapture log;
+  const std::vector<Request*> requests = start_eight(talk);
+  bed.rounds(1);
+  for (testkit::BedHost& host : bed.hosts) host.loops_stand = true;
+  bed.tick_ns = 5 * kMs;
+  bed.rounds(12'000);
+  for (testkit::BedHost& host : bed.hosts) host.loops_stand = false;
+  for (Request* const request : requests) ASSERT_TRUE(bed.finish(request).ok()) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "is lost"), 0) << log.joined();
+}
+
+}  // namespace
+}  // namespace mesh
