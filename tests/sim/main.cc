@@ -47,6 +47,7 @@ std::string replay(std::uint64_t seed, const Options& options) {
   if (options.standby) text += " --standby";
   if (options.device) text += " --device";
   if (options.outages) text += " --outages";
+  if (options.mute) text += " --mute";
   if (options.both_ways) text += " --both-ways";
   if (options.shapes) text += " --shapes";
   if (options.relays && !options.both_ways && !options.shapes) text += " --relays";
@@ -219,6 +220,8 @@ int main(int argc, char** argv) {
                "As --relays, in rings whose hosts send to their neighbours both ways round");
   app.add_flag("--outages", arguments.options.outages,
                "In every seed the control network is silent for up to two minutes");
+  app.add_flag("--mute", arguments.options.mute,
+               "In every seed a card hangs without a word, or hosts stand still");
   app.add_flag("--groups", arguments.options.groups,
                "In every seed receives are started in groups");
   app.add_option("--failures", arguments.failures_max,

@@ -82,6 +82,7 @@ Scenario draw_scenario(std::uint64_t seed, const Options& options) {
   draw_device_memory(scenario);
   if (options.relays) draw_relays(scenario);
   draw_groups(scenario);
+  if (options.mute) draw_mute(scenario);
   return scenario;
 }
 

@@ -42,6 +42,7 @@ struct Options {
   bool relays = false;     // not every host is cabled to every other: see scenario_relays.cc
   bool both_ways = false;  // the hosts form rings, and neighbours' messages go both ways round
   bool outages = false;    // the control network is silent in every seed for up to two minutes
+  bool mute = false;       // a card hangs without a word, or hosts stand still, in every seed
   bool shapes = false;     // with relays: longer rings and tori, several cables, untidy ports
 };
 
@@ -110,8 +111,9 @@ struct FaultPlan {
     HostPauses,
     ControlReset,
     ControlHalfOpen,
-    HostExits,     // in good order, whatever is open
-    ControlOutage  // no frame and no dial between the two hosts gets through for duration_ns
+    HostExits,      // in good order, whatever is open
+    ControlOutage,  // no frame and no dial between the two hosts gets through for duration_ns
+    Mute            // a card completes nothing for duration_ns; 0: for ever
   };
   Kind kind = Kind::QueuePairError;
   std::uint64_t at = 0;      // messages received in the whole world
@@ -153,6 +155,8 @@ struct Scenario {
   bool healthy() const;  // every host answers at once
   bool uses_indices_again() const;
   bool cabled(std::size_t host, std::size_t other) const;
+  // Returns true if every peer that this NIC reaches is also reached by another NIC of its host.
+  bool has_double(std::size_t host, const std::string& nic) const;
 };
 
 Scenario draw_scenario(std::uint64_t seed, const Options& options);
@@ -177,5 +181,6 @@ void draw_relay_channels(Scenario& scenario, Random& random);
 ChannelPlan& add_channel(Scenario& scenario, Random& random, std::size_t from, std::size_t to);
 void draw_faults(Scenario& scenario, Random& random);
 void draw_outages(Scenario& scenario);
+void draw_mute(Scenario& scenario);
 
 }  // namespace mesh::sim

@@ -114,6 +114,8 @@ class World {
   void excuse_refusals();
   void excuse_silence(const FaultPlan& fault);
   void watch_chains(const EngineSnapshot& shot);
+  void watch_silence(const EngineSnapshot& shot);
+  void mute_nic(const FaultPlan& fault);
   void leave();
   void exit_host(const FaultPlan& fault);
 
@@ -147,6 +149,7 @@ class World {
   bool left_ = false;              // some host is no longer there for others
   bool silent_ = false;            // some host says nothing for as long as a chain waits for it
   std::uint64_t paused_ns_ = 0;    // of all hosts
+  bool muted_ = false;             // some card has completed nothing for a while
 };
 
 }  // namespace mesh::sim

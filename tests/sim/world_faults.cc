@@ -1,5 +1,6 @@
 // Carries out the schedule of faults.
 
+#include "engine/data/path_silence.h"
 #include "engine/link/relayed_paths.h"
 #include "tests/sim/world.h"
 
@@ -75,6 +76,7 @@ void World::apply(const FaultPlan& fault) {
       return lose_control(fault, control_.half_open(fault.host, fault.other));
     case Kind::HostExits: return exit_host(fault);
     case Kind::ControlOutage: return silence_control(fault);
+    case Kind::Mute: return mute_nic(fault);
   }
 }
 
@@ -95,6 +97,26 @@ void World::fail_nics(const FaultPlan& fault, const soft::Fault& what) {
   constexpr std::uint64_t kPauseNs = 400'000'000;
   const std::uint64_t strikes = std::max<std::uint64_t>(what.work_requests, 1);
   if (!kPathsRecover || !outlived(what.duration_ns + (strikes - 1) * kPauseNs))
+    excuse_everybody(fault.host);
+}
+
+// Links go on over another cable, if there is one, however long the card hangs.
+void World::mute_nic(const FaultPlan& fault) {
+  muted_ = true;
+  ++tally_.path_faults;
+  soft::FaultPlan& faults = hosts_[fault.host].provider->under().faults();
+  const soft::Fault mute{
+      .kind = soft::FaultKind::Mute, .nic = fault.nic, .duration_ns = fault.duration_ns};
+  if (!faults.arm(mute, clock_ns_.load(std::memory_order_relaxed)).ok())
+    trace_.violate("a fault cannot be armed");
+  // A receiver that has all may close, and then its peer awaits its completions for a second only.
+  for (const auto& channel : channels_) {
+    const ChannelPlan& plan = channel->plan();
+    if (contexts_[plan.from].host == fault.host || contexts_[plan.to].host == fault.host)
+      channel->sender().excuses |= kPeerEnded;
+  }
+  const bool goes_on = !scenario_.options.relays && scenario_.has_double(fault.host, fault.nic);
+  if (!goes_on && (fault.duration_ns == 0 || !outlived(fault.duration_ns)))
     excuse_everybody(fault.host);
 }
 
@@ -236,6 +258,21 @@ void World::watch_chains(const EngineSnapshot& shot) {
       if (path.last_cause == engine::kStuckCause)
         trace_.violate(fmt::format("path {} is lost though everybody answers: {}", path.name,
                                    path.last_cause));
+    }
+  }
+}
+
+// Only a card that completes nothing is silent, or a host that is gone: the fabric's NICs notice
+// its end only when they send. Neither a host that stands still is, nor a slow network.
+void World::watch_silence(const EngineSnapshot& shot) {
+  const bool all_alive =
+      std::all_of(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.alive; });
+  if (muted_ || !all_alive) return;
+  for (const PeerSnapshot& peer : shot.peers) {
+    for (const PathSnapshot& path : peer.paths) {
+      if (path.last_cause.find(engine::kSilentCause) != std::string::npos)
+        trace_.violate(
+            fmt::format("path {} is lost though every card works: {}", path.name, path.last_cause));
     }
   }
 }

@@ -1,0 +1,83 @@
+// Draws a card that hangs without a word (--mute): it takes work requests and completes none, for a
+// moment, for longer than any bound, or for ever. In one seed in four every card works, and hosts
+// stand still for longer than a silent path is kept: no path may be lost then.
+
+#include "tests/sim/scenario.h"
+
+#include <algorithm>
+#include <set>
+
+namespace mesh::sim {
+
+namespace {
+constexpr std::uint64_t kMuteStream = 12;  // of Random
+constexpr std::uint64_t kAllWorkOneIn = 4;
+
+FaultPlan draw_pause(const Scenario& scenario, Random& random, std::uint64_t longest_ns) {
+  FaultPlan fault;
+  fault.kind = FaultPlan::Kind::HostPauses;
+  fault.at = random.below(scenario.messages() + 1);
+  fault.host = random.below(scenario.hosts.size());
+  fault.other = (fault.host + 1) % scenario.hosts.size();
+  fault.duration_ns = random.between(1 * kMs, longest_ns);
+  return fault;
+}
+
+FaultPlan draw_hang(const Scenario& scenario, Random& random) {
+  FaultPlan fault;
+  fault.kind = FaultPlan::Kind::Mute;
+  fault.at = random.below(scenario.messages() + 1);
+  fault.host = random.below(scenario.hosts.size());
+  fault.other = (fault.host + 1) % scenario.hosts.size();
+  const std::vector<std::string>& nics = scenario.hosts[fault.host].nics;
+  fault.nic = nics[random.below(nics.size())];
+  const std::uint64_t kind = random.below(3);
+  if (kind == 0) fault.duration_ns = random.between(1 * kMs, 2 * kSecond);
+  if (kind == 1) fault.duration_ns = random.between(3 * kSecond, 60 * kSecond);
+  return fault;
+}
+
+// Returns the hosts that a NIC reaches over its cable, its switch, or routers.
+std::set<int> peers_of(const soft::FabricFile& fabric, const soft::NicRef& nic) {
+  const int at = fabric.nic(nic).link;
+  std::set<int> peers;
+  for (int i = 0; i < static_cast<int>(fabric.links.size()); ++i) {
+    const soft::LinkSpec& link = fabric.links[static_cast<std::size_t>(i)];
+    const int network = fabric.links[static_cast<std::size_t>(at)].network;
+    if (i != at && (network < 0 || link.network != network)) continue;
+    for (const soft::NicRef& end : link.ends) peers.insert(end.host);
+  }
+  return peers;
+}
+}  // namespace
+
+bool Scenario::has_double(std::size_t host, const std::string& nic) const {
+  soft::NicRef self;
+  if (!fabric.find_nic(fabric.hosts[host].name, nic, &self)) return false;
+  const std::set<int> peers = peers_of(fabric, self);
+  for (int other = 0; other < static_cast<int>(hosts[host].nics.size()); ++other) {
+    if (other != self.nic && peers_of(fabric, {.host = self.host, .nic = other}) == peers)
+      return true;
+  }
+  return false;
+}
+
+void draw_mute(Scenario& scenario) {
+  Random random(scenario.seed, kMuteStream);
+  scenario.path_timeout_s = 30;
+  // A card that hangs cannot push what it has written into a GPU's memory.
+  scenario.device_memory = false;
+  for (soft::HostSpec& host : scenario.fabric.hosts) {
+    for (soft::NicSpec& nic : host.nics) nic.peer_memory = nic.late_device_writes = false;
+  }
+  scenario.faults.clear();
+  const bool all_work = scenario.seed % kAllWorkOneIn == 0;
+  const std::uint64_t pauses = random.between(all_work ? 1 : 0, 2);
+  for (std::uint64_t i = 0; i < pauses; ++i)
+    scenario.faults.push_back(draw_pause(scenario, random, all_work ? 30 * kSecond : kSecond));
+  if (!all_work) scenario.faults.push_back(draw_hang(scenario, random));
+  std::stable_sort(scenario.faults.begin(), scenario.faults.end(),
+                   [](const FaultPlan& a, const FaultPlan& b) { return a.at < b.at; });
+}
+
+}  // namespace mesh::sim
