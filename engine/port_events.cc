@@ -47,6 +47,9 @@ void PortEvents::take(std::uint32_t rail, const verbs::DeviceEvent& event) {
     case verbs::DeviceEventKind::QpFatal:
       LOG_INFO("rail {} {}: queue pair 0x{:x} has failed", rail, info.name, event.qp_num);
       return;
+    case verbs::DeviceEventKind::CqError:
+      LOG_INFO("rail {} {}: a completion queue has failed", rail, info.name);
+      return links_.on_queue_failed(rail, event.cq);
     case verbs::DeviceEventKind::DeviceFatal: return on_card_left(rail);
     case verbs::DeviceEventKind::Other: return;
   }

@@ -21,6 +21,16 @@ namespace {
 constexpr std::uint32_t kQueueEntries = 16383;
 constexpr std::uint32_t kInlineMin = 64;  // a CTS entry
 static_assert(kInlineMin >= kCreditBytesMax);
+
+// Returns no text if there is no memory for it: then a path is lost without a word about why.
+template <typename Text>
+std::string text_or_nothing(const Text& text) noexcept {
+  try {
+    return text();
+  } catch (const std::exception&) {
+    return {};
+  }
+}
 }  // namespace
 
 Status DeviceContext::open() {
@@ -73,7 +83,8 @@ ibv_cq* DeviceContext::queue_of(const QueuePair& queue_pair) const noexcept {
 // Looks at the newest queue first: while links come, the older ones are full.
 std::size_t DeviceContext::queue_with_room(const Wanted& wanted) const noexcept {
   const auto found = std::find_if(queues_.rbegin(), queues_.rend(), [&wanted](const Queue& queue) {
-    return queue.relayed == wanted.relayed && queue.entries - queue.reserved >= wanted.entries;
+    return !queue.failed && queue.relayed == wanted.relayed &&
+           queue.entries - queue.reserved >= wanted.entries;
   });
   return found == queues_.rend() ? queues_.size()
                                  : static_cast<std::size_t>(queues_.rend() - found) - 1;
@@ -183,17 +194,31 @@ verbs::QpHandle DeviceContext::make_loop_back(ibv_cq* queue, std::uint32_t depth
   return verbs::QpHandle(provider_, provider_.create_qp(pd_.get(), &attr));
 }
 
+void DeviceContext::on_queue_failed(const ibv_cq* queue, ProgressLoop& loop) noexcept {
+  const auto found = std::find_if(queues_.begin(), queues_.end(),
+                                  [queue](const Queue& each) { return each.cq.get() == queue; });
+  if (found == queues_.end()) return;
+  found->failed = true;
+  loop.drop_source(queue);
+  const auto number = static_cast<std::uint32_t>(found - queues_.begin());
+  for (std::size_t at = 0; at < live_.size(); ++at) {
+    QueuePair* const queue_pair = live_[at].queue_pair;
+    if (queue_pair == nullptr || entries_[at].queue != number) continue;
+    queue_pair->link().quarantine(
+        queue_pair->path(), text_or_nothing([] {
+          return std::string("its completion queue has failed: see the device's error counters");
+        }));
+  }
+}
+
 void DeviceContext::on_poll_failed() noexcept {
   for (const LiveEntry& entry : live_) {
     QueuePair* const queue_pair = entry.queue_pair;
     if (queue_pair == nullptr) continue;
-    std::string cause;
-    try {
-      cause = verbs::card_left_text(rail_) + "; its completions cannot be polled any more";
-    } catch (const std::exception&) {
-      cause.clear();  // the path is lost without a word about why
-    }
-    queue_pair->link().quarantine(queue_pair->path(), cause);
+    queue_pair->link().quarantine(queue_pair->path(), text_or_nothing([this] {
+                                    return verbs::card_left_text(rail_) +
+                                           "; its completions cannot be polled any more";
+                                  }));
   }
 }
 
@@ -295,6 +320,7 @@ std::uint32_t DeviceContext::dispatch_all(const ibv_wc* completions, int count) 
 }
 
 void DeviceContext::drain_queue(Queue& queue) noexcept {
+  if (queue.failed) return;
   // A queue holds at most its entries; more arrive only if somebody goes on posting, and we hold
   // the progress lock.
   const std::uint32_t rounds = (queue.entries + kPollBatch - 1) / kPollBatch;

@@ -69,6 +69,10 @@ class DeviceContext {
   // Dispatches all completions that the queues of these queue pairs hold now, however many.
   void drain(std::span<const std::unique_ptr<QueuePair>> queue_pairs) noexcept;
 
+  // Holding the progress lock. If the completion queue is one of ours, it is polled no more, no new
+  // queue pair joins it, and the paths that use it are lost.
+  void on_queue_failed(const ibv_cq* queue, ProgressLoop& loop) noexcept;
+
   verbs::MrHandle register_range(void* address, std::size_t bytes, int access);
   verbs::MrHandle register_buffer(const verbs::DmaBufferRange& range, int access);
 
@@ -106,6 +110,7 @@ class DeviceContext {
     verbs::CqHandle cq;
     std::uint32_t entries = 0, reserved = 0;
     bool relayed = false;
+    bool failed = false;
   };
   struct Entry {
     std::uint32_t life = 0;

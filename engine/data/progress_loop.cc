@@ -128,6 +128,12 @@ ProgressLoop::Guard::~Guard() {
   loop_.after_release();
 }
 
+void ProgressLoop::drop_source(const ibv_cq* queue) noexcept {
+  DCHECK(held());
+  std::erase_if(sources_, [queue](const Source& each) { return each.queue == queue; });
+  only_ = sources_.size() == 1 ? sources_.front() : Source{};
+}
+
 void ProgressLoop::attach(Channel& channel) {
   DCHECK(held());
   channel.mail_bit = next_mail_bit_++ % kMailBits;

@@ -140,8 +140,9 @@ class ProgressLoop {
     DCHECK(source.device != nullptr && source.queue != nullptr);
     sources_.push_back(source);
     only_ = sources_.size() == 1 ? source : Source{};
-  }                               // a completion queue to be polled in every turn
-  void attach(Channel& channel);  // from now on its submissions are noticed
+  }                                                // a completion queue to be polled in every turn
+  void drop_source(const ibv_cq* queue) noexcept;  // it is polled no more
+  void attach(Channel& channel);                   // from now on its submissions are noticed
   void reserve(std::size_t queue_pairs) {
     DCHECK(held());
     window_due_.reserve(queue_pairs), window_later_.reserve(queue_pairs),

@@ -205,6 +205,13 @@ bool Links::on_rail_away(std::uint32_t rail, const std::string& cause) {
   return in_use;
 }
 
+void Links::on_queue_failed(std::uint32_t rail, const ibv_cq* queue) {
+  for (const auto& context : contexts_) {
+    const ProgressLoop::Guard guard(context->loop);
+    context->loop.devices[rail]->on_queue_failed(queue, context->loop);
+  }
+}
+
 void Links::on_lid_change(std::uint32_t rail, std::uint16_t lid) {
   for_each_path([rail, lid](Link& link, Path& path) {
     if (path.rail == rail && path.own_lid != lid)

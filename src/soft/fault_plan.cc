@@ -179,10 +179,7 @@ bool FaultPlan::cut_off(const std::string& nic, const std::string& peer_host,
 }
 
 bool FaultPlan::port_down(const std::string& nic, std::uint64_t now_ns) {
-  std::lock_guard lock(mutex_);
-  return std::any_of(faults_.begin(), faults_.end(), [&](Armed& armed) {
-    return armed.fault.kind != FaultKind::PeerLost && silences(armed, nic, now_ns);
-  });
+  return any_strikes(FaultKind::PortDown, nic, now_ns) || card_left(nic, now_ns);
 }
 
 bool FaultPlan::any_strikes(FaultKind kind, const std::string& nic, std::uint64_t now_ns) {

@@ -41,6 +41,7 @@ enum class DeviceEventKind : std::uint8_t {
   GidChange,
   LidChange,
   QpFatal,
+  CqError,
   DeviceFatal,
   Other
 };
@@ -53,6 +54,9 @@ struct DeviceEvent {
   std::uint8_t port = 0;
   // QpFatal: the queue pair. Only the context that made it gets the event.
   std::uint32_t qp_num = 0;
+  // CqError: the completion queue, to be compared only. Only the context that made it gets the
+  // event.
+  const ibv_cq* cq = nullptr;
 };
 
 // How this host would send from an address of a port of its own to another host's address.

@@ -140,6 +140,7 @@ DeviceEvent translate(const ibv_async_event& raw) noexcept {
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
       return {.kind = DeviceEventKind::QpFatal, .qp_num = raw.element.qp->qp_num};
+    case IBV_EVENT_CQ_ERR: return {.kind = DeviceEventKind::CqError, .cq = raw.element.cq};
     case IBV_EVENT_DEVICE_FATAL: return {.kind = DeviceEventKind::DeviceFatal};
     default: return {};  // a kind that we do not use, or that is newer than our headers
   }

@@ -1,0 +1,110 @@
+// A device reports that a completion queue has failed. The paths that use it are lost, as if it
+// could not be polled, and come back on another queue.
+
+#include "src/base/log.h"
+#include "src/base/unique_fd.h"
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/bed.h"
+#include "tests/unit/engine/engine_host.h"
+#include "tests/unit/engine/patience.h"
+#include "tests/unit/soft/passing_provider.h"
+
+#include <gtest/gtest.h>
+
+#include <sys/eventfd.h>
+
+#include <array>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace mesh {
+namespace {
+
+using testkit::EngineHost, testkit::kHalves, testkit::Leaves, testkit::LogCapture;
+
+// Reports no event but the failure of a queue, when a test asks for it.
+class QueuesFail final : public testkit::PassingProvider {
+ public:
+  using PassingProvider::PassingProvider;
+
+  ibv_context* open_device(const std::string& name) override {
+    ibv_context* const context = PassingProvider::open_device(name);
+    const std::lock_guard guard(mutex_);
+    devices_[context] = {.name = name, .fd = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))};
+    return context;
+  }
+  int event_fd(ibv_context* context) const noexcept override {
+    const std::lock_guard guard(mutex_);
+    return devices_.at(context).fd.get();
+  }
+  bool next_event(ibv_context* context, verbs::DeviceEvent* event) override {
+    const std::lock_guard guard(mutex_);
+    eventfd_t count = 0;
+    if (::eventfd_read(devices_.at(context).fd.get(), &count) != 0) return false;
+    *event = {.kind = verbs::DeviceEventKind::CqError, .cq = devices_.at(context).queues.back()};
+    return true;
+  }
+  ibv_cq* create_cq(ibv_context* context, int entries) override {
+    ibv_cq* const queue = PassingProvider::create_cq(context, entries);
+    const std::lock_guard guard(mutex_);
+    devices_.at(context).queues.push_back(queue);
+    return queue;
+  }
+
+  // Fails the queue that was made last on the device.
+  void fail_queue(const std::string& name) {
+    const std::lock_guard guard(mutex_);
+    for (const auto& [context, device] : devices_)
+      if (device.name == name) ::eventfd_write(device.fd.get(), 1);
+  }
+  std::size_t queues(const std::string& name) const {
+    const std::lock_guard guard(mutex_);
+    for (const auto& [context, device] : devices_)
+      if (device.name == name) return device.queues.size();
+    return 0;
+  }
+
+ private:
+  struct Device {
+    std::string name;
+    UniqueFd fd;
+    std::vector<const ibv_cq*> queues{};
+  };
+  mutable std::mutex mutex_;
+  std::map<const ibv_context*, Device> devices_;
+};
+
+TEST(QueueError, ThePathsOfAFailedCompletionQueueAreLostAndComeBackOnAnother) {
+  constexpr std::size_t kBytes = 4 << 20;
+  set_log_level(LogLevel::Info);
+  const LogCapture log;
+  std::array<EngineHost<QueuesFail>, 2> hosts;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    hosts[i].open(std::make_unique<QueuesFail>(testkit::open_host(kHalves, i)),
+                  testkit::on_loopback(0));
+  }
+  const testkit::Pair pair = testkit::connect({*hosts[0].engine, *hosts[0].contexts[0]},
+                                              {*hosts[1].engine, *hosts[1].contexts[0]});
+  testkit::exchange(pair, {kBytes}, Leaves::Nothing);
+  QueuesFail& device = *hosts[0].provider;
+  const std::size_t queues = device.queues("n1");
+  device.fail_queue("n1");
+  const char* const cause = "is lost: its completion queue has failed";
+  ASSERT_TRUE(testkit::wait_until([&] { return log.count(LogLevel::Warn, cause) == 1; }))
+      << log.joined();
+  testkit::exchange(pair, {kBytes}, Leaves::Nothing);
+  ASSERT_TRUE(testkit::wait_until([&] { return log.count(LogLevel::Info, "is back after") == 2; }))
+      << log.joined();
+  EXPECT_EQ(device.queues("n1"), queues + 1);
+  const std::uint64_t before = device.under().counters("n1").bytes;
+  testkit::exchange(pair, {kBytes, kBytes}, Leaves::Nothing);
+  EXPECT_GT(device.under().counters("n1").bytes, before);
+  EXPECT_EQ(log.count(LogLevel::Warn, ""), 2) << "of both sides, once: " << log.joined();
+  for (EngineHost<QueuesFail>& host : hosts) host.close();
+}
+
+}  // namespace
+}  // namespace mesh
