@@ -46,6 +46,9 @@ void SilenceWatch::look(const std::vector<std::unique_ptr<Context>>& contexts,
     bool silent = false;
     for (const auto& link : context->links) silent |= see(*link, counted_ns);
     if (silent) judge(*context);
+    context->loop.flusher->give_up_silent(
+        {.elapsed_ns = std::min(elapsed_ns, kSilenceLookCountsMaxNs),
+         .bound_ns = flush_bound_ns()});
   }
 }
 
@@ -122,6 +125,15 @@ SilenceTerms SilenceWatch::terms_of(const Link& link, const Path& path) const {
   return {.ack_ns = ack_bound_ns(settings.timeout, settings.retry_count),
           .carry_ns = path.speed_mbps == 0 ? 0 : bits * 1000 / path.speed_mbps,
           .path_timeout_ns = link.path_timeout_ns()};
+}
+
+// A flush reads over one card, and no other one could show that the network goes on.
+std::uint64_t SilenceWatch::flush_bound_ns() const {
+  const Settings& settings = host_.options().settings;
+  return silence_bound_ns(
+      {.ack_ns = ack_bound_ns(settings.timeout, settings.retry_count),
+       .path_timeout_ns = static_cast<std::uint64_t>(settings.path_timeout_s) * kNsPerSecond},
+      Others::Silent);
 }
 
 void SilenceWatch::lose(const Link& link, Path& path, std::uint64_t silent_ns) {

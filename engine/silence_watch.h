@@ -4,7 +4,8 @@
 // counts only if the loop was turned since the last one, and polls first, and several looks must
 // find the path silent: so this process, its poller and its program may stand still. A peer
 // that stands still is no reason, because its device acknowledges all the same. Other paths to the
-// peer are asked for a sign meanwhile. Relayed paths have a bound of their own (relayed_paths.h).
+// peer are asked for a sign meanwhile. Relayed paths have a bound of their own (relayed_paths.h). A
+// flush of GPU memory that a card holds fails.
 // Thread: control mutex; it takes a loop's progress lock for each link. Bound: one pass over all
 // queue pairs a look.
 
@@ -30,6 +31,7 @@ class SilenceWatch {
   void judge(const Context& context);
   Others others_of(const Context& context, const Link& link, std::uint32_t index) const;
   static void ask_others(const Context& context, const Link& link);
+  std::uint64_t flush_bound_ns() const;
   SilenceTerms terms_of(const Link& link, const Path& path) const;
   static void lose(const Link& link, Path& path, std::uint64_t silent_ns);
 

@@ -20,8 +20,6 @@ constexpr std::size_t kFlushesAtFirst = 64;
 // Failed reads that one flush bears: a fault that strikes a few in a row is no reason to end a job.
 constexpr std::uint32_t kFailuresMax = 30;
 
-constexpr std::uint64_t bit_of(std::uint32_t rail) noexcept { return std::uint64_t{1} << rail; }
-
 }  // namespace
 
 Flush* Flusher::take_free() noexcept {
@@ -105,7 +103,7 @@ Result<Flush*> Flusher::start(const FlushPlace& place, std::uint64_t rails) noex
   flush->channel = place.channel;
   flush->region = place.region;
   flush->address = place.address;
-  flush->failures = 0;
+  flush->failures = flush->silent_ms = 0;
   flush->open_rails = flush->owed_rails = 0;
   flush->abandoned = false;
   flush->error = Errc::Ok;
@@ -154,17 +152,23 @@ void Flusher::abandon(Flush& flush) noexcept {
   if (flush.open_rails == 0) release(flush);
 }
 
-void Flusher::leave(std::uint32_t at) noexcept {
-  const Hold hold(*this);
+// Ends the open reads of a rail, with this error or with none.
+void Flusher::end_reads(std::uint32_t at, Errc error) noexcept {
   Rail& rail = rails_[at];
   rail.open = 0;
-  rail.broken = true;  // whoever needs it next looks whether the card is back
+  rail.broken = true;  // whoever needs it next makes its queue pair anew, if the card is there
   for (Flush& flush : flushes_) {
     flush.owed_rails &= ~bit_of(at);
     if ((flush.open_rails & bit_of(at)) == 0) continue;
     flush.open_rails &= ~bit_of(at);
+    if (error != Errc::Ok) flush.error = error;
     if (flush.abandoned && flush.open_rails == 0) release(flush);
   }
+}
+
+void Flusher::leave(std::uint32_t rail) noexcept {
+  const Hold hold(*this);
+  end_reads(rail, Errc::Ok);
 }
 
 void Flusher::forget(const Channel& channel, const Registration& region) noexcept {

@@ -43,7 +43,8 @@ struct FlushPlace {
 struct Flush : Request {
   std::uint64_t open_rails = 0;  // with an open read
   std::uint64_t owed_rails = 0;  // that still owe a read
-  std::uint32_t failures = 0;    // reads that failed
+  std::uint16_t failures = 0;    // reads that failed
+  std::uint16_t silent_ms = 0;   // time that give_up_silent() has counted for its open reads
   bool abandoned = false;        // nobody asks about it any more
 };
 
@@ -65,6 +66,12 @@ class Flusher {
   void abandon(Flush& flush) noexcept;
   // Ends the open reads of a rail whose card has left: it writes no more and may complete no read.
   void leave(std::uint32_t rail) noexcept;
+  // Control mutex. Adds the time since the last call to all flushes with open reads, and fails
+  // those that reach the bound: a card that hangs neither completes a read nor fails it.
+  struct Silence {
+    std::uint64_t elapsed_ns = 0, bound_ns = 0;
+  };
+  void give_up_silent(const Silence& silence) noexcept;
   // Notes that the region is about to go: what has failed of its open flushes is not repeated.
   void forget(const Channel& channel, const Registration& region) noexcept;
 
@@ -95,7 +102,7 @@ class Flusher {
     std::atomic_flag& flag_;
   };
 
-  // ---- Its queue pairs (flusher_set_up.cc).
+  // ---- Its queue pairs (flusher_set_up.cc, which also gives up silent ones).
   static Port port_of(const DeviceContext& device, const Settings& settings);
   static bool make(Rail& rail) noexcept;
   static void drop_completions(Rail& rail) noexcept;
@@ -106,6 +113,10 @@ class Flusher {
   void post_all(std::uint64_t rails, Flush& flush) noexcept;
   bool post_read(Rail& rail, Flush& flush) noexcept;
   void owe(std::uint32_t rail, Flush& flush) noexcept;
+  static constexpr std::uint64_t bit_of(std::uint32_t rail) noexcept {
+    return std::uint64_t{1} << rail;
+  }
+  void end_reads(std::uint32_t rail, Errc error) noexcept;
   void poll() noexcept;
   void take(std::uint32_t rail, const ibv_wc& completion) noexcept;
   Flush* take_free() noexcept;

@@ -1,11 +1,13 @@
-// The queue pairs of flushes: each is connected to itself.
+// The queue pairs of flushes: each is connected to itself, and one that hangs is given up.
 #include "engine/data/flusher.h"
 
 #include "engine/data/device_context.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/base/timeouts.h"
 #include "src/verbs/discovery.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -118,6 +120,29 @@ void Flusher::provide(DeviceContext& device) {
   make(made);
   const Hold hold(*this);
   rails_[device.index()] = std::move(made);
+}
+
+void Flusher::give_up_silent(const Silence& silence) noexcept {
+  std::uint64_t silent_rails = 0;
+  {
+    const Hold hold(*this);
+    poll();
+    for (Flush& flush : flushes_) {
+      if (flush.open_rails == 0) continue;
+      const std::uint64_t silent_ms = flush.silent_ms + silence.elapsed_ns / kNsPerMs;
+      flush.silent_ms = static_cast<std::uint16_t>(std::min<std::uint64_t>(silent_ms, UINT16_MAX));
+      if (silent_ms >= silence.bound_ns / kNsPerMs) silent_rails |= flush.open_rails;
+    }
+    for (std::uint32_t at = 0; at < rails_.size(); ++at)
+      if ((silent_rails & bit_of(at)) != 0) end_reads(at, Errc::Timeout);
+  }
+  for (std::uint32_t at = 0; at < rails_.size(); ++at) {
+    if ((silent_rails & bit_of(at)) == 0) continue;
+    LOG_WARN(
+        "{}: flushes of GPU memory have not completed for {} s, and its device reports no "
+        "error; they fail",
+        rails_[at].device->name(), silence.bound_ns / kNsPerSecond);
+  }
 }
 
 }  // namespace mesh::engine

@@ -4,6 +4,7 @@
 
 #include "engine/data/peer_link.h"
 #include "engine/data/progress_loop.h"
+#include "src/base/timeouts.h"
 #include "tests/device_memory/device_memory.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
@@ -110,6 +111,30 @@ TEST_F(Flush, AFailedReadIsRepeatedOverANewQueuePair) {
     EXPECT_EQ(there(), static_cast<std::ptrdiff_t>(kBytes));
     bed_.hosts[1].provider->faults().disarm_all();
   }
+}
+
+TEST_F(Flush, ACardThatHangsFailsTheRequestWithALine) {
+  move();
+  arm(soft::FaultKind::Mute, 0);
+  bed_.tick_ns = 5'000'000;
+  const std::uint64_t began_ns = bed_.now_ns();
+  EXPECT_EQ(flushed().code(), Errc::Timeout);
+  EXPECT_GT(bed_.now_ns() - began_ns, kSilenceOfAllToLossNs / 2);
+  EXPECT_LT(bed_.now_ns() - began_ns, 2 * kSilenceOfAllToLossNs);
+  EXPECT_EQ(log_.count(LogLevel::Warn, "n0:1: flushes of GPU memory have not completed for 10 s"),
+            1)
+      << log_.joined();
+  bed_.hosts[1].provider->faults().disarm_all();
+  EXPECT_TRUE(flushed().ok()) << "the rail is well again";
+  EXPECT_EQ(there(), static_cast<std::ptrdiff_t>(kBytes));
+}
+
+TEST_F(Flush, AFlushThatNobodyAsksAboutForAMinuteIsNotSilent) {
+  move();
+  Request* const open = *start();
+  bed_.tick_ns = 5'000'000;
+  bed_.rounds(12'000);
+  EXPECT_TRUE(bed_.finish(open).ok()) << log_.joined();
 }
 
 TEST_F(Flush, ARailThatFailsAgainAndAgainFailsTheRequestWithALine) {
