@@ -8,8 +8,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
+#include <map>
+#include <span>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace mesh::engine {
 
@@ -17,6 +20,29 @@ namespace {
 
 bool is_watched(const Link& link) {
   return link.state() == LinkState::Up && link.has_peer_link() && link.failure() == Errc::Ok;
+}
+
+// A completion on any path to the peer since a silence began shows that the network and the peer's
+// host go on: it is of another path, because the silent one has had none.
+bool move_others(std::span<Link* const> links, std::uint64_t silent_ns) {
+  return std::any_of(links.begin(), links.end(), [silent_ns](const Link* link) {
+    const std::vector<PathSilence>& silences = link->watched.silences;
+    return std::any_of(silences.begin(), silences.end(), [silent_ns](const PathSilence& silence) {
+      return silence.moved_within(silent_ns);
+    });
+  });
+}
+
+// Asks the peer for a sign on each path that owes none: those may only be idle because all that is
+// to be done waits for a silent path.
+void ask_for_signs(std::span<Link* const> links) {
+  for (const Link* const link : links) {
+    const ProgressLoop::Guard guard(link->context().loop);
+    for (const Path& path : link->peer_link().paths().all()) {
+      if (path.health.state == PathState::Up && !path.owes_completion())
+        path.queue_pairs[0]->ask_answer();
+    }
+  }
 }
 
 // The caller holds the progress lock.
@@ -75,48 +101,31 @@ bool SilenceWatch::see(Link& link, std::uint64_t elapsed_ns) {
 }
 
 void SilenceWatch::judge(const Context& context) {
+  std::map<std::string_view, std::vector<Link*>> by_peer;
   for (const auto& link : context.links) {
-    if (!is_watched(*link)) continue;
+    if (is_watched(*link)) by_peer[link->identity().peer_host].push_back(link.get());
+  }
+  for (const auto& [peer, links] : by_peer) judge_peer(links);
+}
+
+// Judges the paths of all links to one peer.
+void SilenceWatch::judge_peer(std::span<Link* const> links) {
+  bool silent = false;
+  for (Link* const link : links) {
     for (Path& path : link->peer_link().paths().all()) {
       const std::uint64_t silent_ns = link->watched.silences[path.index].silent_ns();
       if (silent_ns == 0 || path.ends.relayed) continue;
-      const Others others = others_of(context, *link, path.index);
+      const Others others = move_others(links, silent_ns) ? Others::Move : Others::Silent;
       if (silent_ns >= silence_bound_ns(terms_of(*link, path), others)) {
         lose(*link, path, silent_ns);
       } else {
-        ask_others(context, *link);
-        host_.tend_at(host_.now_ns() + kSilenceLookToNextNs);
+        silent = true;
       }
     }
   }
-}
-
-// A completion on any other path to the peer shows that the network and the peer's host go on.
-Others SilenceWatch::others_of(const Context& context, const Link& link,
-                               std::uint32_t index) const {
-  const std::uint64_t silent_ns = link.watched.silences[index].silent_ns();
-  for (const auto& other : context.links) {
-    if (!is_watched(*other) || other->identity().peer_host != link.identity().peer_host) continue;
-    const std::vector<PathSilence>& silences = other->watched.silences;
-    for (std::uint32_t i = 0; i < silences.size(); ++i) {
-      if ((other.get() != &link || i != index) && silences[i].moved_within(silent_ns))
-        return Others::Move;
-    }
-  }
-  return Others::Silent;
-}
-
-// Asks the peer for a sign on each path that owes none: those may only be idle because all that is
-// to be done waits for the silent path.
-void SilenceWatch::ask_others(const Context& context, const Link& link) {
-  for (const auto& other : context.links) {
-    if (!is_watched(*other) || other->identity().peer_host != link.identity().peer_host) continue;
-    const ProgressLoop::Guard guard(other->context().loop);
-    for (const Path& path : other->peer_link().paths().all()) {
-      if (path.health.state == PathState::Up && !path.owes_completion())
-        path.queue_pairs[0]->ask_answer();
-    }
-  }
+  if (!silent) return;
+  ask_for_signs(links);
+  host_.tend_at(host_.now_ns() + kSilenceLookToNextNs);
 }
 
 SilenceTerms SilenceWatch::terms_of(const Link& link, const Path& path) const {

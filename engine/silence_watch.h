@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace mesh::engine {
@@ -29,8 +30,7 @@ class SilenceWatch {
  private:
   bool see(Link& link, std::uint64_t elapsed_ns);
   void judge(const Context& context);
-  Others others_of(const Context& context, const Link& link, std::uint32_t index) const;
-  static void ask_others(const Context& context, const Link& link);
+  void judge_peer(std::span<Link* const> links);
   std::uint64_t flush_bound_ns() const;
   SilenceTerms terms_of(const Link& link, const Path& path) const;
   static void lose(const Link& link, Path& path, std::uint64_t silent_ns);
