@@ -116,7 +116,8 @@ NicSpec read_nic(const Json& object, const std::string& host) {
   std::string what = fmt::format("a NIC of host {}", host);
   check_keys(object, what,
              {"name", "address", "guid", "pci", "numa", "gbps", "mtu", "layer", "lid", "pkeys",
-              "global_header", "reliable", "routes", "ece", "device_memory", "late_device_writes"});
+              "global_header", "reliable", "routes", "netdev", "firewall", "ece", "device_memory",
+              "late_device_writes"});
   NicSpec nic;
   nic.name = name_of(object, what);
   what = fmt::format("NIC {}/{}", host, nic.name);
@@ -129,6 +130,8 @@ NicSpec read_nic(const Json& object, const std::string& host) {
   nic.layer = read_layer(object, what);
   nic.reliable = !object.contains("reliable") || flag_of(object, what, "reliable");
   nic.routes = !object.contains("routes") || flag_of(object, what, "routes");
+  nic.netdev = !object.contains("netdev") || flag_of(object, what, "netdev");
+  nic.firewall = flag_of(object, what, "firewall");
   nic.ece = static_cast<std::uint32_t>(number_of(object, what, "ece", {0, UINT32_MAX, 0}));
   read_device_memory(object, what, nic);
   read_infiniband(object, what, nic);

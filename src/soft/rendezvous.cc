@@ -210,6 +210,20 @@ void Rendezvous::offer(const Peer& peer, const Offer& offer) {
     if (connection.peer.get() == &peer) return send(connection, std::move(message));
 }
 
+void Rendezvous::carry(const Peer& peer, const SoftDatagram& datagram) {
+  const verbs::CableDatagram& content = datagram.content;
+  const DatagramMessage body{.prefix = {.type = kDatagram},
+                             .from_address = content.from.address,
+                             .from_port = content.from.port,
+                             .to_port = datagram.to_port,
+                             .to_nic = datagram.to_nic,
+                             .bytes = static_cast<std::uint32_t>(content.bytes),
+                             .data = content.data};
+  std::lock_guard lock(mutex_);
+  for (auto& [id, connection] : connections_)
+    if (connection.peer.get() == &peer) return send(connection, {bytes_of(body), {}, {}});
+}
+
 void Rendezvous::send(Connection& connection, Message message) {
   connection.outbox.push_back(std::move(message));
   for (auto& [id, other] : connections_)
@@ -340,6 +354,8 @@ bool Rendezvous::handle(Connection& connection, std::span<const std::byte> bytes
   if (prefix.type == (connection.accepted ? kHello : kWelcome))
     return handle_hello(connection, bytes, received);
   if (prefix.type == kFault && connection.accepted) return handle_fault(connection, bytes);
+  if (prefix.type == kDatagram && connection.accepted && connection.peer != nullptr)
+    return handle_datagram(bytes);
   return prefix.type == kOffer && connection.accepted && connection.peer != nullptr &&
          handle_offer(connection, bytes, received);
 }
@@ -391,6 +407,20 @@ bool Rendezvous::handle_offer(Connection& connection, std::span<const std::byte>
     return true;
   }
   options_.events->take_offer(offer);
+  return true;
+}
+
+bool Rendezvous::handle_datagram(std::span<const std::byte> bytes) {
+  DatagramMessage body;
+  if (bytes.size() != sizeof body) return false;
+  std::memcpy(&body, bytes.data(), sizeof body);
+  if (body.bytes > body.data.size()) return false;
+  options_.events->take_datagram(
+      {.to_nic = body.to_nic,
+       .to_port = body.to_port,
+       .content = {.from = {.address = body.from_address, .port = body.from_port},
+                   .bytes = body.bytes,
+                   .data = body.data}});
   return true;
 }
 

@@ -18,6 +18,7 @@
 #include "src/base/log_budget.h"
 #include "src/base/unique_fd.h"
 #include "src/soft/board.h"
+#include "src/soft/datagrams.h"
 #include "src/soft/fault_door.h"
 #include "src/soft/nic.h"
 #include "src/soft/soft_provider.h"
@@ -43,6 +44,7 @@ class LocalHost {
  public:
   virtual const std::shared_ptr<Peer>& self() = 0;  // the host as others see it, with its board
   virtual void take_offer(const Offer& offer) = 0;
+  virtual void take_datagram(const SoftDatagram& datagram) = 0;
 
  protected:
   ~LocalHost() = default;
@@ -74,6 +76,7 @@ inline constexpr std::size_t kConnectionsMax = 4096;
 class RendezvousEvents {
  public:
   virtual void take_offer(const Offer& offer) = 0;
+  virtual void take_datagram(const SoftDatagram& datagram) = 0;
   virtual void peer_changed(const Peer& peer) = 0;
   virtual FaultAnswer take_fault(const FaultOrder& order) = 0;
 
@@ -97,6 +100,7 @@ class Rendezvous {
   // Returns the host in another process. If there is none, returns a peer that is already lost.
   std::shared_ptr<Peer> peer(const std::string& host);
   void offer(const Peer& peer, const Offer& offer);
+  void carry(const Peer& peer, const SoftDatagram& datagram);
 
   // Handles what has arrived. Waits for it at most timeout_ms (-1: without end), or until our board
   // is woken.
@@ -132,6 +136,7 @@ class Rendezvous {
   bool handle_hello(Connection& connection, std::span<const std::byte> bytes, Received& received);
   bool by_cells(const Connection& connection) const;
   bool handle_offer(Connection& connection, std::span<const std::byte> bytes, Received& received);
+  bool handle_datagram(std::span<const std::byte> bytes);
   bool handle_fault(Connection& connection, std::span<const std::byte> bytes);
   void greet(Connection& connection, std::uint32_t type);
   void send(Connection& connection, Message message);

@@ -3,8 +3,11 @@
 // for faults. They stay on one machine, so they use its byte order. Thread: any (values). Bound:
 // kMessageBytesMax.
 
+#include "src/verbs/cable_datagrams.h"
+
 #include <infiniband/verbs.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -13,8 +16,9 @@
 namespace mesh::soft {
 
 inline constexpr std::uint32_t kRendezvousMagic = 0x6d736d74;
-inline constexpr std::uint32_t kRendezvousVersion = 3;
-inline constexpr std::uint32_t kHello = 1, kWelcome = 2, kOffer = 3, kFault = 4, kFaultAnswer = 5;
+inline constexpr std::uint32_t kRendezvousVersion = 4;
+inline constexpr std::uint32_t kHello = 1, kWelcome = 2, kOffer = 3, kFault = 4, kFaultAnswer = 5,
+                               kDatagram = 6;
 inline constexpr std::size_t kNameRoom = 40;  // a name of a fabric file has 32 letters at most
 
 struct Prefix {
@@ -35,6 +39,14 @@ struct OfferMessage {
   std::uint32_t from_qp_num, to_qp_num, slots;
   std::uint16_t streams, pkey, to_lid, reserved = 0;
 };
+struct DatagramMessage {
+  Prefix prefix;
+  std::array<std::uint8_t, 16> from_address;
+  std::uint16_t from_port, to_port;
+  std::int32_t to_nic;
+  std::uint32_t bytes, reserved = 0;
+  std::array<std::byte, verbs::kCableDatagramBytesMax> data;
+};
 // Orders a fault. No HELLO comes before it.
 struct FaultMessage {
   Prefix prefix;
@@ -52,6 +64,7 @@ struct FaultAnswerMessage {
 };
 inline constexpr std::size_t kMessageBytesMax = 256;
 static_assert(sizeof(HelloMessage) <= kMessageBytesMax && sizeof(OfferMessage) <= kMessageBytesMax);
+static_assert(sizeof(DatagramMessage) <= kMessageBytesMax);
 static_assert(sizeof(FaultMessage) <= kMessageBytesMax &&
               sizeof(FaultAnswerMessage) <= kMessageBytesMax);
 

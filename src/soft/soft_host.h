@@ -59,6 +59,7 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
   // LocalHost, RendezvousEvents.
   const std::shared_ptr<Peer>& self() override { return self_; }
   void take_offer(const Offer& offer) override;
+  void take_datagram(const SoftDatagram& datagram) override;
   void peer_changed(const Peer& peer) override;
   FaultAnswer take_fault(const FaultOrder& order) override;
 
@@ -74,6 +75,8 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
   int query_pkey(ibv_context* context, std::uint8_t port, int index, std::uint16_t* pkey) override;
   std::uint32_t port_speed_mbps(ibv_context* context, std::uint8_t port) override;
   verbs::Route route(const verbs::GidEntry& from, const ibv_gid& to) override;
+  std::unique_ptr<verbs::CableDatagrams> open_datagrams(ibv_context* context,
+                                                        const verbs::GidEntry& gid) override;
   int event_fd(ibv_context* context) const noexcept override { return context->async_fd; }
   bool next_event(ibv_context* context, verbs::DeviceEvent* event) override;
   ibv_pd* alloc_pd(ibv_context* context) override;
@@ -96,6 +99,7 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
   int to_rts(QueuePair& qp, const ibv_qp_attr& attr, int mask);
   std::shared_ptr<Peer> find_peer(const std::string& host, Sharing* sharing);
   void send_offer(const Peer& peer, const std::string& host, const Offer& offer);
+  void carry_datagram(int nic, const verbs::DatagramPlace& to, const verbs::CableDatagram& content);
   void run();  // the host's one thread
   int tend();
   Transmitter& transmitter_of(const NicSpec& nic);
@@ -113,6 +117,7 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
   std::map<std::string, Transmitter> cables_;  // shared by the halves of a cable
   std::deque<Transmitter> own_transmitters_;   // for NICs that share no cable
   std::vector<std::unique_ptr<Nic>> nics_;
+  DatagramReaders datagrams_;
   std::unique_ptr<Rendezvous> rendezvous_;  // null with a manual clock
 
   // Only the agent uses these.

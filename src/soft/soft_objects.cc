@@ -1,5 +1,5 @@
 // The objects of a SoftHost: protection domains, regions, completion queues, queue pairs and their
-// states.
+// states, and the datagrams of its net devices.
 
 #include "src/base/check.h"
 #include "src/base/pages.h"
@@ -281,6 +281,46 @@ int SoftHost::to_rts(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
   attributes.rnr_retry = attr.rnr_retry;
   attributes.sq_psn = attr.sq_psn & 0xffffff;
   return qp.nic->start(qp, attributes);
+}
+
+// ---- Datagrams.
+
+std::unique_ptr<verbs::CableDatagrams> SoftHost::open_datagrams(ibv_context* context,
+                                                                const verbs::GidEntry&) {
+  const Nic& nic = *soft(context).nic;
+  if (!nic.spec().netdev || nic.spec().layer != LinkLayer::Ethernet) return nullptr;
+  return datagrams_.open(
+      nic.index(), device_address(options_.fabric, {host_index_, nic.index()}),
+      [this](int from, const verbs::DatagramPlace& to, const verbs::CableDatagram& content) {
+        carry_datagram(from, to, content);
+      });
+}
+
+// A datagram goes to each NIC of the link that has the address. No router passes it on.
+void SoftHost::carry_datagram(int nic, const verbs::DatagramPlace& to,
+                              const verbs::CableDatagram& content) {
+  Nic& from = *nics_[static_cast<std::size_t>(nic)];
+  if (from.link() == nullptr || !from.port_state().up) return;
+  for (const NicRef end : from.link()->ends) {
+    if ((end.host == host_index_ && end.nic == nic) ||
+        device_address(options_.fabric, end) != to.address)
+      continue;
+    const SoftDatagram datagram{.to_nic = end.nic, .to_port = to.port, .content = content};
+    const std::string& host = options_.fabric.hosts[static_cast<std::size_t>(end.host)].name;
+    if (faults_.armed() && faults_.cut_off(from.spec().name, host, options_.clock.now_ns()))
+      continue;
+    Sharing sharing = Sharing::Process;
+    const auto deliver = [&datagram](LocalHost& local) { local.take_datagram(datagram); };
+    if (Registry::instance().visit(universe_, host, deliver)) continue;
+    const std::shared_ptr<Peer> peer = find_peer(host, &sharing);
+    if (!peer->lost() && rendezvous_ != nullptr) rendezvous_->carry(*peer, datagram);
+  }
+}
+
+void SoftHost::take_datagram(const SoftDatagram& datagram) {
+  if (datagram.to_nic < 0 || datagram.to_nic >= static_cast<int>(nics_.size())) return;
+  Nic& nic = *nics_[static_cast<std::size_t>(datagram.to_nic)];
+  if (!nic.spec().firewall && nic.port_state().up) datagrams_.take(datagram);
 }
 
 }  // namespace mesh::soft

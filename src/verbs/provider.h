@@ -5,11 +5,14 @@
 // value (0 is success). The provider that made an object must destroy it, children first. Thread:
 // any; implementations lock. Bound: the device's.
 
+#include "src/verbs/cable_datagrams.h"
+
 #include <infiniband/verbs.h>
 
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -104,6 +107,10 @@ class Provider {
   // Returns the route from a GID of ours to a peer's, on Ethernet: a look into tables, which
   // guarantees nothing.
   virtual Route route(const GidEntry& from, const ibv_gid& to) = 0;
+  // Opens datagrams on the net device of a GID, or returns null if there is no such net device
+  // here, or it has no link-local address. The context outlives the result.
+  virtual std::unique_ptr<CableDatagrams> open_datagrams(ibv_context* context,
+                                                         const GidEntry& gid) = 0;
 
   // Returns a descriptor that is readable while the context has an event, or -1 if the device never
   // reports events.
@@ -148,6 +155,9 @@ class PlainProvider : public Provider {
   }
   std::uint32_t port_speed_mbps(ibv_context*, std::uint8_t) override { return 0; }
   Route route(const GidEntry&, const ibv_gid&) override { return {}; }
+  std::unique_ptr<CableDatagrams> open_datagrams(ibv_context*, const GidEntry&) override {
+    return nullptr;
+  }
   ibv_mr* reg_dmabuf_mr(ibv_pd*, const DmaBufferRange&, int) override {
     return errno = EOPNOTSUPP, nullptr;
   }

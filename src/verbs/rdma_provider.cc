@@ -1,6 +1,7 @@
 #include "src/verbs/rdma_provider.h"
 
 #include "src/base/log.h"
+#include "src/verbs/kernel_datagrams.h"
 #include "src/verbs/rdma_sysfs.h"
 
 #include <dlfcn.h>
@@ -14,6 +15,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <optional>
 
@@ -244,6 +246,9 @@ class RdmaProvider final : public Provider {
   }
 
   Route route(const GidEntry& from, const ibv_gid& to) override { return options_.route(from, to); }
+  std::unique_ptr<CableDatagrams> open_datagrams(ibv_context*, const GidEntry& gid) override {
+    return open_kernel_datagrams(gid.netdev);
+  }
 
   int event_fd(ibv_context* context) const noexcept override { return context->async_fd; }
   bool next_event(ibv_context* context, DeviceEvent* event) override {

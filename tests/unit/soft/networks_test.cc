@@ -274,6 +274,25 @@ TEST_F(SoftNetworks, EqualAddressesLeadOverTheirOwnCables) {
   EXPECT_EQ(status_between(one, other, 1), IBV_WC_RETRY_EXC_ERR) << "n1 does not hear of it";
 }
 
+TEST_F(SoftNetworks, DatagramsGoOverTheirCableWhileItsPortsAreUp) {
+  open(kCrossed);
+  Side n0(a(), "n0"), wrong(b(), "n0"), right(b(), "n1");
+  const auto from = a().open_datagrams(n0.context(), n0.gid());
+  const auto to_wrong = b().open_datagrams(wrong.context(), wrong.gid());
+  const auto to = b().open_datagrams(right.context(), right.gid());
+  const std::array<std::byte, 2> words{std::byte{1}, std::byte{2}};
+  from->send(to->place(), words);
+  from->send(to_wrong->place(), words);
+  const auto got = to->next();
+  ASSERT_TRUE(got.has_value());
+  EXPECT_EQ(got->from, from->place());
+  EXPECT_EQ(got->bytes, words.size());
+  EXPECT_FALSE(to_wrong->next().has_value());
+  ASSERT_TRUE(b().faults().arm({.kind = FaultKind::PortDown, .nic = "n1"}, now_ns_).ok());
+  from->send(to->place(), words);
+  EXPECT_FALSE(to->next().has_value());
+}
+
 TEST_F(SoftNetworks, AnInfiniBandPortSpeaksByLidOrGid) {
   open(kInfiniBand);
   Side one(a(), "n0"), two(b(), "n0");

@@ -38,6 +38,7 @@ using testkit::open_files;
 class CountedOffers final : public RendezvousEvents {
  public:
   void take_offer(const Offer&) override { ++offers; }
+  void take_datagram(const SoftDatagram&) override {}
   void peer_changed(const Peer&) override {}
   FaultAnswer take_fault(const FaultOrder&) override { return {}; }
   int offers = 0;

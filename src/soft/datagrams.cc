@@ -1,0 +1,90 @@
+#include "src/soft/datagrams.h"
+
+#include "src/base/check.h"
+#include "src/base/fork_guard.h"
+#include "src/soft/fabric_nics.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <optional>
+#include <utility>
+
+namespace mesh::soft {
+
+std::array<std::uint8_t, 16> device_address(const FabricFile& fabric, const NicRef& ref) {
+  std::array<std::uint8_t, 16> address{0xfe, 0x80};
+  const std::uint64_t own = hash_text(fabric.hosts[static_cast<std::size_t>(ref.host)].name + "/" +
+                                      fabric.nic(ref).name + "/netdev");
+  std::memcpy(address.data() + 8, &own, sizeof own);
+  return address;
+}
+
+class DatagramReaders::Reader final : public verbs::CableDatagrams {
+ public:
+  Reader(DatagramReaders& all, int nic, UniqueFd fd, Carry carry)
+      : all_(all), nic_(nic), fd_(std::move(fd)), carry_(std::move(carry)) {}
+  ~Reader() override {
+    const std::lock_guard lock(all_.mutex_);
+    std::erase(all_.readers_, this);
+  }
+
+  verbs::DatagramPlace place() const noexcept override { return place_; }
+  int fd() const noexcept override { return fd_.get(); }
+  void send(const verbs::DatagramPlace& to, std::span<const std::byte> bytes) noexcept override {
+    DCHECK(bytes.size() <= verbs::kCableDatagramBytesMax);
+    verbs::CableDatagram content{.from = place_, .bytes = bytes.size()};
+    std::copy(bytes.begin(), bytes.end(), content.data.begin());
+    carry_(nic_, to, content);
+  }
+  std::optional<verbs::CableDatagram> next() noexcept override {
+    const std::lock_guard lock(all_.mutex_);
+    if (waiting_.empty()) return std::nullopt;
+    const verbs::CableDatagram first = waiting_.front();
+    waiting_.pop_front();
+    std::uint64_t count;
+    if (waiting_.empty()) {
+      [[maybe_unused]] const ssize_t got = ::read(fd_.get(), &count, sizeof count);
+    }
+    return first;
+  }
+
+ private:
+  friend class DatagramReaders;
+  DatagramReaders& all_;
+  const int nic_;
+  const UniqueFd fd_;
+  const Carry carry_;
+  verbs::DatagramPlace place_;  // set before anybody else knows the reader
+  std::deque<verbs::CableDatagram> waiting_;
+};
+
+std::unique_ptr<verbs::CableDatagrams> DatagramReaders::open(
+    int nic, const std::array<std::uint8_t, 16>& address, Carry carry) {
+  UniqueFd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!fd.valid()) return nullptr;
+  fork_close_fd(fd.get());
+  auto reader = std::make_unique<Reader>(*this, nic, std::move(fd), std::move(carry));
+  const std::lock_guard lock(mutex_);
+  reader->place_ = {.address = address, .port = next_port_};
+  next_port_ = next_port_ == UINT16_MAX ? 1 : static_cast<std::uint16_t>(next_port_ + 1);
+  readers_.push_back(reader.get());
+  return reader;
+}
+
+void DatagramReaders::take(const SoftDatagram& datagram) {
+  const std::lock_guard lock(mutex_);
+  for (Reader* const reader : readers_) {
+    if (reader->nic_ != datagram.to_nic || reader->place_.port != datagram.to_port ||
+        reader->waiting_.size() >= kDatagramsMax)
+      continue;
+    reader->waiting_.push_back(datagram.content);
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(reader->fd_.get(), &one, sizeof one);
+  }
+}
+
+}  // namespace mesh::soft

@@ -1,0 +1,50 @@
+#pragma once
+// The datagrams of a host of the software fabric: they go over the cable of the NIC that sends, to
+// the NICs at its other ends. Thread: any. Bound: kDatagramsMax waiting for one reader, and the
+// rest is lost.
+
+#include "src/base/unique_fd.h"
+#include "src/soft/fabric_file.h"
+#include "src/verbs/cable_datagrams.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace mesh::soft {
+
+inline constexpr std::size_t kDatagramsMax = 256;
+
+struct SoftDatagram {
+  int to_nic = 0;  // of the host that gets it
+  std::uint16_t to_port = 0;
+  verbs::CableDatagram content;
+};
+
+// Returns the link-local address of a NIC's net device. Each has its own, whatever the GUIDs.
+std::array<std::uint8_t, 16> device_address(const FabricFile& fabric, const NicRef& ref);
+
+// The open datagrams of one host. Outlives them.
+class DatagramReaders {
+ public:
+  // Carries a datagram from a NIC of this host to a place.
+  using Carry = std::function<void(int nic, const verbs::DatagramPlace& to,
+                                   const verbs::CableDatagram& content)>;
+
+  // Returns null without a descriptor.
+  std::unique_ptr<verbs::CableDatagrams> open(int nic, const std::array<std::uint8_t, 16>& address,
+                                              Carry carry);
+  void take(const SoftDatagram& datagram);  // over the wire; what nobody reads is lost
+
+ private:
+  class Reader;
+  std::mutex mutex_;
+  std::vector<Reader*> readers_;
+  std::uint16_t next_port_ = 1;
+};
+
+}  // namespace mesh::soft

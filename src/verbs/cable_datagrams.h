@@ -1,0 +1,45 @@
+#pragma once
+// Small datagrams between the net devices at the two ends of a wire. They tell which port is cabled
+// to which, because they go by link-local addresses: no router passes them on, and a host answers
+// for such an address only on the net device that has it. Thread: one at a time. Bound: what the
+// kernel, or the software fabric, keeps for a socket; the rest is lost.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace mesh::verbs {
+
+// The link-local IPv6 address of a net device, and a UDP port there.
+struct DatagramPlace {
+  std::array<std::uint8_t, 16> address{};
+  std::uint16_t port = 0;  // 0: it takes no datagrams
+  friend bool operator==(const DatagramPlace&, const DatagramPlace&) = default;
+};
+
+inline constexpr std::size_t kCableDatagramBytesMax = 64;
+
+struct CableDatagram {
+  DatagramPlace from;
+  std::size_t bytes = 0;
+  std::array<std::byte, kCableDatagramBytesMax> data{};
+  std::span<const std::byte> span() const noexcept { return std::span(data).first(bytes); }
+};
+
+// The datagrams of one port's net device.
+class CableDatagrams {
+ public:
+  virtual ~CableDatagrams() = default;
+
+  virtual DatagramPlace place() const noexcept = 0;  // where others reach this port
+  virtual int fd() const noexcept = 0;               // readable while a datagram waits
+  // Sends to the place over this net device alone. It may be lost without a word. At most
+  // kCableDatagramBytesMax bytes. Never blocks.
+  virtual void send(const DatagramPlace& to, std::span<const std::byte> bytes) noexcept = 0;
+  // Takes the next datagram that has come in over this net device. Longer ones are skipped.
+  virtual std::optional<CableDatagram> next() noexcept = 0;
+};
+
+}  // namespace mesh::verbs
