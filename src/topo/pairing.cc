@@ -47,7 +47,32 @@ enum class Scope { Subnet, LinkLocal };
 struct Rule {
   Scope scope = Scope::Subnet;
   bool equal_addresses = false;  // equal addresses may meet, as when a host connects to itself
+  const CableProof* proof = nullptr;
 };
+
+enum class Proven { Unknown, Met, Apart };
+
+// Returns true if one of the two rails is on a cable to another rail: the pair that is proven for
+// it is the only one of either rail. On a switch a rail has several.
+bool is_elsewhere(const std::vector<WirePair>& met, const WirePair& pair) {
+  const auto count = [&met](std::size_t WirePair::*rail, std::size_t index) {
+    return std::count_if(met.begin(), met.end(),
+                         [&](const WirePair& each) { return each.*rail == index; });
+  };
+  return std::any_of(met.begin(), met.end(), [&](const WirePair& each) {
+    return (each.local == pair.local || each.peer == pair.peer) &&
+           count(&WirePair::local, each.local) == 1 && count(&WirePair::peer, each.peer) == 1;
+  });
+}
+
+Proven proven(const CableProof* proof, const WirePair& pair) {
+  if (proof == nullptr || proof->met.empty()) return Proven::Unknown;
+  const auto holds = [&pair](const std::vector<WirePair>& list) {
+    return std::find(list.begin(), list.end(), pair) != list.end();
+  };
+  if (holds(proof->met)) return Proven::Met;
+  return holds(proof->asked) || is_elsewhere(proof->met, pair) ? Proven::Apart : Proven::Unknown;
+}
 
 SubnetMember member_of(const RailAddress& address) {
   return {SocketAddress::from_gid(address.gid), address.prefix_len};
@@ -100,7 +125,12 @@ std::vector<Meeting> reachable_pairs(std::span<const RailEnd> locals,
   for (std::size_t local = 0; local < locals.size(); ++local) {
     for (std::size_t peer = 0; peer < peers.size(); ++peer) {
       if (locals[local].apart || peers[peer].apart) continue;
+      const Proven known = proven(rule.proof, {local, peer});
+      if (known == Proven::Apart) continue;
       std::vector<Meeting> meetings = meetings_of(locals[local], peers[peer], rule);
+      if (meetings.empty() && known == Proven::Met)
+        meetings =
+            meetings_of(locals[local], peers[peer], {Scope::LinkLocal, rule.equal_addresses});
       if (meetings.empty()) continue;
       std::set<std::string> subnets;
       for (Meeting& meeting : meetings) {
@@ -232,16 +262,23 @@ bool may_meet(std::span<const RailEnd> locals, std::span<const RailEnd> peers) {
   return false;
 }
 
-std::vector<RailPair> all_pairs(std::span<const RailEnd> locals, std::span<const RailEnd> peers) {
+std::vector<RailPair> all_pairs(std::span<const RailEnd> locals, std::span<const RailEnd> peers,
+                                const CableProof* proof) {
   if (!may_meet(locals, peers)) return {};
   for (const bool equal_addresses : {same_host(locals, peers), true}) {
     for (const Scope scope : {Scope::Subnet, Scope::LinkLocal}) {
       Pairing pairing(locals.size(), peers.size(),
-                      reachable_pairs(locals, peers, {scope, equal_addresses}));
+                      reachable_pairs(locals, peers, {scope, equal_addresses, proof}));
       if (std::vector<RailPair> pairs = pairing.pairs(scope); !pairs.empty()) return pairs;
     }
   }
   return {};
+}
+
+// Returns how many of the pairs have a rail.
+std::size_t uses(std::span<const WirePair> pairs, std::size_t WirePair::*rail, std::size_t index) {
+  return static_cast<std::size_t>(std::count_if(
+      pairs.begin(), pairs.end(), [&](const WirePair& each) { return each.*rail == index; }));
 }
 
 std::string subnets_text(std::span<const RailEnd> rails) {
@@ -261,7 +298,7 @@ std::string subnets_text(std::span<const RailEnd> rails) {
 
 std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<const RailEnd> peers,
                                  const PairingWish& wish) {
-  std::vector<RailPair> pairs = all_pairs(locals, peers);
+  std::vector<RailPair> pairs = all_pairs(locals, peers, wish.proof);
   if (wish.reach) {
     const std::vector<RailPair> routed = routed_pairs(locals, peers, pairs, wish.reach);
     pairs.insert(pairs.end(), routed.begin(), routed.end());
@@ -282,6 +319,56 @@ std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<cons
   DCHECK(pairs.size() <= locals.size() * peers.size());
   if (pairs.size() > wish.path_count_max) pairs.resize(wish.path_count_max);
   return pairs;
+}
+
+std::vector<WirePair> doubtful_pairs(std::span<const RailEnd> locals,
+                                     std::span<const RailEnd> peers) {
+  if (!may_meet(locals, peers) || same_host(locals, peers)) return {};
+  std::vector<bool> local_certain(locals.size()), peer_certain(peers.size());
+  std::vector<WirePair> shared, local_only;
+  bool certain = false;
+  for (const Meeting& each : reachable_pairs(locals, peers, {Scope::Subnet})) {
+    if (!locals[each.pair.local].ethernet || each.company == 1) {
+      local_certain[each.pair.local] = peer_certain[each.pair.peer] = certain = true;
+    } else if (each.up) {
+      shared.push_back({each.pair.local, each.pair.peer});
+    }
+  }
+  for (const Meeting& each : reachable_pairs(locals, peers, {Scope::LinkLocal}))
+    if (each.up) local_only.push_back({each.pair.local, each.pair.peer});
+  for (auto* const list : {&shared, &local_only}) {
+    std::erase_if(*list, [&](const WirePair& pair) {
+      return local_certain[pair.local] || peer_certain[pair.peer];
+    });
+  }
+  const bool others_meet = certain || !shared.empty();
+  std::vector<WirePair> all = shared;
+  for (const WirePair& pair : local_only)
+    if (std::find(all.begin(), all.end(), pair) == all.end()) all.push_back(pair);
+  std::vector<WirePair> doubtful;
+  for (const WirePair& pair : all) {
+    const bool choice =
+        uses(all, &WirePair::local, pair.local) > 1 || uses(all, &WirePair::peer, pair.peer) > 1;
+    const bool in_subnet = std::find(shared.begin(), shared.end(), pair) != shared.end();
+    if (choice || (!in_subnet && others_meet)) doubtful.push_back(pair);
+  }
+  std::sort(doubtful.begin(), doubtful.end());
+  return doubtful;
+}
+
+bool may_be_doubtful(std::span<const RailEnd> rails) {
+  for (std::size_t i = 0; i < rails.size(); ++i) {
+    if (!rails[i].ethernet) continue;
+    for (const RailAddress& address : rails[i].addresses) {
+      const SubnetMember member = member_of(address);
+      if (member.address.link_local()) return true;
+      for (std::size_t other = i + 1; other < rails.size(); ++other) {
+        for (const RailAddress& its : rails[other].addresses)
+          if (rails[other].ethernet && same_subnet(member, member_of(its))) return true;
+      }
+    }
+  }
+  return false;
 }
 
 std::string no_common_subnet_text(std::span<const RailEnd> locals, std::span<const RailEnd> peers) {

@@ -8,6 +8,7 @@
 #include "src/base/socket.h"
 
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -61,11 +62,25 @@ struct RailPair {
 enum class Reach : std::uint8_t { Yes, No, Unknown };
 using AskReach = std::function<Reach(const RailPair&)>;
 
+// A rail of ours and one of the peer's.
+struct WirePair {
+  std::size_t local = 0;
+  std::size_t peer = 0;
+  friend auto operator<=>(const WirePair&, const WirePair&) = default;
+};
+// The pairs of rails that datagrams were sent for, and those of them that are on one wire, as the
+// answers tell. If none answers, that tells nothing: a firewall may drop datagrams.
+struct CableProof {
+  std::vector<WirePair> asked, met;
+  friend bool operator==(const CableProof&, const CableProof&) = default;
+};
+
 struct PairingWish {
   static constexpr std::size_t kNoPreference = SIZE_MAX;
   std::size_t preferred_local = kNoPreference;  // the rail that NCCL asked for
   std::size_t path_count_max = kPathsMax;
   AskReach reach = {};  // empty: there are no routers
+  const CableProof* proof = nullptr;
 };
 
 // Returns the pairs of rails that speak to each other, or none if nothing reaches anything. The
@@ -76,6 +91,8 @@ struct PairingWish {
 //   own subnet comes before a wider one; then the order of the lists counts.
 // - Link-local addresses are on every wire and tell nothing. Rails meet by them only if no other
 //   addresses of the two hosts meet: the k-th with the k-th, and none of them twice.
+// - If some of the pairs that were asked are on one wire, they meet, also by link-local addresses,
+//   and the others that were asked do not, nor do others of a rail that is on a cable of its own.
 // - An address that both sides have counts only if a host meets itself or nothing else meets. In
 //   all other cases it is a copied setting.
 // - If several rails of both sides share a subnet, those of equal identity meet. Of the rest the
@@ -87,6 +104,15 @@ struct PairingWish {
 //   faster ones.
 std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<const RailEnd> peers,
                                  const PairingWish& wish = {});
+
+// Returns the pairs of rails whose addresses may meet, but do not tell whether the rails do: at
+// least one of the two rails has another choice, or the addresses are link-local and other rails
+// meet. Both ports are up. A rail with a subnet that only one pair shares is in none of them.
+std::vector<WirePair> doubtful_pairs(std::span<const RailEnd> locals,
+                                     std::span<const RailEnd> peers);
+// Returns true if the rails of a host leave such a doubt with some peer: two of them share a
+// subnet, or one has link-local addresses.
+bool may_be_doubtful(std::span<const RailEnd> rails);
 
 // Returns the text for the line that refuses a connection, such as "the first has 10.0.12.0/24,
 // 10.0.13.0/24; the second 10.0.23.0/24".

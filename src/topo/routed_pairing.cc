@@ -69,7 +69,8 @@ class RoutedPairing {
  private:
   static bool comparable(const RailAddress& a, const RailAddress& b) {
     const SocketAddress one = SocketAddress::from_gid(a.gid), two = SocketAddress::from_gid(b.gid);
-    return one.family == two.family && !one.link_local() && !two.link_local() && a.gid != b.gid;
+    return one.family == two.family && !one.link_local() && !two.link_local() && a.gid != b.gid &&
+           !same_subnet({one, a.prefix_len}, {two, b.prefix_len});
   }
 
   const std::span<const RailEnd> locals_, peers_;
