@@ -58,8 +58,10 @@ EngineImpl::EngineImpl(const EngineOptions& options)
                  .figures = figures_,
                  .channels = *this,
                  .waker = *this,
-                 .relays = &relay_client_}),
+                 .relays = &relay_client_,
+                 .cables = &cables_}),
       silence_watch_(services_),
+      cables_(services_),
       links_(services_, contexts_),
       relay_client_(services_, [this] { return links_.hosts(); }),
       relay_service_(services_, [this] { return relay_client_.peers(); }),
@@ -453,6 +455,7 @@ void EngineImpl::on_lost(ConnectionId id, Errc reason, const std::string& text) 
 }
 
 void EngineImpl::on_readable(int fd) {
+  if (cables_.owns(fd)) return cables_.on_readable(fd);
   port_events_.on_readable(fd);
   relay_service_.look_at_ports();
 }

@@ -8,6 +8,7 @@
 
 #include "engine/control/control_plane.h"
 #include "engine/figures.h"
+#include "engine/link/cable_proofs.h"
 #include "engine/link/context.h"
 #include "engine/link/link.h"
 #include "engine/link/links.h"
@@ -118,6 +119,7 @@ class EngineImpl final : public Engine,
   Figures figures_;
   LinkServices services_;
   SilenceWatch silence_watch_;
+  CableProofs cables_;  // outlives all links
   Links links_;
   RelayClient relay_client_;
   RelayService relay_service_;

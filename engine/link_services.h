@@ -63,6 +63,7 @@ class LinkServices final : public LinkHost {
     ChannelOwner& channels;
     ControlWaker& waker;
     RelayClient* relays = nullptr;  // null: the process takes no part in relays
+    CableProofs* cables = nullptr;
   };
   explicit LinkServices(const Parts& parts) : parts_(parts) {}
 
@@ -76,6 +77,7 @@ class LinkServices final : public LinkHost {
   const Id128& ticket() const noexcept override {
     return parts_.relays == nullptr ? LinkHost::ticket() : parts_.relays->ticket();
   }
+  CableProofs* cables() noexcept override { return checked().cables; }
   std::uint64_t now_ns() const noexcept override { return checked().clock.now_ns(); }
   ControlPlane& plane() noexcept override { return *checked().plane; }
   LogBudget& unauthenticated_lines() noexcept override { return checked().unauthenticated_lines; }

@@ -1,5 +1,6 @@
 #include "engine/port_events.h"
 
+#include "engine/link/cable_proofs.h"
 #include "src/base/log.h"
 
 #include <optional>
@@ -38,8 +39,9 @@ void PortEvents::take(std::uint32_t rail, const verbs::DeviceEvent& event) {
         on_port_change(rail, event.kind == verbs::DeviceEventKind::PortActive);
       return;
     case verbs::DeviceEventKind::GidChange:
-      if (event.port == info.port)
-        LOG_INFO("rail {} {}: its addresses have changed", rail, info.name);
+      if (event.port != info.port) return;
+      forget_cables();
+      LOG_INFO("rail {} {}: its addresses have changed", rail, info.name);
       return;
     case verbs::DeviceEventKind::LidChange:
       if (event.port == info.port) on_lid_change(rail);
@@ -66,7 +68,13 @@ void PortEvents::on_lid_change(std::uint32_t index) {
   links_.on_lid_change(index, *lid);
 }
 
+// A port that was down may be at another cable when it is up.
+void PortEvents::forget_cables() noexcept {
+  if (CableProofs* const cables = host_.cables(); cables != nullptr) cables->forget();
+}
+
 void PortEvents::on_port_change(std::uint32_t rail, bool up) {
+  forget_cables();
   const bool in_use = up ? links_.on_port_up(rail) : links_.on_rail_away(rail, "our port is down");
   // The lines of the paths that are lost and back name the rail, too.
   MESH_LOG(in_use ? LogLevel::Detail : LogLevel::Info, "rail {} {}: its port is {}", rail,

@@ -17,7 +17,7 @@ static_assert(kTextBytesMax <= kPathsMax * kWirePathBytesMax,
               "so does one that says why there are no paths");
 static_assert(2 * 16 + 2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 + 2 + 1 +
                       kControlAddressesMax * 18 + 1 + kHelloListenersMax * 16 + 2 + 2 + 2 +
-                      kSiteBytesMax + 4 + 16 <=
+                      kSiteBytesMax + 4 + 16 + 1 + 4 + kWireProofBytesMax <=
                   kBodyBytesMax,
               "the largest HELLO fits");
 static_assert(16 + 2 + kTextBytesMax + 2 + 1 + kControlAddressesMax * 18 + 1 +

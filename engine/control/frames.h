@@ -23,7 +23,7 @@
 namespace mesh::engine {
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
-inline constexpr std::uint16_t kProtocolVersion = 14;
+inline constexpr std::uint16_t kProtocolVersion = 15;
 inline constexpr std::uint32_t kHelloListenersMax = 16;
 inline constexpr std::uint32_t kMeetMax = 64;  // pairs of rails that meet
 
@@ -82,6 +82,29 @@ struct FrameKind {
   When when;
 };
 
+inline constexpr std::size_t kWireProofBytesMax = 1 + 18 * kRailsMax + 32;
+// The place at which a rail's net device takes datagrams: a link-local IPv6 address and a UDP port.
+// Port 0: it takes none.
+struct WirePlace {
+  std::array<std::uint8_t, 16> address{};
+  std::uint16_t port = 0;
+  friend bool operator==(const WirePlace&, const WirePlace&) = default;
+};
+// The connector's part of a proof: with it an acceptor finds out which rails are on one wire.
+struct WireProof {
+  std::vector<WirePlace> places;  // of every rail, or none if addresses leave no choice
+  Id128 ask{}, answer{};          // the nonces of questions and of answers
+};
+
+void proof_fields(auto& io, auto& proof) {
+  io.list(proof.places, {0, kRailsMax}, [&io](auto& place) {
+    io.id(place.address);
+    io.u16(place.port);
+  });
+  io.id(proof.ask);
+  io.id(proof.answer);
+}
+
 // The connector names itself, its rails and its wishes.
 struct Hello {
   static constexpr FrameKind kKind{MessageType::Hello, "HELLO", By::Connector, When::First};
@@ -102,6 +125,7 @@ struct Hello {
   Id128 ticket{};                     // lets its holder ask us for relays; zero: we take no part
   std::uint8_t both_ways = 0;         // 1: messages may also go round over other hosts
   std::uint32_t half_qps = 2;         // qps of a link with several halves of a cable
+  WireProof proof{};
   static void fields(auto& io, auto& body) {
     io.id(body.connector_context);
     io.id(body.acceptor_context);
@@ -120,6 +144,8 @@ struct Hello {
     io.id(body.ticket);
     io.u8(body.both_ways, {0, 1});
     io.u32(body.half_qps, {1, kQpsMax});
+    proof_fields(io, body.proof);
+    io.require(body.proof.places.empty() || body.proof.places.size() == body.rails.size());
   }
 };
 // The acceptor answers with its rails, the chosen paths and its queue pairs.

@@ -89,6 +89,12 @@ void Handshake::greet() {
   step_deadline_ns_ = hello_until_ns_;
   if (!link_.port.proven && link_.port.addresses.size() > 1)
     host.tend_at(hello_at_ns_ + (kHelloToNextAddressNs << silent_addresses_));
+  WireProof proof;
+  if (CableProofs* const cables = host.cables(); cables != nullptr) {
+    cables->withdraw(offered_);
+    proof = cables->offer();
+    offered_ = proof.ask;
+  }
   link_.send(Hello{.connector_context = link_.context().id,
                    .acceptor_context = link_.identity().peer_context,
                    .host = options.provider->host_name(),
@@ -106,7 +112,8 @@ void Handshake::greet() {
                    .site_rq_depth = site_depth(),
                    .ticket = host.ticket(),
                    .both_ways = static_cast<std::uint8_t>(settings.both_ways),
-                   .half_qps = options.policy.half_qps});
+                   .half_qps = options.policy.half_qps,
+                   .proof = std::move(proof)});
 }
 
 // Returns the listeners that HELLO names: of the first connects that ask for the link's rails.
@@ -119,7 +126,9 @@ std::vector<Id128> Handshake::name_listeners() {
   return listeners;
 }
 
-void Handshake::accept(Hello hello, PathChoice choice) {
+// Acceptor: takes what HELLO says of the peer and its wishes. Its rails are for choosing paths
+// first.
+void Handshake::take_terms(Hello& hello) {
   CHECK(!link_.connector() && link_.connection() != 0);
   LinkHost& host = link_.host();
   source_ = host.plane().peer_address(link_.connection());
@@ -128,11 +137,16 @@ void Handshake::accept(Hello hello, PathChoice choice) {
   link_.port = {.addresses = ways_back(std::move(hello.control_addresses), source_),
                 .port = hello.control_port};
   link_.note_address();
-  link_.terms.peer_rails = std::move(hello.rails);
   link_.terms.peer_ticket = hello.ticket;
   link_.terms.marking = {.traffic_class = hello.traffic_class,
                          .service_level = hello.service_level};
   link_.context().name_listeners(link_, listeners_);
+}
+
+void Handshake::accept(Hello hello, PathChoice choice) {
+  LinkHost& host = link_.host();
+  if (link_.state() != LinkState::Proving) take_terms(hello);
+  link_.terms.peer_rails = std::move(hello.rails);
   enter(LinkState::Making);
   link_.note_idle();
   psn_ = random_psn();
@@ -258,6 +272,8 @@ bool Handshake::on(const Welcome& body) {
   link_.terms.peer_rails = body.rails;
   link_.terms.peer_ticket = body.ticket;
   meet_ = body.meet;
+  if (CableProofs* const cables = link_.host().cables(); cables != nullptr)
+    cables->withdraw(offered_);
   owner_.distribute_connects();
   cross_to(body.site, std::min(link_.host().now_ns() - hello_at_ns_, kHelloToWelcomeMaxNs));
   TransferPolicy policy = policy_towards(body.site);

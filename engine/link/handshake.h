@@ -8,6 +8,7 @@
 #include <mesh/policy.h>
 
 #include "engine/control/frames.h"
+#include "engine/link/cable_proofs.h"
 #include "engine/link/link_core.h"
 #include "engine/link/path_sets.h"
 #include "src/base/socket.h"
@@ -79,6 +80,8 @@ class Handshake {
   // The link has its connection. Sends WELCOME when its queue pairs are made, or at once if it has
   // none to make.
   void accept(Hello hello, PathChoice choice);
+  // The same, but datagrams go out first, and what they find out chooses the paths.
+  void prove(Hello hello, std::unique_ptr<CableProofs::Question> question);
   bool names_one_of(std::span<const Id128> listeners) const;
 
   // ---- Both.
@@ -97,6 +100,8 @@ class Handshake {
 
  private:
   void enter(LinkState state);  // begins a step and its time
+  void take_terms(Hello& hello);
+  void tend_proof();
   struct PathPlan {
     const PathSets& sets;
     const std::vector<WirePath>& beside;  // over other hosts, beside the primary paths
@@ -146,14 +151,20 @@ class Handshake {
   std::uint64_t step_deadline_ns_ = 0;   // of awaited(); 0: no step is under way
   SocketAddress source_;                 // the peer's address on the connection of HELLO
   std::vector<Id128> listeners_;         // acceptor: the ones that HELLO named
-  std::unique_ptr<Welcome> welcome_;     // acceptor: unsent until the queue pairs are made
-  std::vector<WirePath> meet_;           // connector: the pairs of rails in WELCOME
-  std::uint32_t hello_tries_ = 0;        // dials after a lost connection
-  std::uint32_t silent_addresses_ = 0;   // dials after an address that did not answer HELLO
-  std::uint64_t hello_until_ns_ = 0;     // the end of all waits for WELCOME; 0: no HELLO was sent
-  std::unique_ptr<Refuse> refusal_;      // connector: the first of them that may be another host's
-  std::vector<SocketAddress> refused_;   // connector: the addresses that have refused
-  Redialing anew_;                       // connector
+  struct Proving {
+    Hello hello;
+    std::unique_ptr<CableProofs::Question> question;
+  };
+  std::unique_ptr<Proving> proving_;    // acceptor: until the paths are chosen
+  Id128 offered_{};                     // connector: the nonce of its HELLO's offer
+  std::unique_ptr<Welcome> welcome_;    // acceptor: unsent until the queue pairs are made
+  std::vector<WirePath> meet_;          // connector: the pairs of rails in WELCOME
+  std::uint32_t hello_tries_ = 0;       // dials after a lost connection
+  std::uint32_t silent_addresses_ = 0;  // dials after an address that did not answer HELLO
+  std::uint64_t hello_until_ns_ = 0;    // the end of all waits for WELCOME; 0: no HELLO was sent
+  std::unique_ptr<Refuse> refusal_;     // connector: the first of them that may be another host's
+  std::vector<SocketAddress> refused_;  // connector: the addresses that have refused
+  Redialing anew_;                      // connector
 };
 
 }  // namespace mesh::engine

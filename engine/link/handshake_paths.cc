@@ -1,5 +1,6 @@
 // Chooses the paths of a connector's link from the pairs of rails that WELCOME tells. Also has the
 // queue pairs made.
+#include "engine/link/acceptance.h"
 #include "engine/link/context.h"
 #include "engine/link/handshake.h"
 #include "engine/link/link_core.h"
@@ -59,6 +60,29 @@ PathKey Handshake::key() const { return key_for(link_.terms.asked); }
 PathKey Handshake::key_for(const AskedRails& asked) const {
   CHECK(link_.connector() && knows_peer());
   return key_of(path_sets(meet_, own_rails(), link_.terms.peer_rails, asked).primary);
+}
+
+void Handshake::prove(Hello hello, std::unique_ptr<CableProofs::Question> question) {
+  take_terms(hello);
+  proving_ = std::make_unique<Proving>(Proving{std::move(hello), std::move(question)});
+  enter(LinkState::Proving);
+  link_.note_idle();
+  tend_proof();
+}
+
+void Handshake::tend_proof() {
+  CHECK(!link_.connector() && proving_ != nullptr);
+  LinkHost& host = link_.host();
+  CableProofs::Question& question = *proving_->question;
+  if (question.tend(host.now_ns())) return host.tend_at(question.due_ns());
+  const std::unique_ptr<Proving> done = std::move(proving_);
+  host.cables()->conclude(done->hello, question);
+  Acceptance acceptance = decide(host, done->hello, &question.proof());
+  if (acceptance.refusal.empty())
+    return accept(std::move(done->hello), std::move(acceptance.choice));
+  refuse(host, {.connection = link_.connection(), .link = link_.identity().id},
+         {.reason = Errc::Unreachable, .text = acceptance.refusal});
+  link_.take_down(Errc::Unreachable);
 }
 
 // Orders the queue pairs of the link's primary paths.

@@ -44,6 +44,7 @@ const char* Handshake::awaited() const {
       return link_.has_carried() ? "has not closed its side of our channels"
                                  : "has not answered our READY with OPEN";
     case LinkState::Dialing:  // has the control plane's deadline
+    case LinkState::Proving:  // has the question's
     case LinkState::ByeSent:
     case LinkState::Down: break;
   }
@@ -56,6 +57,7 @@ void Handshake::tend() {
     if (now_ns < anew_.at_ns) return link_.host().tend_at(anew_.at_ns);
     link_.dial_all();
   }
+  if (link_.state() == LinkState::Proving) tend_proof();
   if (link_.state() == LinkState::Up) {
     const bool idle = link_.carries_nothing();
     if (!idle) step_deadline_ns_ = 0;

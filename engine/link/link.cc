@@ -318,7 +318,8 @@ void Link::end_queue_pairs() noexcept {
 void Link::end(Errc why, const std::string& text) {
   farewell_.hurry();  // all that the CLOSEs of the lost peer count is here by now
   // If the connector has not heard our WELCOME, it says HELLO again.
-  if (state_ == LinkState::Making || state_ == LinkState::AwaitAttach)
+  if (state_ == LinkState::Proving || state_ == LinkState::Making ||
+      state_ == LinkState::AwaitAttach)
     context_.lose_named(*this, why, host_.now_ns() + kLostHelloToNextNs);
   const bool is_over = !context_.fail_named(*this, why) && over();
   if (!is_over && may_cause_lines()) {

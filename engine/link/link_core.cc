@@ -60,8 +60,8 @@ bool LinkCore::over() const noexcept {
 
 bool LinkCore::carries_nothing() const noexcept {
   if (connector()) return false;
-  if (state_ == LinkState::Making || state_ == LinkState::AwaitAttach ||
-      state_ == LinkState::Connecting)
+  if (state_ == LinkState::Proving || state_ == LinkState::Making ||
+      state_ == LinkState::AwaitAttach || state_ == LinkState::Connecting)
     return true;
   if (state_ != LinkState::Up) return false;
   bool said_every_close = true;

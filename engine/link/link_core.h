@@ -37,7 +37,8 @@ class Link;
 enum class LinkState : std::uint8_t {
   Dialing,       // connector: no connection yet
   AwaitWelcome,  // connector: HELLO sent
-  Making,        // acceptor: HELLO heard, the queue pairs are being made
+  Proving,       // acceptor: HELLO heard, datagrams tell which ports are on one wire
+  Making,        // acceptor: the queue pairs are being made
   AwaitAttach,   // acceptor: WELCOME sent
   Connecting,    // both: the queue pairs are being brought up
   AwaitReady,    // connector: ATTACH sent

@@ -60,6 +60,7 @@ class LinkIndex {
   bool complete_ = true;
 };
 
+class CableProofs;
 class Link;
 class RelayClient;
 
@@ -87,6 +88,9 @@ class LinkHost {
     static constexpr Id128 kNone{};
     return kNone;
   }
+
+  // Null: which ports are on one wire is not found out.
+  virtual CableProofs* cables() noexcept { return nullptr; }
 
   // For lines that an unauthenticated connection can cause.
   virtual LogBudget& unauthenticated_lines() noexcept = 0;

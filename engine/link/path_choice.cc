@@ -53,7 +53,14 @@ topo::RailEnd rail_end(const WireRail& rail) {
   return end;
 }
 
-PathChoice choose_paths(const Hello& hello, const OwnRails& own_side, const AskRoute& ask) {
+std::vector<topo::WirePair> doubtful_rails(const Hello& hello, const OwnRails& own) {
+  const Way way = way_of(hello, own);
+  if (way == Way::BetweenSites) return {};
+  return topo::doubtful_pairs(rail_ends(hello.rails, way), rail_ends(own.rails, way));
+}
+
+PathChoice choose_paths(const Hello& hello, const OwnRails& own_side, const AskRoute& ask,
+                        const topo::CableProof* proof) {
   PathChoice choice;
   const std::vector<WireRail>& own_rails = own_side.rails;
   const Way way = way_of(hello, own_side);
@@ -70,7 +77,7 @@ PathChoice choose_paths(const Hello& hello, const OwnRails& own_side, const AskR
   };
   for (const topo::RailPair& pair :
        topo::pair_rails(rail_ends(hello.rails, way), rail_ends(own_rails, way),
-                        {.path_count_max = kMeetMax, .reach = reach})) {
+                        {.path_count_max = kMeetMax, .reach = reach, .proof = proof})) {
     WirePath path;
     path.connector_rail = static_cast<std::uint8_t>(pair.local);
     path.connector_address = static_cast<std::uint8_t>(pair.local_address);
@@ -154,8 +161,12 @@ std::vector<std::string> shared_subnet_lines(const std::vector<WireRail>& rails)
   std::map<std::string, int> counts;
   for (const WireRail& rail : rails) {
     std::set<std::string> subnets;
-    for (const WireAddress& address : rail.addresses)
-      subnets.insert(topo::subnet_text({SocketAddress::from_gid(address.gid), address.prefix_len}));
+    for (const WireAddress& each : rail.addresses) {
+      const SocketAddress address = SocketAddress::from_gid(each.gid);
+      // Every net device has such an address.
+      if (address.family == AF_INET6 && address.link_local() && rail.addresses.size() > 1) continue;
+      subnets.insert(topo::subnet_text({address, each.prefix_len}));
+    }
     if (rail.ethernet == 0) subnets.clear();
     for (const std::string& subnet : subnets)
       names[subnet] += (counts[subnet]++ == 0 ? "" : ", ") + rail.name;
@@ -164,9 +175,8 @@ std::vector<std::string> shared_subnet_lines(const std::vector<WireRail>& rails)
   for (const auto& [subnet, rail_names] : names) {
     if (counts[subnet] < 2) continue;
     lines.push_back("rails " + rail_names + " are in one subnet " + subnet +
-                    ": right on a switch; direct cables are taken to join the ports of both hosts "
-                    "in this order, unless each has "
-                    "a subnet of its own");
+                    ": datagrams tell which cable leads where; without answers, ports meet in this "
+                    "order");
   }
   return lines;
 }

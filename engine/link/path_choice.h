@@ -42,7 +42,12 @@ struct OwnRails {
   const std::vector<WireRail>& rails;
   std::string site;
 };
-PathChoice choose_paths(const Hello& hello, const OwnRails& own, const AskRoute& ask);
+// In a proof the connector's rails are the local ones.
+PathChoice choose_paths(const Hello& hello, const OwnRails& own, const AskRoute& ask,
+                        const topo::CableProof* proof = nullptr);
+// Returns the pairs of rails that datagrams should be sent for: addresses do not tell whether they
+// meet. Empty between sites, whose rails have routers between them.
+std::vector<topo::WirePair> doubtful_rails(const Hello& hello, const OwnRails& own);
 
 // Returns true if a link may lead over other hosts. It may not between two sites, nor if HELLO asks
 // for one rail only, nor if HELLO asks for all rails and some of them meet.
@@ -63,7 +68,7 @@ std::string why_no_path(const Hello& hello, const OwnRails& own, const PathChoic
                         const std::string& name);
 
 // Returns a line for each subnet that several of our rails are in: if direct cables share a subnet,
-// nothing tells which cable leads where.
+// addresses do not tell which cable leads where.
 std::vector<std::string> shared_subnet_lines(const std::vector<WireRail>& rails);
 
 std::string address_text(const WireAddress& address);  // "10.0.12.1"

@@ -1,5 +1,6 @@
 #include "engine/link/reception.h"
 
+#include "engine/link/acceptance.h"
 #include "engine/link/context.h"
 #include "engine/link/half_open.h"
 #include "engine/link/handshake.h"
@@ -153,27 +154,15 @@ bool Reception::on_hello(const Caller& caller, const FrameHeader& header, const 
             .text = fmt::format("host {}: the listener asked for was closed", name)});
     return true;
   }
-  const std::vector<WireRail> rails = describe_rails(*host_.options().provider, host_.rails());
-  const auto route = [this](std::size_t rail, std::size_t address, const WireAddress& to) {
-    return host_.options().provider->route(host_.rails()[rail].gids[address], gid_of(to));
-  };
-  const OwnRails own(rails, host_.options().settings.site);
-  std::string refusal = site_refusal(name, own.site, hello.host, hello.site);
-  PathChoice choice;
-  if (refusal.empty()) choice = choose_paths(hello, own, route);
-  const bool relays = host_.relays() != nullptr && hello.ticket != Id128{};
-  if (refusal.empty() && relays) add_relayed(hello, own, host_.options().settings, &choice);
-  if (refusal.empty() && choice.meet.empty()) {
-    choice.no_path = why_no_path(hello, own, choice, name);
-  } else if (refusal.empty() && choice.sets.primary.empty()) {
-    refusal = why_no_path(hello, own, choice, name);
-  }
-  if (!refusal.empty()) {
+  Wires wires = look_at_wires(host_, hello);
+  Acceptance acceptance;
+  if (wires.question == nullptr) acceptance = decide(host_, hello, wires.known);
+  if (!acceptance.refusal.empty()) {
     for (const Id128& nonce : hello.listeners) {
       if (Listener* const named = context->listener(nonce); named != nullptr)
         named->refused = Errc::Unreachable;
     }
-    refuse(host_, caller, {.reason = Errc::Unreachable, .text = refusal});
+    refuse(host_, caller, {.reason = Errc::Unreachable, .text = acceptance.refusal});
     return true;
   }
   if (!links_.make_room(hello.listeners)) {
@@ -185,7 +174,10 @@ bool Reception::on_hello(const Caller& caller, const FrameHeader& header, const 
   link.set_connection(caller.connection);  // first, so that a failure after this can end it
   host_.plane().identify(caller.connection);
   link.conversation().take(header);
-  link.handshake().accept(hello, std::move(choice));
+  if (wires.question != nullptr)
+    link.handshake().prove(hello, std::move(wires.question));
+  else
+    link.handshake().accept(hello, std::move(acceptance.choice));
   return true;
 }
 

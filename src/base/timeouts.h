@@ -69,6 +69,15 @@ inline constexpr std::uint64_t kLostHelloToNextNs = 10 * kNsPerSecond;
 // Twice the 16 s above: only a host that is none of the peer's, or one that is stopped, is silent
 // for so long. Doubled after each address.
 inline constexpr std::uint64_t kHelloToNextAddressNs = 30 * kNsPerSecond;
+// A datagram and its answer take less than a millisecond, and the kernel asks for an address within
+// that time, too. A peer that drops datagrams costs its first connect a tenth of a second.
+inline constexpr std::uint64_t kProofToPlaceNs = 100 * kNsPerMs;
+// Doubled after each datagram: four of them, so that a lost one loses no cable.
+inline constexpr std::uint64_t kProofToAskAgainNs = 10 * kNsPerMs;
+// The answers over other cables come with the first one or not at all.
+inline constexpr std::uint64_t kProofToSettledNs = 25 * kNsPerMs;
+// Silence may end: a firewall is opened, an address becomes valid.
+inline constexpr std::uint64_t kSilenceToAskAgainNs = 60 * kNsPerSecond;
 // Four of the longest round trips between sites.
 inline constexpr std::uint64_t kProbeToRoundTripNs = 2 * kNsPerSecond;
 // No round trip between sites is longer: the rest is the peer's own time, which is not for timers.

@@ -220,9 +220,8 @@ class OddTest(LabCase):
 
     def two_cables_in_one_subnet(self, run):
         note = (
-            "rails rxe_mesh0:1, rxe_mesh1:1 are in one subnet 10.0.12.0/24: right on a switch; "
-            "direct cables are taken to join the ports of both hosts in this order, unless each "
-            "has a subnet of its own")
+            "rails rxe_mesh0:1, rxe_mesh1:1 are in one subnet 10.0.12.0/24: datagrams tell which "
+            "cable leads where; without answers, ports meet in this order")
         for host, first, second in (("a", 1, 3), ("b", 2, 4)):
             self.rails_are(run, host, rail(0, "mesh0", 4096, "10.0.12.%d/24 at 1" % first),
                            rail(1, "mesh1", 4096, "10.0.12.%d/24 at 1" % second), note=note)

@@ -186,6 +186,8 @@ TEST(MessageHello, ValuesOutOfRangeAreRefused) {
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.qps = kQpsMax + 1; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.qps = 0; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.half_qps = 0; }).ok());
+  EXPECT_TRUE(decode_changed<Hello>([](Hello& body) { body.proof.places.clear(); }).ok());
+  EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.proof.places.pop_back(); }).ok());
   EXPECT_TRUE(decode_changed<Hello>([](Hello& body) { body.service_level = 15; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.service_level = 16; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.slots = kSlotsMax * 2; }).ok());

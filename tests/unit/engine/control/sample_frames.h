@@ -153,7 +153,8 @@ inline Hello sample<Hello>() {
           2048,
           id_of(17),
           1,
-          8};
+          8,
+          {.places = {{id_of(18), 40'000}, {}}, .ask = id_of(19), .answer = id_of(20)}};
 }
 template <>
 inline Welcome sample<Welcome>() {

@@ -147,9 +147,8 @@ TEST(PathChoice, RailsInOneSubnetAreTold) {
   const std::vector<std::string> lines = shared_subnet_lines(rails);
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0],
-            "rails n0:1, n2:1 are in one subnet 10.0.12.0/24: right on a switch; direct cables are "
-            "taken to join the ports of both "
-            "hosts in this order, unless each has a subnet of its own");
+            "rails n0:1, n2:1 are in one subnet 10.0.12.0/24: datagrams tell which cable leads "
+            "where; without answers, ports meet in this order");
 }
 
 }  // namespace

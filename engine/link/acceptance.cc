@@ -1,0 +1,45 @@
+#include "engine/link/acceptance.h"
+
+#include "engine/link/link_host.h"
+#include "engine/link/link_setup.h"
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace mesh::engine {
+
+Acceptance decide(LinkHost& host, const Hello& hello, const topo::CableProof* proof) {
+  verbs::Provider& provider = *host.options().provider;
+  const std::string& name = provider.host_name();
+  const std::vector<WireRail> rails = describe_rails(provider, host.rails());
+  const auto route = [&](std::size_t rail, std::size_t address, const WireAddress& to) {
+    return provider.route(host.rails()[rail].gids[address], gid_of(to));
+  };
+  const OwnRails own(rails, host.options().settings.site);
+  Acceptance result{.choice = {}, .refusal = site_refusal(name, own.site, hello.host, hello.site)};
+  if (!result.refusal.empty()) return result;
+  PathChoice& choice = result.choice = choose_paths(hello, own, route, proof);
+  const bool relays = host.relays() != nullptr && hello.ticket != Id128{};
+  if (relays) add_relayed(hello, own, host.options().settings, &choice);
+  if (choice.meet.empty()) {
+    choice.no_path = why_no_path(hello, own, choice, name);
+  } else if (choice.sets.primary.empty()) {
+    result.refusal = why_no_path(hello, own, choice, name);
+  }
+  return result;
+}
+
+Wires look_at_wires(LinkHost& host, const Hello& hello) {
+  CableProofs* const cables = host.cables();
+  if (cables == nullptr || hello.proof.places.empty()) return {};
+  const std::vector<WireRail> rails = describe_rails(*host.options().provider, host.rails());
+  const std::vector<topo::WirePair> doubtful =
+      doubtful_rails(hello, {rails, host.options().settings.site});
+  if (doubtful.empty()) return {};
+  if (const topo::CableProof* const known = cables->known(hello, doubtful); known != nullptr)
+    return {.known = known, .question = nullptr};
+  return {.known = nullptr, .question = cables->ask(hello, doubtful)};
+}
+
+}  // namespace mesh::engine

@@ -1,0 +1,31 @@
+#pragma once
+// Decides what a HELLO gets: the paths of its link, or a refusal. Thread: control mutex. Bound:
+// that of choose_paths().
+
+#include "engine/control/frames.h"
+#include "engine/link/cable_proofs.h"
+#include "engine/link/path_choice.h"
+#include "src/topo/pairing.h"
+
+#include <memory>
+#include <string>
+
+namespace mesh::engine {
+
+class LinkHost;
+
+struct Acceptance {
+  PathChoice choice;
+  std::string refusal;  // empty: the paths are chosen
+};
+// `proof`: which rails are on one wire; null if that is not known.
+Acceptance decide(LinkHost& host, const Hello& hello, const topo::CableProof* proof);
+
+// Tells what is known of the wires between a HELLO's rails and ours.
+struct Wires {
+  const topo::CableProof* known = nullptr;
+  std::unique_ptr<CableProofs::Question> question;  // to be asked before decide(); null: none is
+};
+Wires look_at_wires(LinkHost& host, const Hello& hello);
+
+}  // namespace mesh::engine

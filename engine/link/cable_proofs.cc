@@ -1,0 +1,184 @@
+#include "engine/link/cable_proofs.h"
+
+#include "engine/link/cable_message.h"
+#include "engine/link/link_host.h"
+#include "engine/link/link_setup.h"
+#include "engine/link/path_choice.h"
+#include "src/base/log.h"
+#include "src/base/random.h"
+#include "src/base/timeouts.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace mesh::engine {
+
+namespace {
+bool same_devices(const std::vector<WirePlace>& a, const std::vector<WirePlace>& b) {
+  return std::equal(
+      a.begin(), a.end(), b.begin(), b.end(),
+      [](const WirePlace& one, const WirePlace& other) { return one.address == other.address; });
+}
+
+bool holds(std::span<const topo::WirePair> pairs, const topo::WirePair& pair) {
+  return std::find(pairs.begin(), pairs.end(), pair) != pairs.end();
+}
+}  // namespace
+
+// Opens the datagrams of a rail when they are first needed, and again if that failed.
+verbs::CableDatagrams* CableProofs::end_of(std::size_t rail) {
+  const std::span<const verbs::Rail> rails = host_.rails();
+  ends_.resize(rails.size());
+  if (rail >= rails.size() || !rails[rail].ethernet) return nullptr;
+  std::unique_ptr<verbs::CableDatagrams>& end = ends_[rail];
+  if (end != nullptr) return end.get();
+  end =
+      host_.options().provider->open_datagrams(rails[rail].context.get(), rails[rail].gids.front());
+  if (end != nullptr && !host_.plane().watch(end->fd()).ok()) end.reset();
+  return end.get();
+}
+
+// ---- Connector.
+
+WireProof CableProofs::offer() {
+  WireProof proof;
+  std::vector<topo::RailEnd> rails;
+  for (const verbs::Rail& rail : host_.rails()) rails.push_back(rail_end(describe_rail(rail)));
+  if (!topo::may_be_doubtful(rails)) return proof;
+  bool any = false;
+  for (std::size_t rail = 0; rail < rails.size(); ++rail) {
+    WirePlace& place = proof.places.emplace_back();
+    const verbs::CableDatagrams* const end = end_of(rail);
+    if (end == nullptr) continue;
+    const verbs::DatagramPlace its = end->place();
+    place = {.address = its.address, .port = its.port};
+    any |= its.port != 0;
+  }
+  if (!any) return {};
+  proof.ask = random_id();
+  proof.answer = random_id();
+  if (offers_.size() == kOffersMax) offers_.erase(offers_.begin());
+  offers_.push_back({.ask = proof.ask, .answer = proof.answer});
+  return proof;
+}
+
+void CableProofs::withdraw(const Id128& ask) noexcept {
+  std::erase_if(offers_, [&ask](const Offer& offer) { return same_secret(offer.ask, ask); });
+}
+
+// ---- Acceptor.
+
+const topo::CableProof* CableProofs::known(const Hello& hello,
+                                           std::span<const topo::WirePair> pairs) const {
+  const auto found = std::find_if(known_.begin(), known_.end(), [&](const Known& each) {
+    return each.host == hello.host && same_devices(each.places, hello.proof.places) &&
+           std::equal(each.pairs.begin(), each.pairs.end(), pairs.begin(), pairs.end());
+  });
+  return found == known_.end() || host_.now_ns() >= found->until_ns ? nullptr : &found->proof;
+}
+
+std::unique_ptr<CableProofs::Question> CableProofs::ask(const Hello& hello,
+                                                        std::span<const topo::WirePair> pairs) {
+  std::unique_ptr<Question> question(new Question(*this));
+  question->pairs_.assign(pairs.begin(), pairs.end());
+  for (const topo::WirePair& pair : pairs) {
+    if (hello.proof.places[pair.local].port == 0 || end_of(pair.peer) == nullptr) continue;
+    question->proof_.asked.push_back(pair);
+    if (hello.rails[pair.local].identity == host_.rails()[pair.peer].identity)
+      question->alike_.push_back(pair);
+  }
+  if (question->proof_.asked.empty()) return nullptr;
+  question->places_ = hello.proof.places;
+  question->ask_ = hello.proof.ask;
+  question->answer_ = hello.proof.answer;
+  question->next_ns_ = host_.now_ns();
+  question->pause_ns_ = kProofToAskAgainNs;
+  question->until_ns_ = question->next_ns_ + kProofToPlaceNs;
+  questions_.push_back(question.get());
+  return question;
+}
+
+void CableProofs::conclude(const Hello& hello, const Question& question) {
+  const topo::CableProof& proof = question.proof();
+  std::erase_if(known_, [&](const Known& each) {
+    return each.host == hello.host && same_devices(each.places, hello.proof.places);
+  });
+  if (known_.size() == kPeersKnownMax) known_.erase(known_.begin());
+  known_.push_back(
+      {.host = hello.host,
+       .places = hello.proof.places,
+       .pairs = question.pairs_,
+       .proof = proof,
+       .until_ns = proof.met.empty() ? host_.now_ns() + kSilenceToAskAgainNs : UINT64_MAX});
+  say(hello, proof);
+}
+
+// Says once which ports are on one wire, and which subnet does not tell it.
+void CableProofs::say(const Hello& hello, const topo::CableProof& proof) const {
+  std::vector<topo::WirePair> met = proof.met;
+  std::sort(met.begin(), met.end(), [](const topo::WirePair& a, const topo::WirePair& b) {
+    return std::pair(a.peer, a.local) < std::pair(b.peer, b.local);
+  });
+  std::vector<std::string> items;
+  for (const topo::WirePair& pair : met)
+    items.push_back(fmt::format("our {} is cabled to its {}", host_.rails()[pair.peer].info.name,
+                                hello.rails[pair.local].name));
+  const WireAddress& first = hello.rails[proof.asked.front().local].addresses.front();
+  const topo::SubnetMember shared{SocketAddress::from_gid(first.gid), first.prefix_len};
+  items.push_back(
+      met.empty() ? fmt::format("no datagram is answered, so ports in {} meet in their order",
+                                topo::subnet_text(shared))
+                  : fmt::format("as datagrams tell: {} is on {} cables", topo::subnet_text(shared),
+                                shared.address.link_local() ? "all" : "several"));
+  for (const std::string& line : log_lines(fmt::format("peer {}: ", hello.host), items))
+    if (host_.peer_log().is_news(hello.host, line)) LOG_INFO("{}", line);
+}
+
+// ---- Events.
+
+bool CableProofs::owns(int fd) const noexcept {
+  return std::any_of(ends_.begin(), ends_.end(),
+                     [fd](const auto& end) { return end != nullptr && end->fd() == fd; });
+}
+
+void CableProofs::on_readable(int fd) {
+  for (std::size_t rail = 0; rail < ends_.size(); ++rail) {
+    if (ends_[rail] == nullptr || ends_[rail]->fd() != fd) continue;
+    for (int taken = 0; taken < kDatagramsPerPass; ++taken) {
+      const std::optional<verbs::CableDatagram> next = ends_[rail]->next();
+      if (!next) return;
+      take(rail, *next);
+    }
+  }
+}
+
+void CableProofs::take(std::size_t rail, const verbs::CableDatagram& datagram) {
+  const std::optional<CableMessage> message = cable_message_of(datagram.span());
+  if (message && message->kind == CableMessage::Kind::Question && message->connector_rail == rail) {
+    for (const Offer& offer : offers_) {
+      if (!same_secret(offer.ask, message->nonce)) continue;
+      CableMessage answer = *message;
+      answer.kind = CableMessage::Kind::Answer;
+      answer.nonce = offer.answer;
+      return ends_[rail]->send(datagram.from, bytes_of(answer));
+    }
+  }
+  if (message && message->kind == CableMessage::Kind::Answer && message->acceptor_rail == rail) {
+    const topo::WirePair pair{.local = message->connector_rail, .peer = rail};
+    for (Question* const question : questions_) {
+      topo::CableProof& proof = question->proof_;
+      if (!same_secret(question->answer_, message->nonce) || !holds(proof.asked, pair)) continue;
+      if (holds(proof.met, pair)) return;  // to an earlier datagram
+      if (proof.met.empty())
+        question->until_ns_ = std::min(question->until_ns_, host_.now_ns() + kProofToSettledNs);
+      proof.met.push_back(pair);
+      return host_.tend_soon();
+    }
+  }
+  ++ignored_;
+}
+
+void CableProofs::forget() noexcept { known_.clear(); }
+
+}  // namespace mesh::engine

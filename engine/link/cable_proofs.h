@@ -1,0 +1,102 @@
+#pragma once
+// Finds out which ports of two hosts are on one wire, where their addresses leave a choice. HELLO
+// tells where the connector's ports take datagrams, with two nonces. The acceptor asks over each of
+// its ports; a port that hears a question answers over the wire by which it came. Questions have
+// one nonce and answers the other, so a host on a wrong cable that hears a question knows no
+// answer. Without any answer nothing is known. Thread: control mutex. Bounds: kOffersMax HELLOs
+// that may be asked about, kPeersKnownMax results, kDatagramsPerPass datagrams of a port in one
+// pass; what no handshake expects is counted and ignored.
+
+#include "engine/control/frames.h"
+#include "src/topo/pairing.h"
+#include "src/verbs/cable_datagrams.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mesh::engine {
+
+class LinkHost;
+
+class CableProofs {
+ public:
+  static constexpr std::size_t kOffersMax = 256;
+  static constexpr std::size_t kPeersKnownMax = 1024;
+  static constexpr int kDatagramsPerPass = 64;
+
+  explicit CableProofs(LinkHost& host) : host_(host) {}
+  CableProofs(const CableProofs&) = delete;
+  CableProofs& operator=(const CableProofs&) = delete;
+
+  // ---- Connector.
+  // Returns what HELLO tells: nothing if our addresses leave no choice.
+  WireProof offer();
+  void withdraw(const Id128& ask) noexcept;  // the peer has decided; zero: there was no offer
+
+  // ---- Acceptor. The connector's rails are the local ones of a pair.
+  // The question about one HELLO. It ends when it is destroyed, and `proofs` outlives it.
+  class Question {
+   public:
+    ~Question();
+    Question(const Question&) = delete;
+    Question& operator=(const Question&) = delete;
+
+    // Sends what is due. Returns false if it is over: the answers decide, or the time is up.
+    bool tend(std::uint64_t now_ns);
+    std::uint64_t due_ns() const noexcept;  // of the next tend()
+    const topo::CableProof& proof() const noexcept { return proof_; }
+
+   private:
+    friend class CableProofs;
+    explicit Question(CableProofs& proofs) : proofs_(proofs) {}
+    bool decided() const;
+
+    CableProofs& proofs_;
+    std::vector<topo::WirePair> pairs_;  // the doubtful ones, also those that cannot be asked
+    std::vector<WirePlace> places_;
+    Id128 ask_{}, answer_{};
+    topo::CableProof proof_;
+    std::vector<topo::WirePair> alike_;  // asked pairs of equal identity
+    std::uint64_t until_ns_ = 0, next_ns_ = 0, pause_ns_ = 0;
+  };
+  // Returns what an earlier question about these pairs found out, or null.
+  const topo::CableProof* known(const Hello& hello, std::span<const topo::WirePair> pairs) const;
+  // Begins to ask. Returns null if no port of ours or of the peer takes datagrams.
+  std::unique_ptr<Question> ask(const Hello& hello, std::span<const topo::WirePair> pairs);
+  // Remembers what was found out, and says so.
+  void conclude(const Hello& hello, const Question& question);
+
+  // ---- Events.
+  bool owns(int fd) const noexcept;
+  void on_readable(int fd);
+  void forget() noexcept;  // a port of ours has changed
+  std::uint64_t ignored() const noexcept { return ignored_; }
+
+ private:
+  struct Known {
+    std::string host;
+    std::vector<WirePlace> places;
+    std::vector<topo::WirePair> pairs;  // the doubtful ones at that time
+    topo::CableProof proof;
+    std::uint64_t until_ns = 0;
+  };
+  struct Offer {
+    Id128 ask{}, answer{};
+  };
+  verbs::CableDatagrams* end_of(std::size_t rail);  // null: it takes none
+  void take(std::size_t rail, const verbs::CableDatagram& datagram);
+  void say(const Hello& hello, const topo::CableProof& proof) const;
+
+  LinkHost& host_;
+  std::vector<std::unique_ptr<verbs::CableDatagrams>> ends_;  // by rail; null: not open
+  std::vector<Offer> offers_;
+  std::vector<Question*> questions_;
+  std::vector<Known> known_;
+  std::uint64_t ignored_ = 0;
+};
+
+}  // namespace mesh::engine

@@ -1,0 +1,57 @@
+// An acceptor's question about the rails of one HELLO: what is sent when, and when it is over.
+#include "engine/link/cable_message.h"
+#include "engine/link/cable_proofs.h"
+
+#include <algorithm>
+
+namespace mesh::engine {
+
+namespace {
+verbs::DatagramPlace place_of(const WirePlace& place) {
+  return {.address = place.address, .port = place.port};
+}
+
+bool is_among(std::span<const topo::WirePair> pairs, const topo::WirePair& pair) {
+  return std::find(pairs.begin(), pairs.end(), pair) != pairs.end();
+}
+}  // namespace
+
+CableProofs::Question::~Question() { std::erase(proofs_.questions_, this); }
+
+std::uint64_t CableProofs::Question::due_ns() const noexcept {
+  return std::min(next_ns_, until_ns_);
+}
+
+// Returns true if no further answer can change the paths: all have answered, or each port of one
+// side has its counterpart, as with straight cables.
+bool CableProofs::Question::decided() const {
+  if (proof_.met.size() == proof_.asked.size()) return true;
+  const auto met = [this](const topo::WirePair& pair) { return is_among(proof_.met, pair); };
+  if (alike_.empty() || !std::all_of(alike_.begin(), alike_.end(), met)) return false;
+  const auto covered = [this](std::size_t topo::WirePair::*rail) {
+    return std::all_of(proof_.asked.begin(), proof_.asked.end(), [&](const auto& pair) {
+      return std::any_of(alike_.begin(), alike_.end(),
+                         [&](const auto& each) { return each.*rail == pair.*rail; });
+    });
+  };
+  return covered(&topo::WirePair::local) || covered(&topo::WirePair::peer);
+}
+
+bool CableProofs::Question::tend(std::uint64_t now_ns) {
+  if (now_ns >= until_ns_ || decided()) return false;
+  if (now_ns < next_ns_) return true;
+  for (const topo::WirePair& pair : proof_.asked) {
+    verbs::CableDatagrams* const end = proofs_.end_of(pair.peer);
+    if (end == nullptr || is_among(proof_.met, pair)) continue;
+    end->send(place_of(places_[pair.local]),
+              bytes_of({.kind = CableMessage::Kind::Question,
+                        .connector_rail = static_cast<std::uint8_t>(pair.local),
+                        .acceptor_rail = static_cast<std::uint8_t>(pair.peer),
+                        .nonce = ask_}));
+  }
+  next_ns_ = now_ns + pause_ns_;
+  pause_ns_ *= 2;
+  return true;
+}
+
+}  // namespace mesh::engine

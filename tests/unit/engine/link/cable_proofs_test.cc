@@ -1,0 +1,161 @@
+// Datagrams tell the ports of two hosts that are on one wire: straight and crossed cables, silence,
+// forged answers, and what is remembered.
+
+#include "engine/link/cable_proofs.h"
+
+#include "src/base/clock.h"
+#include "src/base/timeouts.h"
+#include "tests/unit/engine/link/cable_hosts.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace mesh::engine {
+namespace {
+
+using testkit::CableHosts, testkit::fabric_of, testkit::Wires;
+using testkit::kCrossed, testkit::kStraight, testkit::kSwitch, testkit::kTriangle;
+
+Wires sorted(Wires wires) {
+  std::sort(wires.begin(), wires.end());
+  return wires;
+}
+
+TEST(CableProofs, StraightCablesAreFoundAtOnce) {
+  CableHosts hosts(fabric_of(kStraight));
+  const Hello said = hosts.hello();
+  const auto question = hosts.ask(said);
+  ASSERT_NE(question, nullptr);
+  EXPECT_LE(hosts.finish(*question), kNsPerMs);
+  EXPECT_EQ(sorted(question->proof().met), (Wires{{0, 0}, {1, 1}}));
+}
+
+TEST(CableProofs, CrossedCablesAreFoundWithoutTheWholeWait) {
+  CableHosts hosts(fabric_of(kCrossed));
+  const auto question = hosts.ask(hosts.hello());
+  EXPECT_LE(hosts.finish(*question), kProofToSettledNs + kNsPerMs);
+  EXPECT_EQ(sorted(question->proof().met), (Wires{{0, 1}, {1, 0}}));
+}
+
+TEST(CableProofs, InATriangleOneCableIsFound) {
+  CableHosts hosts(fabric_of(kTriangle));
+  const auto question = hosts.ask(hosts.hello());
+  EXPECT_LE(hosts.finish(*question), kProofToSettledNs + kNsPerMs);
+  EXPECT_EQ(question->proof().met, (Wires{{0, 1}}));
+  EXPECT_EQ(question->proof().asked.size(), 4u);
+}
+
+TEST(CableProofs, OnASwitchAllPortsMeet) {
+  CableHosts hosts(fabric_of(kSwitch));
+  const auto question = hosts.ask(hosts.hello());
+  EXPECT_LE(hosts.finish(*question), kNsPerMs);
+  EXPECT_EQ(question->proof().met.size(), 4u);
+}
+
+TEST(CableProofs, AddressesThatLeaveNoChoiceOpenNothing) {
+  const std::string text = R"({"name": "own", "hosts": [
+      {"name": "a", "nics": [{"name": "n0", "address": "10.0.1.1/24"},
+                             {"name": "n1", "address": "10.0.2.1/24"}]},
+      {"name": "b", "nics": [{"name": "n0", "address": "10.0.1.2/24"},
+                             {"name": "n1", "address": "10.0.2.2/24"}]}],
+      "links": [{"ends": ["a/n0", "b/n0"]}, {"ends": ["a/n1", "b/n1"]}]})";
+  CableHosts hosts(text);
+  EXPECT_TRUE(hosts.hello().proof.places.empty());
+  for (int fd = 0; fd < 1024; ++fd) EXPECT_FALSE(hosts.of_a.owns(fd));
+}
+
+TEST(CableProofs, APortWithoutANetDeviceIsNotAsked) {
+  CableHosts hosts(fabric_of(kStraight, R"(, "netdev": false)"));
+  const auto question = hosts.ask(hosts.hello());
+  EXPECT_EQ(question->proof().asked, (Wires{{0, 1}, {1, 1}}));
+  CableHosts none(fabric_of(kStraight));
+  Hello said = none.hello();
+  for (WirePlace& place : said.proof.places) place.port = 0;
+  EXPECT_EQ(none.ask(said), nullptr);
+}
+
+// Questions arrive and answers do not: the cable answers in one direction only.
+TEST(CableProofs, ACableThatCarriesOneDirectionIsSilentUntilTheTimeIsUp) {
+  CableHosts hosts(fabric_of(R"({"ends": ["a/n0", "b/n0"]})", R"(, "firewall": true)"));
+  Hello said = hosts.hello();
+  const auto question = hosts.of_b.ask(said, Wires{{0, 0}});
+  EXPECT_EQ(hosts.finish(*question), kProofToPlaceNs);
+  EXPECT_EQ(question->proof().met, Wires{});
+  EXPECT_EQ(hosts.of_a.ignored(), 0u) << "they were answered";
+}
+
+TEST(CableProofs, TwoAnswersForOnePairCountOnce) {
+  CableHosts hosts(fabric_of(kTriangle));
+  const auto question = hosts.ask(hosts.hello());
+  ASSERT_TRUE(question->tend(hosts.clock.load()));
+  hosts.clock.fetch_add(kProofToAskAgainNs);
+  ASSERT_TRUE(question->tend(hosts.clock.load()));
+  hosts.turn(*question);
+  EXPECT_EQ(question->proof().met, (Wires{{0, 1}}));
+}
+
+TEST(CableProofs, ALateAnswerIsIgnored) {
+  CableHosts hosts(fabric_of(kTriangle));
+  auto question = hosts.ask(hosts.hello());
+  ASSERT_TRUE(question->tend(hosts.clock.load()));
+  CableHosts::hear(hosts.of_a);
+  question.reset();
+  CableHosts::hear(hosts.of_b);
+  EXPECT_EQ(hosts.of_b.ignored(), 1u);
+}
+
+TEST(CableProofs, AnOfferEndsWithItsHandshake) {
+  CableHosts hosts(fabric_of(kTriangle));
+  const Hello said = hosts.hello();
+  const auto question = hosts.ask(said);
+  hosts.of_a.withdraw(said.proof.ask);
+  hosts.turn(*question);
+  EXPECT_EQ(question->proof().met, Wires{});
+  EXPECT_EQ(hosts.of_a.ignored(), 1u);
+}
+
+TEST(CableProofs, TheOldestOfTooManyOffersIsForgotten) {
+  CableHosts hosts(fabric_of(kTriangle));
+  const auto first = hosts.ask(hosts.hello());
+  for (std::size_t i = 0; i < CableProofs::kOffersMax; ++i) hosts.hello();
+  hosts.turn(*first);
+  EXPECT_EQ(first->proof().met, Wires{});
+}
+
+TEST(CableProofs, WhatWasFoundIsRememberedUntilAPortChanges) {
+  CableHosts hosts(fabric_of(kTriangle));
+  Hello said = hosts.hello();
+  const auto question = hosts.ask(said);
+  hosts.finish(*question);
+  EXPECT_EQ(hosts.of_b.known(said, hosts.doubtful(said)), nullptr);
+  hosts.of_b.conclude(said, *question);
+  said = hosts.hello();
+  const topo::CableProof* const known = hosts.of_b.known(said, hosts.doubtful(said));
+  ASSERT_NE(known, nullptr);
+  EXPECT_EQ(*known, question->proof());
+  EXPECT_EQ(hosts.of_b.known(said, Wires{{0, 0}, {0, 1}}), nullptr) << "other ports are up";
+  Hello replaced = said;
+  replaced.proof.places[0].address[15] ^= 1;
+  EXPECT_EQ(hosts.of_b.known(replaced, hosts.doubtful(said)), nullptr) << "another net device";
+  hosts.of_b.forget();
+  EXPECT_EQ(hosts.of_b.known(said, hosts.doubtful(said)), nullptr);
+}
+
+TEST(CableProofs, SilenceIsAskedAgainAfterAMinute) {
+  CableHosts hosts(fabric_of(R"({"ends": ["a/n0", "b/n0"]})", R"(, "firewall": true)"));
+  const Hello said = hosts.hello();
+  const Wires pairs{{0, 0}};
+  const auto question = hosts.of_b.ask(said, pairs);
+  hosts.finish(*question);
+  hosts.of_b.conclude(said, *question);
+  EXPECT_NE(hosts.of_b.known(said, pairs), nullptr);
+  hosts.clock.fetch_add(kSilenceToAskAgainNs);
+  EXPECT_EQ(hosts.of_b.known(said, pairs), nullptr);
+}
+
+}  // namespace
+}  // namespace mesh::engine
