@@ -50,6 +50,7 @@ std::string replay(std::uint64_t seed, const Options& options) {
   if (options.mute) text += " --mute";
   if (options.both_ways) text += " --both-ways";
   if (options.shapes) text += " --shapes";
+  if (options.shared) text += " --shared-subnet";
   if (options.relays && !options.both_ways && !options.shapes) text += " --relays";
   if (options.groups) text += " --groups";
   return text + " --verbose";
@@ -214,6 +215,8 @@ int main(int argc, char** argv) {
                "In every seed receives are into memory of GPUs, and are flushed");
   app.add_flag("--relays", arguments.options.relays,
                "Not every host is cabled to every other: others carry their messages on");
+  app.add_flag("--shared-subnet", arguments.options.shared,
+               "All cables in one subnet, ports in any order; up to six hosts");
   app.add_flag("--shapes", arguments.options.shapes,
                "As --relays, in longer rings and tori with several cables and untidy ports");
   app.add_flag("--both-ways", arguments.options.both_ways,

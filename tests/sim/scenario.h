@@ -44,6 +44,7 @@ struct Options {
   bool outages = false;    // the control network is silent in every seed for up to two minutes
   bool mute = false;       // a card hangs without a word, or hosts stand still, in every seed
   bool shapes = false;     // with relays: longer rings and tori, several cables, untidy ports
+  bool shared = false;     // all cables are in one subnet, and ports are in any order
 };
 
 // The hosts that are cabled to one another.

@@ -51,6 +51,10 @@ std::string add_nic(Scenario& scenario, Text& text, std::size_t host, const std:
   return host_name(host) + "/" + names.back();
 }
 
+void put_in_any_order(Random& random, std::vector<std::string>& nics) {
+  for (std::size_t i = nics.size(); i > 1; --i) std::swap(nics[i - 1], nics[random.below(i)]);
+}
+
 // Puts the ports of each host in any order. In some seeds all ports of a host have one GUID, in
 // others none has any, as in virtual machines. The rest of the seed stays as it is.
 void make_untidy(const Scenario& scenario, Text& text) {
@@ -58,7 +62,7 @@ void make_untidy(const Scenario& scenario, Text& text) {
   const std::uint64_t guids = random.below(3);
   for (std::size_t host = 0; host < text.nics.size(); ++host) {
     std::vector<std::string>& nics = text.nics[host];
-    for (std::size_t i = nics.size(); i > 1; --i) std::swap(nics[i - 1], nics[random.below(i)]);
+    put_in_any_order(random, nics);
     if (guids == 0) continue;
     for (std::string& nic : nics) {
       nic.pop_back();
@@ -72,6 +76,14 @@ std::string add_cable_end(Scenario& scenario, Text& text, std::size_t host,
   return add_nic(scenario, text, host, fmt::format(R"("address":"{}")", address));
 }
 
+// Returns the address of an end of the n-th cable (from 1). The subnet is the cable's own, or one
+// of all cables, which in some seeds is that of link-local addresses.
+std::string address_of(const Scenario& scenario, std::size_t cable, int end) {
+  if (!scenario.options.shared) return fmt::format("10.{}.{}.{}/24", cable / 250, cable % 250, end);
+  return fmt::format("{}.{}.{}/16", scenario.seed % 2 == 0 ? "10.77" : "169.254", 1 + cable / 100,
+                     2 * (cable % 100) + static_cast<std::size_t>(end));
+}
+
 void cable(Scenario& scenario, Random& random, Text& text) {
   std::size_t subnet = 0;
   const std::uint64_t cables_max = random.one_in(3) ? 3 : random.between(1, 2);
@@ -83,10 +95,8 @@ void cable(Scenario& scenario, Random& random, Text& text) {
            i < cables && scenario.hosts[a].nics.size() < 15 && scenario.hosts[b].nics.size() < 15;
            ++i) {
         ++subnet;
-        const std::string left = add_cable_end(
-            scenario, text, a, fmt::format("10.{}.{}.1/24", subnet / 250, subnet % 250));
-        const std::string right = add_cable_end(
-            scenario, text, b, fmt::format("10.{}.{}.2/24", subnet / 250, subnet % 250));
+        const std::string left = add_cable_end(scenario, text, a, address_of(scenario, subnet, 1));
+        const std::string right = add_cable_end(scenario, text, b, address_of(scenario, subnet, 2));
         text.links +=
             fmt::format(R"({}{{"ends":["{}","{}"]{}}})", text.links.empty() ? "" : ",", left, right,
                         describe(scenario.hard ? draw_low_speed(random) : draw_speed(random)));
@@ -138,9 +148,14 @@ void draw_fabric(Scenario& scenario, Random& random) {
   Text text;
   text.nics.resize(scenario.hosts.size());
   const bool switched = scenario.hosts.size() > kCableHostsMax ||
-                        (!scenario.hard && scenario.cabling == Cabling::All && random.one_in(3));
+                        (!scenario.hard && scenario.cabling == Cabling::All && random.one_in(3) &&
+                         !scenario.options.shared);
   switched ? join_all(scenario, random, text) : cable(scenario, random, text);
   if (scenario.options.shapes) make_untidy(scenario, text);
+  if (scenario.options.shared) {
+    Random order(scenario.seed, kUntidyStream);
+    for (std::vector<std::string>& nics : text.nics) put_in_any_order(order, nics);
+  }
   std::string hosts;
   for (std::size_t host = 0; host < scenario.hosts.size(); ++host) {
     hosts += fmt::format(R"({}{{"name":"{}","nics":[{}]}})", host == 0 ? "" : ",", host_name(host),
