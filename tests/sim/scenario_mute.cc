@@ -65,11 +65,6 @@ bool Scenario::has_double(std::size_t host, const std::string& nic) const {
 void draw_mute(Scenario& scenario) {
   Random random(scenario.seed, kMuteStream);
   scenario.path_timeout_s = 30;
-  // A card that hangs cannot push what it has written into a GPU's memory.
-  scenario.device_memory = false;
-  for (soft::HostSpec& host : scenario.fabric.hosts) {
-    for (soft::NicSpec& nic : host.nics) nic.peer_memory = nic.late_device_writes = false;
-  }
   scenario.faults.clear();
   const bool all_work = scenario.seed % kAllWorkOneIn == 0;
   const std::uint64_t pauses = random.between(all_work ? 1 : 0, 2);

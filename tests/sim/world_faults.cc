@@ -115,7 +115,9 @@ void World::mute_nic(const FaultPlan& fault) {
     if (contexts_[plan.from].host == fault.host || contexts_[plan.to].host == fault.host)
       channel->sender().excuses |= kPeerEnded;
   }
-  const bool goes_on = !scenario_.options.relays && scenario_.has_double(fault.host, fault.nic);
+  // A card that hangs cannot push what it has written into a GPU's memory: flushes end in an error.
+  const bool goes_on = !scenario_.options.relays && !scenario_.device_memory &&
+                       scenario_.has_double(fault.host, fault.nic);
   if (!goes_on && (fault.duration_ns == 0 || !outlived(fault.duration_ns)))
     excuse_everybody(fault.host);
 }
