@@ -1,12 +1,10 @@
 #include "engine/pollers.h"
 
-#include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/own_thread.h"
 #include "src/base/timeouts.h"
 
 #include <sched.h>
-#include <time.h>
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -14,10 +12,13 @@
 namespace mesh::engine {
 
 namespace {
-constexpr std::uint32_t kYieldPasses = 20000;  // that find nothing; then a sleep after each
+constexpr std::uint32_t kYieldPasses = 5000;  // that find nothing, in about 1.5 ms; then it dozes
+// Passes without a yield between two looks at the clock: at most 10 us, and the look takes 40 ns.
+constexpr std::uint32_t kSpinsToLook = 64;
 }  // namespace
 
-Poller::Poller(const verbs::Rail& rail, const topo::HostTopology& host) : name_(rail.info.name) {
+Poller::Poller(const verbs::Rail& rail, const topo::HostTopology& host)
+    : name_(rail.info.name), idle_(kYieldPasses) {
   Result<topo::CpuClaim> claim = topo::claim_cpu(host, rail.info.numa_node);
   if (claim.ok()) {
     claim_ = std::move(*claim);
@@ -39,8 +40,8 @@ Poller::~Poller() {
   stop_.store(true, std::memory_order_relaxed);
   wake();
   thread_.join();
-  LOG_DETAIL("poller of {}: {} passes, {} yields, {} sleeps", name_, loops_.passes(),
-             idle_yields_.get(), idle_sleeps_.get());
+  LOG_DETAIL("poller of {}: {} passes, {} yields, {} naps; it stood back {} times", name_,
+             loops_.passes(), idle_yields_.get(), naps_.get(), stand_backs_.get());
 }
 
 bool Poller::add(ProgressLoop& loop) {
@@ -63,61 +64,77 @@ bool Poller::pass() noexcept {
   return worked;
 }
 
-void Poller::rest(IdleBackOff::Step step) noexcept {
-  if (step == IdleBackOff::Step::Spin) return;
-  if (step == IdleBackOff::Step::Yield) {
-    idle_yields_.add(1);
-    ::sched_yield();
-    return;
-  }
-  idle_sleeps_.add(1);
-  const timespec pause{.tv_sec = 0, .tv_nsec = kPollerSleepNs};
-  ::nanosleep(&pause, nullptr);
+bool Poller::look() noexcept {
+  bool moved = false;
+  loops_.pass([&moved](ProgressLoop& loop) { moved |= loop.look(); });
+  return moved;
 }
 
 // Returns true if a loop has come meanwhile, or the poller is to end.
 bool Poller::nap(std::uint64_t ns) {
-  idle_sleeps_.add(1);
+  naps_.add(1);
   std::unique_lock lock(mutex_);
   news_.wait_for(lock, std::chrono::nanoseconds(ns), [this] { return has_news_; });
   return std::exchange(has_news_, false);
 }
 
-// Callers turn the loops, so that a message waits for no nap.
-void Poller::doze() {
-  loops_.pass([](ProgressLoop& loop) { loop.let_callers_turn(true); });
+// Leaves the loops to their callers until something has moved, but at least until `until_ns`.
+void Poller::doze(std::uint64_t until_ns) {
   std::uint64_t nap_ns = kPollerNapMinNs;
-  bool moved = false;
-  while (!moved && !nap(nap_ns)) {
-    moved = pass();
-    // Callers may hold the lock whenever this thread tries it.
-    loops_.pass([&moved](ProgressLoop& loop) { moved |= loop.moved(); });
+  while (!nap(nap_ns) && (!look() || clock_.now_ns() < until_ns))
     nap_ns = std::min(2 * nap_ns, kPollerNapMaxNs);
+  idle_.worked();
+  cpu_.restart();
+}
+
+// A poller that loses its CPU inside a turn holds the progress lock of a loop for a slice of the
+// kernel's scheduler, and no caller can help.
+void Poller::stand_back() {
+  stand_backs_.add(1);
+  if (!std::exchange(told_, true)) {
+    LOG_INFO("poller of {}: other threads take CPU {}, so NCCL's threads poll meanwhile", name_,
+             fmt::join(cpus_, ","));
   }
-  loops_.pass([](ProgressLoop& loop) { loop.let_callers_turn(false); });
+  do {
+    doze(clock_.now_ns() + kPollerStandBackNs);
+  } while (!stopped() && !keeps_cpu());
+}
+
+// Spins as a poller does, without its loops, and returns true if no other thread took its CPU.
+bool Poller::keeps_cpu() noexcept {
+  const std::uint64_t end_ns = clock_.now_ns() + kPollerProbeNs;
+  while (clock_.now_ns() < end_ns && !stopped()) {
+    if (cpu_.lost()) return false;
+    ::sched_yield();
+  }
+  return true;
+}
+
+// Called after each pass. A yield may last long.
+bool Poller::has_lost_cpu(IdleBackOff::Step step) noexcept {
+  if (step == IdleBackOff::Step::Spin && ++spins_ % kSpinsToLook != 0) return false;
+  return cpu_.lost();
 }
 
 void Poller::run() {
   // pin_this_thread() has logged a failure; an unpinned poller works too.
   static_cast<void>(topo::pin_this_thread(cpus_));
-  const Clock clock;
-  IdleBackOff idle(kYieldPasses);
-  std::uint64_t worked_ns = clock.now_ns();
-  while (!stop_.load(std::memory_order_relaxed)) {
+  while (!stopped()) {
+    IdleBackOff::Step step = IdleBackOff::Step::Spin;
     if (pass()) {
-      idle.worked();
-      worked_ns = 0;  // read when there is time for it
-      continue;
+      idle_.worked();
+    } else {
+      step = idle_.next();
     }
-    const IdleBackOff::Step step = idle.next();
-    rest(step);
-    if (step != IdleBackOff::Step::Rest) continue;
-    const std::uint64_t now_ns = clock.now_ns();
-    if (worked_ns == 0) worked_ns = now_ns;
-    if (now_ns < worked_ns + kPollerIdleToDozeNs) continue;
-    doze();
-    idle.worked();
-    worked_ns = 0;
+    if (step == IdleBackOff::Step::Yield) {
+      idle_yields_.add(1);
+      ::sched_yield();
+    }
+    if (step == IdleBackOff::Step::Rest) {
+      doze(0);
+    } else if (has_lost_cpu(step)) {
+      stand_back();
+    }
   }
 }
 

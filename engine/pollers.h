@@ -1,15 +1,18 @@
 #pragma once
 // Dedicated threads that turn loops, pinned near their NIC. A poller spins while there is work,
-// then yields, then sleeps briefly, and at last dozes: callers then turn its loops, until it sees
-// that a loop has work. It counts its yields and sleeps. Threads start with the first loop of a NIC
-// and end with the engine. Thread: add and remove under the control mutex; remove waits until no
-// poller can be inside the loop. Bound: kLoopsPerPoller loops for each poller, threads_per_nic
-// pollers for each NIC.
+// then yields, and then dozes until it sees that a loop has work. A poller whose CPU another thread
+// takes stands back: it dozes for a second at least. Callers notice that a poller makes no turns,
+// and turn its loops. It counts its yields and naps. Threads start with the first loop of a NIC and
+// end with the engine. Thread: add and remove under the control mutex; remove waits until no poller
+// can be inside the loop. Bound: kLoopsPerPoller loops for each poller, threads_per_nic pollers for
+// each NIC.
 
 #include <mesh/metrics.h>
 #include <mesh/status.h>
 
 #include "engine/data/progress_loop.h"
+#include "src/base/clock.h"
+#include "src/base/cpu_watch.h"
 #include "src/base/served_set.h"
 #include "src/topo/placement.h"
 
@@ -42,9 +45,13 @@ class Poller {
  private:
   void run();
   bool pass() noexcept;
-  void rest(IdleBackOff::Step step) noexcept;
-  void doze();
+  bool look() noexcept;
+  bool has_lost_cpu(IdleBackOff::Step step) noexcept;
+  bool keeps_cpu() noexcept;
+  void doze(std::uint64_t until_ns);
+  void stand_back();
   bool nap(std::uint64_t ns);
+  bool stopped() const noexcept { return stop_.load(std::memory_order_relaxed); }
   void wake();
 
   const std::string name_;
@@ -55,7 +62,13 @@ class Poller {
   std::mutex mutex_;
   std::condition_variable news_;
   bool has_news_ = false;  // mutex: a loop has come, or the poller is to end
-  Counter idle_yields_, idle_sleeps_;
+  // The thread's own.
+  const Clock clock_;
+  CpuWatch cpu_;
+  IdleBackOff idle_;
+  std::uint32_t spins_ = 0;
+  bool told_ = false;  // that another thread takes its CPU
+  Counter idle_yields_, naps_, stand_backs_;
   std::thread thread_;
 };
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <exception>
+#include <utility>
 
 namespace mesh {
 
@@ -18,6 +19,10 @@ constexpr std::uint32_t kQueueShift = 48;
 std::uint32_t queue_of(std::uint64_t sequence) {
   return static_cast<std::uint32_t>((sequence - kOfQueue) >> kQueueShift);
 }
+// Calls between two looks at the poller's turns: over 100 ns if NCCL does nothing else, and some 10
+// us if it yields after each. A poller of one loop makes a turn in that time, and no harm is done
+// if it does not. A power of two, so that the count may begin anew.
+constexpr std::uint8_t kTestsToLook = 32;
 }  // namespace
 
 Channel::Channel(engine::PeerLink& link_of, engine::Side side_of, std::uint32_t index_of)
@@ -102,6 +107,13 @@ void Channel::see_open(std::uint64_t now_ns) noexcept {
     of_queue.see(oldest_of_queue(i), now_ns);
     if (of_queue.age_ns(now_ns) > oldest.age_ns(now_ns) || !oldest.open()) oldest = of_queue;
   }
+}
+
+bool Channel::poller_is_late() noexcept {
+  if (++vain_tests % kTestsToLook != 0) return poller_late;
+  const std::uint32_t turns = loop.poller_turns();
+  poller_late = turns == std::exchange(poller_turns_seen, turns);
+  return poller_late;
 }
 
 bool Channel::is_group(const Request& request) const noexcept {

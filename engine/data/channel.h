@@ -63,8 +63,9 @@ class Channel {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  // NCCL's thread: test() is to turn the loop.
-  bool turned_by_callers() const noexcept { return callers_turn.load(std::memory_order_relaxed); }
+  // NCCL's thread, when test() has nothing to return. Returns true if the loop's poller made no
+  // turn over the last calls: it dozes, or another thread has its CPU.
+  [[gnu::noinline]] bool poller_is_late() noexcept;
   // NCCL's thread: the slot for the next request; it must be Free.
   Request& next_slot() const noexcept { return request(submitted.load(std::memory_order_relaxed)); }
   // NCCL's thread. Logs the first refusal of a channel's life; NCCL gives up after it.
@@ -170,9 +171,7 @@ class Channel {
   engine::ProgressLoop& loop;
   const std::uint32_t slot_count;
   const std::uint32_t slot_mask;
-  // test() turns the loop: it has no poller, or one that dozes. Stored by the progress lock's
-  // holder.
-  std::atomic<bool> callers_turn;
+  const bool callers_turn;    // the loop has no poller
   const std::uint64_t batch;  // the policy's; 1 if the loop has a poller: nothing waits for test()
   const std::unique_ptr<Request[]> requests;
 
@@ -181,7 +180,10 @@ class Channel {
   // sends of other tags.
   std::uint64_t second = 1;
   std::uint64_t group_end = 0;  // NCCL's thread: the loop is told when so many are published
-  bool asked = true;  // NCCL's thread: test() was called since the last request was started
+  bool asked = true;         // NCCL's thread: test() was called since the last request was started
+  bool poller_late = false;  // NCCL's thread: at its last look the poller had made no turn
+  std::uint8_t vain_tests = 0;          // NCCL's thread: calls of poller_is_late()
+  std::uint32_t poller_turns_seen = 0;  // NCCL's thread: the loop's, at its last look
   // kTakesNothing once it has failed: one comparison checks side, failure and tag.
   std::atomic<std::uint64_t> takes;
   std::atomic<Errc> failure{Errc::Ok};  // sticky; loop releases, NCCL acquires

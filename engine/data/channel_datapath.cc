@@ -12,9 +12,14 @@ namespace mesh {
 
 namespace {
 
+// Returns true if NCCL's thread, which has nothing to do, is to turn the loop.
+[[gnu::always_inline]] inline bool is_callers_turn(Channel& channel) noexcept {
+  return channel.callers_turn || channel.poller_is_late();
+}
+
 // Refuses a request because every slot is taken.
 [[gnu::noinline]] Result<Request*> no_slot(Channel& channel) noexcept {
-  if (channel.turned_by_callers()) channel.loop.try_turn(&channel);
+  if (is_callers_turn(channel)) channel.loop.try_turn(&channel);
   return Errc::WouldBlock;
 }
 
@@ -244,8 +249,10 @@ Errc flush_answer(Request& request) noexcept {
   return error;
 }
 
+// The call that ends a request is the one that its message waits for.
 [[gnu::always_inline]] inline Answer answer(Request& request, RequestState state) noexcept {
-  if (state != RequestState::Done) return {.code = answer_otherwise(request, state)};
+  if (state != RequestState::Done) [[unlikely]]
+    return {.code = answer_otherwise(request, state)};
   ++request.channel->second;
   DCHECK(static_cast<std::int64_t>(request.channel->second - request.channel->submitted.load(
                                                                  std::memory_order_relaxed)) <= 1);
@@ -267,7 +274,7 @@ Status test(Request& request, std::size_t* bytes) noexcept {
   Channel& channel = *request.channel;
   channel.asked = true;
   RequestState state = request.state.load(std::memory_order_acquire);
-  if (state == RequestState::Submitted && channel.turned_by_callers()) {
+  if (state == RequestState::Submitted && is_callers_turn(channel)) {
     channel.loop.try_turn(&channel);
     state = request.state.load(std::memory_order_acquire);
   } else if (is_of_group(state)) [[unlikely]] {
@@ -285,7 +292,7 @@ template <typename Size>
                                                                std::span<Size> bytes) noexcept {
   Channel& channel = *request.channel;
   RequestState state = request.state.load(std::memory_order_acquire);
-  if (state == RequestState::Group && channel.turned_by_callers()) {
+  if (state == RequestState::Group && is_callers_turn(channel)) {
     channel.asked = true;
     channel.loop.try_turn(&channel);
     state = request.state.load(std::memory_order_acquire);

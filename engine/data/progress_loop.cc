@@ -22,6 +22,8 @@ constexpr std::uint32_t kVisitsPerTurn = 64;  // channels; the others come first
 // Visits in vain to a link's waiting channels, in a turn; visits that find some room do not count.
 constexpr std::uint32_t kVainVisits = 2;
 constexpr int kMailRounds = 4;  // after a release; whoever leaves mail also tries the progress lock
+// Tries of a poller that dozes; together they take some 50 us, and a caller's turn takes 1 us.
+constexpr int kLookTries = 1000;
 }  // namespace
 
 bool ProgressLoop::try_turn() noexcept {
@@ -34,32 +36,25 @@ bool ProgressLoop::try_turn() noexcept {
   return worked;
 }
 
-void ProgressLoop::set_poller(bool has) noexcept {
-  has_poller_ = has;
-  let_callers_turn(!has);
+bool ProgressLoop::poller_turn() noexcept {
+  poller_turns_.store(poller_turns() + 1, std::memory_order_relaxed);
+  return try_acquire() && turn_of_poller();
 }
 
-bool ProgressLoop::poller_turn() noexcept {
-  if (!try_acquire()) return false;
+// No Guard: a thread that waits for one on a CPU that another thread takes keeps callers out.
+bool ProgressLoop::look() noexcept {
+  for (int i = 0; i < kLookTries; ++i) {
+    if (try_acquire()) return turn_of_poller();
+  }
+  return false;
+}
+
+bool ProgressLoop::turn_of_poller() noexcept {
   poll_once(nullptr);
   const bool moved = events_ != std::exchange(poller_seen_, events_);
   release();
   after_release();
   return moved;
-}
-
-bool ProgressLoop::moved() noexcept {
-  const Guard guard(*this);
-  return events_ != std::exchange(poller_seen_, events_);
-}
-
-void ProgressLoop::let_callers_turn(bool callers) noexcept {
-  const Guard guard(*this);
-  callers_turn_ = callers;
-  for (const std::vector<Channel*>& of_bit : channels_) {
-    for (Channel* const channel : of_bit)
-      channel->callers_turn.store(callers, std::memory_order_relaxed);
-  }
 }
 
 // Polls one of several queues, or the rest of one that gave a full batch.
@@ -138,7 +133,6 @@ void ProgressLoop::attach(Channel& channel) {
   DCHECK(held());
   channel.mail_bit = next_mail_bit_++ % kMailBits;
   channels_[channel.mail_bit].push_back(&channel);
-  channel.callers_turn.store(callers_turn_, std::memory_order_relaxed);
 }
 
 void ProgressLoop::forget(Channel& channel) noexcept {

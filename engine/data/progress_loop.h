@@ -63,14 +63,19 @@ class ProgressLoop {
   // ---- Its poller, if it has one.
   // Called before the first channel: if a request waits for its test() to post it, test() must not
   // cease to turn the loop.
-  void set_poller(bool has) noexcept;
+  void set_poller(bool has) noexcept { has_poller_ = has; }
   bool has_poller() const noexcept { return has_poller_; }
-  // Makes a turn. Returns true if something has moved since the last call, here or in another turn.
+  // Makes a turn if the progress lock is free. Returns true if something has moved since the last
+  // call of this or of look(), here or in another turn.
   bool poller_turn() noexcept;
-  // Waits for the holder. Returns true if something has moved since poller_turn() last looked.
-  bool moved() noexcept;
-  // Makes test() turn the loop while its poller dozes, or stops that.
-  void let_callers_turn(bool callers) noexcept;
+  // poller_turn() of a poller that dozes. It waits a little for the progress lock, and callers see
+  // no turn of the poller.
+  bool look() noexcept;
+  // The number of poller_turn() calls so far, whether the progress lock was free or not. A caller
+  // that sees it unchanged turns the loop itself.
+  std::uint32_t poller_turns() const noexcept {
+    return poller_turns_.load(std::memory_order_relaxed);
+  }
 
   // Holds the progress lock until the end of the scope, if it was free. Else the caller may leave
   // mail.
@@ -179,10 +184,9 @@ class ProgressLoop {
   [[gnu::noinline]] void work(Channel* first) noexcept;
   [[gnu::noinline]] void fail_refused() noexcept;
   [[gnu::noinline]] void return_windows() noexcept;
+  bool turn_of_poller() noexcept;
 
   bool has_poller_ = false;
-  bool callers_turn_ = true;       // progress lock: what each channel's callers_turn says
-  std::uint64_t poller_seen_ = 0;  // events_ when the poller looked last
   [[no_unique_address]] OwnerThread holder_;
   ControlWaker& waker_;
   // Bit n says that a channel with that mail bit has something new.
@@ -194,8 +198,10 @@ class ProgressLoop {
   std::vector<PeerLink*> full_, still_full_;
   QueuePair* staged_ = nullptr;
   std::uint64_t turns_ = 0;
-  std::uint64_t events_ = 0;  // completions and doorbells: a turn without any was idle
-  bool has_work_ = false;     // a channel is active or a window is due; whoever stages also rings
+  std::uint64_t events_ = 0;       // completions and doorbells: a turn without any was idle
+  std::uint64_t poller_seen_ = 0;  // events_ when the poller looked last
+  std::atomic<std::uint32_t> poller_turns_{0};  // stored by the poller alone
+  bool has_work_ = false;  // a channel is active or a window is due; whoever stages also rings
   bool has_refused_ = false;
   std::vector<Source> sources_;
   std::size_t next_source_ = 0;  // the one polled last, where several take turns

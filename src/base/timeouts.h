@@ -154,13 +154,17 @@ inline constexpr int kControlIdleWaitMs = 1000;
 inline constexpr int kControlBusyWaitMs = 1;
 // A look at one of many links takes 2 us, because its memory is in no cache: a hundredth of this.
 inline constexpr std::uint64_t kSweepPerLinkNs = 200'000;
-inline constexpr long kPollerSleepNs = 50'000;
-// A pause between the steps of a job is shorter. A poller that has found nothing for so long dozes:
-// callers poll their loops while they test requests, and it looks at most ten times a second.
-inline constexpr std::uint64_t kPollerIdleToDozeNs = 100 * kNsPerMs;
-// Doubled after each nap.
-inline constexpr std::uint64_t kPollerNapMinNs = kNsPerMs;
-inline constexpr std::uint64_t kPollerNapMaxNs = 100 * kNsPerMs;
+// The naps of a poller that dozes: doubled each time, so a poller is away for about twice the pause
+// at most. Callers poll its loops meanwhile.
+inline constexpr std::uint64_t kPollerNapMinNs = 50'000;
+inline constexpr std::uint64_t kPollerNapMaxNs = kNsPerSecond;
+// A thread that waits for its CPU for so long shares it with one that does not yield: a slice of
+// the kernel's scheduler has 0.7 ms or more.
+inline constexpr std::uint64_t kLostCpuNs = kNsPerMs / 2;
+// A poller that lost its CPU leaves its loops to their callers for that long. Then it spins without
+// its loops, and takes them back if it keeps its CPU for some slices: a hundredth of a core.
+inline constexpr std::uint64_t kPollerStandBackNs = kNsPerSecond;
+inline constexpr std::uint64_t kPollerProbeNs = 10 * kNsPerMs;
 // Doubled after each sleep.
 inline constexpr long kYieldingSleepMinNs = 50'000;
 inline constexpr long kYieldingSleepMaxNs = 1'000'000;
