@@ -56,6 +56,7 @@ std::string mistake_in(const CollectiveOptions& options, int world, int channels
     return "one way needs sendrecv between exactly 2 ranks";
   if (kind == Kind::Latency && (world != 2 || channels != 1))
     return "latency is measured between exactly 2 ranks (--hosts a,b) over 1 channel";
+  if (options.pause.count() != 0 && kind != Kind::Latency) return "--pause needs latency";
   if (world < 2 && on_ring(kind)) return "one rank is no ring; wanted: at least 2 ranks";
   if (has_root(kind) && (options.root < 0 || options.root >= world))
     return "root " + std::to_string(options.root) + " is no rank; wanted: 0.." +

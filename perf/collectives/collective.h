@@ -80,6 +80,7 @@ struct CollectiveOptions {
   std::size_t bytes_max = 0;  // the largest size that will be requested
   // SendRecv and AllToAll: open messages of a connection; 8 is NCCL_STEPS.
   std::uint32_t outstanding = 8;
+  std::chrono::microseconds pause{0};  // Latency: between an answer and the next message
 };
 
 // Returns why so many ranks cannot run this over so many channels; empty if they can.

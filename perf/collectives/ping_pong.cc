@@ -58,7 +58,8 @@ int PingPong::run(std::size_t count, int iterations) {
   const std::size_t bytes = size_of(count);
   volley_->start({.sent = send_memory_.piece(0, bytes),
                   .received = recv_memory_.piece(0, bytes),
-                  .stride = stride_of(bytes)},
+                  .stride = stride_of(bytes),
+                  .pause = options_.pause},
                  static_cast<std::uint64_t>(iterations));
   return team_.communicator->progress().wait_idle(team_.timeout);
 }

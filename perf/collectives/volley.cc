@@ -38,6 +38,15 @@ bool Volley::send_next() {
   return true;
 }
 
+// Sends the next ball of a server that has none under way, unless the pause goes on.
+bool Volley::serve() {
+  const bool first = samples_us_.empty();
+  const bool pauses = ball_.pause.count() != 0 && !first;
+  if (pauses && Clock::now() < served_ + ball_.pause) return false;
+  if (pauses || first) served_ = Clock::now();
+  return send_next();
+}
+
 void Volley::note_round_trip() {
   const Clock::time_point now = Clock::now();
   samples_us_.push_back(std::chrono::duration<double, std::micro>(now - served_).count() / 2);
@@ -51,16 +60,13 @@ bool Volley::turn() {
   if (left == 0) return false;
   bool moved = post_receives();
   const bool server = role_ == VolleyRole::Server;
-  if (server && sends_left_ == left) {
-    if (samples_us_.empty()) served_ = Clock::now();
-    return send_next() || moved;
-  }
+  if (server && sends_left_ == left) return serve() || moved;
   if (pipes_.recv->completed() == answered_) return moved;
   if (!server && !send_next()) return moved;
   ++answered_;
   if (server) note_round_trip();
   left_.store(--left, std::memory_order_release);
-  if (server && left != 0) send_next();
+  if (server && left != 0 && ball_.pause.count() == 0) send_next();
   return true;
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 // One message to and fro, and the time of each round trip: the server sends, and the returner
-// answers each message with one of its size. The clock is read once a round trip, as perftest does,
-// so that nothing lies between two of them. Thread: start() and samples from the owner while
-// inactive, turn() from the progress thread.
+// answers each message with one of its size. Without a pause the clock is read once a round trip,
+// as perftest does, so that nothing lies between two of them. Thread: start() and samples from the
+// owner while inactive, turn() from the progress thread.
 
 #include "perf/driver/pipe.h"
 #include "perf/driver/progress_thread.h"
@@ -28,6 +28,8 @@ struct VolleyPipes {
 struct VolleyBall {
   driver::NetPiece sent, received;  // of the first slot; kVolleySlots of them, `stride` apart
   std::size_t stride = 0;
+  // The server waits so long after each answer. Both sides test their open receives meanwhile.
+  std::chrono::microseconds pause{0};
 };
 
 class Volley final : public driver::Task {
@@ -46,6 +48,7 @@ class Volley final : public driver::Task {
   driver::NetPiece in_slot(driver::NetPiece first, std::uint64_t number) const;
   bool post_receives();
   bool send_next();
+  bool serve();
   void note_round_trip();
 
   const VolleyRole role_;

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace mesh::perf {
@@ -41,6 +42,7 @@ const std::map<std::string, driver::MemoryKind> kMemories{{"host", driver::Memor
                                                           {"device", driver::MemoryKind::Device}};
 
 constexpr std::size_t kBytesLimit = std::size_t{1} << 34;
+constexpr double kPauseLimitMs = 60000;
 constexpr const char* kFooter =
     "Without --fabric the run uses perf/fabrics/triangle.json: software fabric on this host, not "
     "RDMA.\nWith a rendezvous this process is one rank of a run between hosts, over RDMA unless "
@@ -106,6 +108,10 @@ void add_run(CLI::App& app, Options& options) {
   app.add_option("--outstanding", options.outstanding,
                  "Messages in flight per connection (sendrecv and alltoall)")
       ->check(CLI::Range(1, 32));
+  app.add_option("--pause", options.pause_ms,
+                 "latency: milliseconds between an answer and the next message, such as 0.1; both "
+                 "ranks test their open receives meanwhile")
+      ->check(CLI::Range(0.0, kPauseLimitMs));
   app.add_flag("--one-way", options.one_way, "sendrecv of 2 ranks: only rank 0 sends");
   app.add_flag("--memcpy", options.measure_memcpy,
                "Measure this host's one-thread memcpy of each size in this run too");
@@ -152,6 +158,10 @@ void set_defaults(const CLI::App& app, Options& options) {
 
 }  // namespace
 
+std::chrono::microseconds Options::pause() const noexcept {
+  return std::chrono::microseconds(std::llround(pause_ms * 1000));
+}
+
 CollectiveOptions Options::collective() const {
   return {.kind = kind,
           .type = type,
@@ -159,7 +169,8 @@ CollectiveOptions Options::collective() const {
           .root = root,
           .direction = one_way ? Direction::OneWay : Direction::Both,
           .bytes_max = bytes_max,
-          .outstanding = static_cast<std::uint32_t>(outstanding)};
+          .outstanding = static_cast<std::uint32_t>(outstanding),
+          .pause = pause()};
 }
 
 std::string kind_name(Kind kind) { return name_of(kKinds, kind); }

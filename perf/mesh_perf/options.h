@@ -7,6 +7,7 @@
 #include "perf/driver/net_api.h"
 #include "perf/driver/world.h"
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -30,6 +31,7 @@ struct Options : driver::RankOptions {
   int channels = 1;
   int outstanding = 8;  // messages in flight per connection; 8 is NCCL_STEPS
   int net_version = driver::kNetVersionMax;
+  double pause_ms = 0;  // latency: between an answer and the next message
   bool one_way = false;
   bool measure_memcpy = false;
   bool verbose = false;
@@ -44,6 +46,7 @@ struct Options : driver::RankOptions {
   std::vector<std::string> arguments;  // as the user gave them
 
   bool soft() const noexcept { return fabric != "rdma"; }
+  std::chrono::microseconds pause() const noexcept;
   CollectiveOptions collective() const;
 };
 

@@ -35,7 +35,8 @@ results::Settings settings_of(const Options& options) {
           .inline_bytes = setting(environment, "NCCL_MESH_INLINE"),
           .channels = static_cast<std::uint64_t>(options.channels),
           .outstanding = outstanding(options),
-          .via = options.via.size()};
+          .via = options.via.size(),
+          .pause_us = static_cast<std::uint64_t>(options.pause().count())};
 }
 
 std::size_t wrong_in(const Row& row) {
@@ -81,8 +82,11 @@ void say(const std::string& text) {
   std::fflush(stdout);
 }
 
-void print_latency_header() {
-  say("# one way: half of each round trip, one message at a time\n");
+void print_latency_header(const Options& options) {
+  say("# one way: half of each round trip, one message at a time" +
+      (options.pause().count() != 0 ? fmt::format(", {} ms after the last one", options.pause_ms)
+                                    : "") +
+      "\n");
   say(fmt::format("# {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}\n", "size", "samples", "min",
                   "median", "mean", "p99", "p99.9", "#wrong"));
   say(fmt::format("# {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}\n", "(B)", "", "(us)",
@@ -118,7 +122,8 @@ results::File result_file(const Options& options, const Ground& ground,
   if (options.soft() && options.launched)
     ceiling = link_ceiling(options.fabric, options.hosts, options.kind);
   results::Series series;
-  series.operation = kind_name(options.kind) + (options.one_way ? " one way" : "");
+  series.operation = kind_name(options.kind) + (options.one_way ? " one way" : "") +
+                     (options.pause().count() != 0 ? " after a pause" : "");
   if (reduces(options.kind) && options.reduction != Reduction::Sum)
     series.operation += " " + reduction_name(options);
   series.settings = settings_of(options);
@@ -144,7 +149,7 @@ void print_header(const Options& options, const Ground& ground) {
                               : fmt::format("{}(bytes)", options.step_bytes),
       options.warmup, options.iterations, options.checks,
       options.plugin.substr(options.plugin.rfind('/') + 1), options.net_version, ground.device));
-  if (options.kind == Kind::Latency) return print_latency_header();
+  if (options.kind == Kind::Latency) return print_latency_header(options);
   const bool ring = on_ring(options.kind);
   say(fmt::format("# {:>73}{}\n", "out-of-place", ring ? fmt::format("{:>33}", "in-place") : ""));
   const auto halves = [&](const std::string& first, const std::string& half,

@@ -50,6 +50,7 @@ struct Settings {
   std::uint64_t channels = 1;
   std::uint64_t outstanding = 1;  // messages in flight per channel
   std::uint64_t via = 0;          // hosts on the way, which carry
+  std::uint64_t pause_us = 0;     // between two messages of latency
 };
 
 struct Series {

@@ -49,6 +49,7 @@ Json json_of(const Series& series) {
             {"outstanding", settings.outstanding},
             {"points", Json::array()}};
   if (settings.via != 0) json["via"] = settings.via;
+  if (settings.pause_us != 0) json["pause_us"] = settings.pause_us;
   for (const Point& point : series.points) json["points"].push_back(json_of(point));
   return json;
 }

@@ -4,9 +4,9 @@ import argparse
 import os
 
 import plan
+from values import names, number, numbers, pauses, rate, size
 
-UNITS = {"K": 2 ** 10, "M": 2 ** 20, "G": 2 ** 30}
-SIZE_MAX = 2 ** 34
+PAUSES_US = [0, 100, 1000, 10000]  # what --pauses is without --quick
 SUMMARY = """Sweeps message size x QPS x SIGNAL_INTERVAL x INLINE x channels, shows its progress,
 and writes one result file (JSON) and one report (HTML). Separate the values of a list by commas. In
 a list of settings, "default" is the plugin's own choice."""
@@ -39,52 +39,6 @@ QUICK = {
 # Least milliseconds for one size. On soft-RoCE the iterations above take longer anyhow.
 MIN_TIME_MS = {"soft": 100, "model": 0, "lab": 0, "hosts": 100}
 QUICK_MIN_TIME_MS = {"soft": 10, "model": 0, "lab": 0, "hosts": 10}
-
-
-def size(text):
-    """Parses a size: 8, 64K, 1M."""
-    unit = UNITS.get(text[-1:].upper(), 1)
-    digits = text[:-1] if unit > 1 else text
-    if not digits.isdecimal() or not 1 <= int(digits) * unit <= SIZE_MAX:
-        raise argparse.ArgumentTypeError("%s is not a size of 1..16G (K, M, G are powers of 1024)" %
-                                         text)
-    return int(digits) * unit
-
-
-def number(low, high):
-    def parse(text):
-        if not text.isdecimal() or not low <= int(text) <= high:
-            raise argparse.ArgumentTypeError("%s is not a number of %d..%d" % (text, low, high))
-        return int(text)
-    return parse
-
-
-def numbers(low, high):
-    """Returns a parser of comma lists, in which "default" is None."""
-    one = number(low, high)
-
-    def parse(text):
-        return [None if word == "default" else one(word) for word in text.split(",")]
-    return parse
-
-
-def names(allowed):
-    def parse(text):
-        for word in text.split(","):
-            if word not in allowed:
-                raise argparse.ArgumentTypeError("%s is not one of %s" % (word, ", ".join(allowed)))
-        return text.split(",")
-    return parse
-
-
-def rate(text):
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0
-    if not 0 < value < 10000:
-        raise argparse.ArgumentTypeError("%s is not a number of GB/s above 0, below 10000" % text)
-    return value
 
 
 def _add_places(parser):
@@ -127,6 +81,9 @@ def _add_sweep(parser):
     sweep.add_argument("--via", type=numbers(0, plan.VIA_MAX), default=[0], metavar="LIST",
                        help="hosts in between that carry the messages (--model; --soft needs a "
                        "fabric of so many hosts in a row); default 0")
+    sweep.add_argument("--pauses", type=pauses, metavar="LIST",
+                       help="milliseconds between two messages of latency; pauses above 0 are for "
+                       "the smallest size (default 0,0.1,1,10; --quick: 0)")
     sweep.add_argument("--quick", action="store_true",
                        help="fewer sizes and iterations: about a minute")
     sweep.add_argument(
@@ -215,6 +172,7 @@ def lists_of(parser, options):
         min_time = 0
         iterations = {operation: options.iters for operation in iterations}
     qps = options.qps or ([None] if options.quick else [1, 4])
+    pause_us = options.pauses or ([0] if options.quick else PAUSES_US)
     return plan.Lists(operations, sizes, qps, options.signal_interval, options.inline,
-                      options.channels, options.outstanding, options.via,
+                      options.channels, options.outstanding, options.via, pause_us,
                       iterations, tuple(options.extra), min_time)

@@ -36,7 +36,7 @@ class Collection:
             if run.setting[key] is not None:
                 series[key] = run.setting[key]
         key = (series["operation"],) + tuple(
-            series.get(name, 0) for name in results.SETTINGS + ("via",))
+            series.get(name, 0) for name in results.SETTINGS + results.LEFT_OUT)
         if key in self._keys or not series["points"]:
             return
         self._keys.add(key)

@@ -15,7 +15,7 @@ ALONE_MAX = 8  # series that one line names
 
 def key_of(series):
     return (series["operation"],) + tuple(
-        series.get(key) for key in results.SETTINGS + ("via",))
+        series.get(key) for key in results.SETTINGS + results.LEFT_OUT)
 
 
 def change(before, after):

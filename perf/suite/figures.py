@@ -3,6 +3,7 @@ Pure."""
 
 from dataclasses import dataclass, field
 
+import results
 import units
 
 # Operations that are measured alike, so that they may stand in one picture.
@@ -10,11 +11,11 @@ FAMILIES = (("One way between two hosts", ("sendrecv one way", "ib_write_bw", "i
             ("One message at a time", ("latency", "ib_write_lat", "ib_send_lat")))
 OURS = "nccl-mesh"
 TITLES = {"all_reduce": "All-reduce on a ring", "sendrecv": "Send and receive around a ring",
-          "alltoall": "All to all"}
+          "alltoall": "All to all", "latency after a pause": "One message after a pause"}
 CURVES_MAX = 8  # as many as there are colours
 SETTING_TEXTS = (("qps", "QPS"), ("signal_interval", "SIGNAL_INTERVAL"), ("inline_bytes", "INLINE"),
                  ("channels", "channels"),
-                 ("outstanding", "outstanding"), ("via", "over"))
+                 ("outstanding", "outstanding"), ("via", "over"), ("pause_us", "after"))
 
 
 def family_of(operation):
@@ -56,6 +57,8 @@ def setting_text(series, key, word):
     value = series.get(key)
     if key == "via":
         return "direct" if not value else "over %d host%s" % (value, "" if value == 1 else "s")
+    if key == "pause_us":
+        return "after %g ms" % ((value or 0) / 1000)
     return "%s %s" % (word, "default" if value is None else value)
 
 
@@ -85,7 +88,7 @@ def common_text(series):
     whose = "" if len(series) == 1 else "For all: " if len(ours) == len(series) else OURS + ": "
     said = ", ".join(setting_text(ours[0], key, word) for key, word in SETTING_TEXTS
                      if ours and len({one.get(key) for one in ours}) == 1
-                     and (key != "via" or ours[0].get(key)))
+                     and (key not in results.LEFT_OUT or ours[0].get(key)))
     return whose + said if said else ""
 
 

@@ -3,12 +3,16 @@
 import itertools
 from dataclasses import dataclass, field
 
+import results
+
 OPERATIONS = ("latency", "bandwidth", "sendrecv", "all_reduce", "alltoall")
 PAIR_OPERATIONS = ("latency", "bandwidth")  # of two hosts, whatever the topology
 PERFTEST = ("ib_write_bw", "ib_write_lat", "ib_send_lat")
 VARIABLES = {"qps": "NCCL_MESH_QPS", "signal_interval": "NCCL_MESH_SIGNAL_INTERVAL",
              "inline_bytes": "NCCL_MESH_INLINE"}
 VIA_MAX = 3  # hosts on the way
+PAUSED_US = 1_000_000  # in all, between the timed messages of one run with pauses
+PAUSED_LEAST = 20  # messages
 MODEL_FLAGS = {"qps": "--qps", "signal_interval": "--signal-interval", "inline_bytes": "--inline"}
 RING_OUTSTANDING = 8
 
@@ -49,7 +53,7 @@ class Run:
 
     def title(self):
         said = ["%s %s" % (key, value) for key, value in self.settings
-                if value is not None and (key != "via" or value)]
+                if value is not None and (value or key not in results.LEFT_OUT)]
         return " ".join([self.operation] + said)
 
     def environment(self):
@@ -65,6 +69,8 @@ class Run:
             words += ["--channels", str(self.setting["channels"])]
         if self.operation in ("bandwidth", "sendrecv", "alltoall"):
             words += ["--outstanding", str(self.setting["outstanding"])]
+        if self.setting["pause_us"]:
+            words += ["--pause", "%g" % (self.setting["pause_us"] / 1000)]
         return words + list(self.extra)
 
     def model_arguments(self):
@@ -90,9 +96,21 @@ class Lists:
     channels: list = field(default_factory=lambda: [1])
     outstanding: list = field(default_factory=lambda: [8])
     via: list = field(default_factory=lambda: [0])
+    pause_us: list = field(default_factory=lambda: [0])
     iterations: dict = field(default_factory=dict)  # by operation
     extra: tuple = ()
     min_time_ms: int = 0
+
+
+def _run(operation, settings, lists):
+    """Returns a run. One with pauses has the smallest size alone, and few iterations."""
+    iterations = lists.iterations[operation]
+    pause_us = dict(settings)["pause_us"]
+    if not pause_us:
+        return Run(operation, settings, lists.sizes, iterations, lists.extra, lists.min_time_ms)
+    sizes = Sizes(lists.sizes.low, lists.sizes.low, lists.sizes.factor)
+    most = max(PAUSED_LEAST, PAUSED_US // pause_us)
+    return Run(operation, settings, sizes, min(iterations, most), lists.extra)
 
 
 def runs(lists):
@@ -104,14 +122,14 @@ def runs(lists):
                                                                              lists.outstanding)
         if operation in PERFTEST:
             axes = [[1], [None], [None], [1],
-                    [1] if operation.endswith("lat") else lists.outstanding[:1], [0]]
+                    [1] if operation.endswith("lat") else lists.outstanding[:1], [0], [0]]
         else:
             via = lists.via if operation in PAIR_OPERATIONS + ("model",) else [0]
+            pauses = lists.pause_us if operation == "latency" else [0]
             axes = [lists.qps, lists.signal_interval, lists.inline_bytes, channels, outstanding,
-                    via]
+                    via, pauses]
         for values in itertools.product(*axes):
             settings = tuple(zip(("qps", "signal_interval", "inline_bytes", "channels",
-                                  "outstanding", "via"), values))
-            found.append(Run(operation, settings, lists.sizes, lists.iterations[operation],
-                             lists.extra, lists.min_time_ms))
+                                  "outstanding", "via", "pause_us"), values))
+            found.append(_run(operation, settings, lists))
     return found

@@ -10,6 +10,7 @@ KINDS = ("model", "soft", "rdma")
 SERIES_MAX = POINTS_MAX = 4096
 COUNT_MAX = 2 ** 53  # what every reader of JSON can hold exactly
 SETTINGS = ("qps", "signal_interval", "inline_bytes", "channels", "outstanding")
+LEFT_OUT = ("via", "pause_us")  # where they are 0
 TYPE_NAMES = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null",
               int: "number", float: "number"}
 
@@ -114,11 +115,12 @@ def _point(value, where):
 
 
 def _series(value, where):
-    _object(value, where, ("operation", "points", "via") + SETTINGS)
+    _object(value, where, ("operation", "points") + LEFT_OUT + SETTINGS)
     if not _text(value, where, "operation"):
         _fail("%s.operation: must not be empty", where)
-    if "via" in value:
-        _count(value, where, "via", 0)
+    for key in LEFT_OUT:
+        if key in value:
+            _count(value, where, key, 0)
     for key, least in (("qps", 1), ("signal_interval", 1), ("inline_bytes", 0)):
         if value.get(key) is not None:
             _count(value, where, key, least)

@@ -22,5 +22,7 @@ ProcessFigures settled_process_figures();
 ProcessFigures process_figures_down_to(const ProcessFigures& most,
                                        std::chrono::milliseconds patience);
 std::string text_of(const ProcessFigures& figures);
+// Returns how often the threads of this process that still run have waited for something.
+long wake_ups();
 
 }  // namespace mesh::e2e

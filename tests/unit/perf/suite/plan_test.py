@@ -53,7 +53,8 @@ class Arguments(unittest.TestCase):
                             (("--model", "--operations", "latency"), "the model always measures"),
                             (("--via", "4"), "4 is not a number of 0..3"),
                             (("--via", "1"), "--via needs a --fabric of hosts in a row"),
-                            (("--hosts", "a,b", "--via", "1"), "--via needs --soft")):
+                            (("--hosts", "a,b", "--via", "1"), "--via needs --soft"),
+                            (("--pauses", "0,soon"), "soon is not a number of 0..60000 mill")):
             with self.subTest(words=words):
                 self.assertIn(said, self.refused(*words))
 
@@ -68,7 +69,7 @@ class Plan(unittest.TestCase):
 
     def test_nothing_is_varied_that_the_operation_does_not_know(self):
         _, runs = parsed("--operations", "latency,all_reduce", "--qps", "4", "--channels", "1,2",
-                         "--outstanding", "1,8")
+                         "--outstanding", "1,8", "--pauses", "0")
         self.assertEqual([run.operation for run in runs], ["latency", "all_reduce", "all_reduce"])
 
     def test_hosts_on_the_way_are_a_curve_of_what_has_two_ends(self):
@@ -87,6 +88,19 @@ class Plan(unittest.TestCase):
         _, runs = parsed("--model", "--qps", "4", "--via", "0,1")
         self.assertEqual([run.model_arguments()[-2:] for run in runs],
                          [["--qps", "4"], ["--via", "1"]])
+
+    def test_pauses_are_runs_of_the_smallest_size(self):
+        _, runs = parsed("--soft", "--operations", "latency,bandwidth", "--qps", "4", "-e", "64")
+        self.assertEqual([shlex.join(run.perf_arguments()) for run in runs],
+                         ["latency -b 8 -e 64 -f 4 -n 2000 --min-time 100",
+                          "latency -b 8 -e 8 -f 4 -n 2000 --pause 0.1",
+                          "latency -b 8 -e 8 -f 4 -n 1000 --pause 1",
+                          "latency -b 8 -e 8 -f 4 -n 100 --pause 10",
+                          "sendrecv --one-way -b 8 -e 64 -f 4 -n 500 --min-time 100 --channels 1 "
+                          "--outstanding 8"])
+        self.assertTrue(runs[1].title().endswith(" pause_us 100"))
+        _, runs = parsed("--quick", "--operations", "latency")
+        self.assertEqual([run.setting["pause_us"] for run in runs], [0])
 
     def test_settings_go_into_the_environment(self):
         _, runs = parsed("--operations", "bandwidth", "--qps", "2", "--inline", "0", "-b", "1K",
@@ -113,7 +127,7 @@ class Plan(unittest.TestCase):
 class Places(unittest.TestCase):
     def test_real_hosts_get_rank_world_and_rendezvous(self):
         options, runs = parsed("--hosts", "east,west,north", "--operations", "latency,all_reduce",
-                               "--qps", "2", "--port", "1234")
+                               "--qps", "2", "--port", "1234", "--pauses", "0")
         shown = places.Hosts(options, "BUILD").show(runs)
         self.assertEqual(len(shown), 2 + 3)
         last = shown[-1]
