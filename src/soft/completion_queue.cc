@@ -33,8 +33,34 @@ void CompletionQueue::push(const CompletionEntry& entry) noexcept {
           limit_, entry.wc.qp_num);
     return;
   }
-  entries_[in & mask_] = entry;
+  entries_[in & mask_] = Slot(entry);
   in_.store(in + 1, std::memory_order_release);
+}
+
+CompletionQueue::Slot::Slot(const CompletionEntry& entry) noexcept
+    : qp(entry.qp),
+      end(entry.end),
+      wr_id(entry.wc.wr_id),
+      byte_len(entry.wc.byte_len),
+      imm(entry.wc.imm_data),
+      qp_num(entry.wc.qp_num),
+      src_qp(entry.wc.src_qp),
+      status(static_cast<std::uint8_t>(entry.wc.status)),
+      opcode(static_cast<std::uint8_t>(entry.wc.opcode)),
+      flags(static_cast<std::uint8_t>(entry.wc.wc_flags)),
+      is_receive(entry.is_receive) {}
+
+ibv_wc CompletionQueue::Slot::wc() const noexcept {
+  ibv_wc wc{};
+  wc.wr_id = wr_id;
+  wc.status = static_cast<ibv_wc_status>(status);
+  wc.opcode = static_cast<ibv_wc_opcode>(opcode);
+  wc.byte_len = byte_len;
+  wc.imm_data = imm;
+  wc.qp_num = qp_num;
+  wc.src_qp = src_qp;
+  wc.wc_flags = flags;
+  return wc;
 }
 
 int CompletionQueue::pop(int count, ibv_wc* wc) noexcept {
@@ -49,9 +75,9 @@ int CompletionQueue::pop(int count, ibv_wc* wc) noexcept {
   DCHECK(pop_lock_.held_here() && in - out <= limit_);
   int found = 0;
   for (; found < count && out != in; ++out) {
-    const CompletionEntry& entry = entries_[out & mask_];
+    const Slot& entry = entries_[out & mask_];
     if (entry.qp == nullptr) continue;
-    wc[found++] = entry.wc;
+    wc[found++] = entry.wc();
     if (entry.is_receive) {
       entry.qp->receives.freed.fetch_add(1, std::memory_order_release);
     } else {

@@ -73,7 +73,20 @@ class CompletionQueue {
   void forget(const QueuePair* qp) noexcept;  // under the turn lock; afterwards no entry names qp
 
  private:
-  ZeroedArray<CompletionEntry> entries_;
+  // What an entry holds. Queues have ten thousands of entries, and an ibv_wc alone has 48 bytes.
+  struct Slot {
+    QueuePair* qp = nullptr;
+    std::uint64_t end = 0, wr_id = 0;
+    std::uint32_t byte_len = 0, imm = 0, qp_num = 0, src_qp = 0;
+    std::uint8_t status = 0, opcode = 0, flags = 0;
+    bool is_receive = false;
+
+    explicit Slot(const CompletionEntry& entry) noexcept;
+    ibv_wc wc() const noexcept;
+  };
+  static_assert(sizeof(Slot) == 48);
+
+  ZeroedArray<Slot> entries_;
   std::uint64_t mask_;
   std::uint64_t limit_;
   std::atomic<bool> dead_{false};

@@ -110,7 +110,7 @@ bool Initiator::drain_read(QueuePair& qp) noexcept {
         {there, slot.bytes - qp.sends.read_done, kStreamBytes - out % kStreamBytes});
     if (piece == 0) break;
     std::array<RingSge, kSgesMax> seen{};
-    if (!core_.regions.resolve({slot.sge.data(), slot.sges, qp.verbs.pd, IBV_ACCESS_LOCAL_WRITE},
+    if (!core_.regions.resolve({slot.sge, slot.sges, qp.verbs.pd, IBV_ACCESS_LOCAL_WRITE},
                                seen.data())) {
       to_error(qp, IBV_WC_LOC_PROT_ERR);
       return true;
@@ -149,7 +149,7 @@ bool Initiator::stream(QueuePair& qp) noexcept {
         {total - queue.streamed_bytes, room, kStreamBytes - in % kStreamBytes});
     if (piece == 0) break;
     std::array<RingSge, kSgesMax> seen{};
-    if (!core_.regions.resolve({slot.sge.data(), slot.sges, qp.verbs.pd, 0}, seen.data())) {
+    if (!core_.regions.resolve({slot.sge, slot.sges, qp.verbs.pd, 0}, seen.data())) {
       to_error(qp, IBV_WC_LOC_PROT_ERR);
       return true;
     }

@@ -48,10 +48,8 @@ QueuePair* Nic::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   qp->max_receive_sge = cap.max_recv_sge;
   qp->max_inline = cap.max_inline_data;
   qp->signal_all = attr->sq_sig_all != 0;
-  qp->sends.depth = cap.max_send_wr;
-  qp->sends.slots = ZeroedArray<SendSlot>(std::bit_ceil(std::max(cap.max_send_wr, 4u)));
-  qp->receives.depth = cap.max_recv_wr;
-  qp->receives.slots = ZeroedArray<ReceiveSlot>(std::bit_ceil(std::max(cap.max_recv_wr, 4u)));
+  make_slots(qp->sends, cap.max_send_wr, cap.max_send_sge);
+  make_slots(qp->receives, cap.max_recv_wr, cap.max_recv_sge);
   qp->verbs.context = pd->context;
   qp->verbs.qp_context = attr->qp_context;
   qp->verbs.pd = pd;

@@ -110,7 +110,7 @@ int Poster::stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexce
     return EINVAL;
 
   DCHECK(posting.posted - queue.freed.load(std::memory_order_relaxed) < queue.slots.size());
-  SendSlot& slot = queue.slot(posting.posted);
+  SendSlot& slot = queue.to_fill(posting.posted);
   slot.wr_id = wr.wr_id;
   slot.bytes = bytes;
   slot.sges = static_cast<std::uint8_t>(wr.num_sge);
@@ -162,7 +162,7 @@ void Poster::check_sources(QueuePair& qp, const ibv_send_wr& wr, SendSlot& slot,
     const ibv_sge& sge = wr.sg_list[i];
     slot.sge[static_cast<std::size_t>(i)] = {sge.addr, sge.length, sge.lkey};
   }
-  if (!core_.regions.resolve({slot.sge.data(), slot.sges, qp.verbs.pd, access}, seen))
+  if (!core_.regions.resolve({slot.sge, slot.sges, qp.verbs.pd, access}, seen))
     slot.local_error = IBV_WC_LOC_PROT_ERR;
 }
 
@@ -214,7 +214,7 @@ int Poster::receive(QueuePair& qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept 
       error = ENOMEM;
     }
     if (error != 0) break;
-    ReceiveSlot& slot = queue.slot(posted++);
+    ReceiveSlot& slot = queue.to_fill(posted++);
     slot.wr_id = wr->wr_id;
     slot.sges = static_cast<std::uint32_t>(wr->num_sge);
     for (std::size_t i = 0; i < slot.sges; ++i)

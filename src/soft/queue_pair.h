@@ -15,8 +15,10 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <memory>
 
@@ -31,7 +33,7 @@ struct SendSlot {
   std::uint64_t posted_at_ns = 0;  // known only with a wire model or faults
   std::uint64_t fault_delay_ns = 0;
   std::uint64_t bytes = 0;
-  std::array<RingSge, kSgesMax> sge{};
+  RingSge* sge = nullptr;  // in SendQueue::sges
   std::uint8_t sges = 0;
   bool is_inline = false;
   bool signaled = false;
@@ -41,9 +43,27 @@ struct SendSlot {
   bool vanishes = false;  // it completes with local_error, but only after all its tries
 };
 
+// Gives a queue its slots and their entries; depth: its work requests.
+template <typename Queue>
+void make_slots(Queue& queue, std::uint32_t depth, std::uint32_t sges_each) {
+  queue.depth = depth;
+  const std::size_t count = std::bit_ceil(std::max(depth, 4u));
+  queue.slots = decltype(queue.slots)(count);
+  queue.sges = ZeroedArray<RingSge>(count * std::max(sges_each, 1u));
+}
+// Returns a slot with its place for scatter and gather entries.
+template <typename Queue>
+auto& slot_to_fill(Queue& queue, std::uint64_t number) noexcept {
+  const std::size_t at = number & (queue.slots.size() - 1);
+  auto& slot = queue.slots[at];
+  slot.sge = &queue.sges[at * (queue.sges.size() / queue.slots.size())];
+  return slot;
+}
+
 struct SendQueue {
   SpinLock lock;
   ZeroedArray<SendSlot> slots;  // a power of two
+  ZeroedArray<RingSge> sges;    // as many for each slot as a work request may have
   std::uint32_t depth = 0;
   bool poisoned = false;  // poster: a work request failed locally; nothing after it is published
   bool noted = false;     // poster: NicCore::posting knows that something may be outstanding
@@ -55,22 +75,25 @@ struct SendQueue {
   std::uint64_t streamed = 0;        // requests whose source has gone into the data stream
   std::uint64_t streamed_bytes = 0;  // bytes of the request at `streamed` that have gone there
   SendSlot& slot(std::uint64_t number) noexcept { return slots[number & (slots.size() - 1)]; }
+  SendSlot& to_fill(std::uint64_t number) noexcept { return slot_to_fill(*this, number); }
 };
 
 struct ReceiveSlot {
   std::uint64_t wr_id = 0;
-  std::array<RingSge, kSgesMax> sge{};
+  RingSge* sge = nullptr;  // in ReceiveQueue::sges
   std::uint32_t sges = 0;
 };
 
 struct ReceiveQueue {
   SpinLock lock;
   ZeroedArray<ReceiveSlot> slots;
+  ZeroedArray<RingSge> sges;
   std::uint32_t depth = 0;
   std::atomic<std::uint64_t> posted{0};  // released by the poster, acquired by the turn
   std::atomic<std::uint64_t> freed{0};   // released by poll_cq, acquired by the poster
   std::uint64_t taken = 0;               // the turn's
   ReceiveSlot& slot(std::uint64_t number) noexcept { return slots[number & (slots.size() - 1)]; }
+  ReceiveSlot& to_fill(std::uint64_t number) noexcept { return slot_to_fill(*this, number); }
 };
 
 // The ring for our requests, and the peer. Changed under turn lock and send lock.

@@ -181,7 +181,7 @@ Target::Outcome Target::execute_send(QueuePair& qp, RingRequest& request, TurnTi
   std::uint64_t room = 0;
   for (std::size_t i = 0; i < slot.sges; ++i) room += slot.sge[i].bytes;
   std::array<RingSge, kSgesMax> seen{};
-  if (!core_.regions.resolve({slot.sge.data(), slot.sges, qp.verbs.pd, IBV_ACCESS_LOCAL_WRITE},
+  if (!core_.regions.resolve({slot.sge, slot.sges, qp.verbs.pd, IBV_ACCESS_LOCAL_WRITE},
                              seen.data())) {
     complete_receive(qp, request, IBV_WC_LOC_PROT_ERR);
     return {Step::FailBoth, IBV_WC_REM_OP_ERR};
