@@ -85,16 +85,17 @@ Result<PeerWritable> LinkMemory::channel_memory(std::uint32_t index) {
 }
 
 Result<PeerWritable> LinkMemory::window_words(std::size_t bytes) {
-  DCHECK(window_words_ == nullptr);
-  Result<Block> made = make_block(bytes);
+  DCHECK(bytes_per_channel_ != 0 && blocks_.empty());
+  const std::size_t room = whole_pages(bytes + bytes_per_channel_) - bytes;
+  channels_at_first_ = static_cast<std::uint32_t>(
+      std::clamp<std::size_t>(room / bytes_per_channel_, 1, channels_per_block_));
+  const std::size_t before = channels_at_first_ * bytes_per_channel_;
+  Result<Block> made = make_block(before + bytes);
   if (!made.ok()) return made.status();
-  window_words_ = std::make_unique<Block>(std::move(*made));
-  return PeerWritable{.memory = window_words_->memory.get(), .rkeys = window_words_->rkeys};
+  blocks_.push_back(std::make_unique<Block>(std::move(*made)));
+  return PeerWritable{.memory = blocks_[0]->memory.get() + before, .rkeys = blocks_[0]->rkeys};
 }
 
-void LinkMemory::release() noexcept {
-  blocks_.clear();
-  window_words_.reset();
-}
+void LinkMemory::release() noexcept { blocks_.clear(); }
 
 }  // namespace mesh::engine

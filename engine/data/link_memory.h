@@ -43,7 +43,8 @@ class LinkMemory {
   // Returns true if the device has refused some of the link's memory: no path may be opened on it.
   bool lacks(const DeviceContext& device) const noexcept;
   Result<PeerWritable> channel_memory(std::uint32_t index);  // zeroed when the index is new
-  Result<PeerWritable> window_words(std::size_t bytes);      // zeroed; once
+  // Zeroed; once, and before any channel's memory: they lie behind that of the first channels.
+  Result<PeerWritable> window_words(std::size_t bytes);
   void release() noexcept;  // deregisters all; the queue pairs are gone
 
  private:
@@ -63,7 +64,6 @@ class LinkMemory {
   std::vector<Key> keys_;
   std::vector<const DeviceContext*> lacking_;  // the devices that have refused memory
   std::vector<std::unique_ptr<Block>> blocks_;
-  std::unique_ptr<Block> window_words_;
 };
 
 }  // namespace mesh::engine

@@ -15,6 +15,7 @@ constexpr std::uint32_t kQuietReceives = kWindowShares;
 // An acceptor's bulk queue pair sends a window word for each quarter of its receives.
 constexpr std::uint32_t kWindowWordSends = 16;
 static_assert(kWindowWordSends >= kWindowShares * kWindowWords);
+constexpr std::uint32_t kRowsAtOnce = 16;  // credits and window words of one doorbell
 }  // namespace
 
 // The chains of a path over other hosts are made for both depths of the policy.
@@ -40,7 +41,8 @@ QueuePair::QueuePair(const TransferPolicy& policy, const QueuePairPlace& place)
             place.index == 0 ? reservation_ : place.link->paths().bulk().reservation()),
       receives_(depths_.receive),
       ring_(depths_.send),
-      parts_(rows_only_ ? 0 : depths_.send) {
+      parts_(rows_only_ ? 0 : depths_.send),
+      chain_(rows_only_ ? kRowsAtOnce : verbs::WrChain::kCapacity) {
   DCHECK(std::has_single_bit(depths_.send));
   DCHECK(signal_interval_ != 0 && signal_interval_ <= depths_.send);
   DCHECK(row_interval_ != 0);

@@ -1,7 +1,7 @@
 #pragma once
 // Work requests that are staged for one queue pair and posted with one doorbell. The chain owns the
 // requests, their gather entries and the bytes of inline rows until post(). Nothing is allocated
-// after construction. Thread: loop. Bound: kCapacity staged requests.
+// after construction. Thread: loop. Bound: its capacity of staged requests.
 
 #include <infiniband/verbs.h>
 
@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 
 namespace mesh::verbs {
 
@@ -55,27 +56,33 @@ class WrChain {
   static constexpr std::uint32_t kCapacity = 32;
   static constexpr std::uint32_t kRowBytesMax = 128;  // if the device grants that much inline
 
-  WrChain() noexcept {
-    for (std::uint32_t i = 0; i < kCapacity; ++i) {
+  // capacity: up to kCapacity.
+  explicit WrChain(std::uint32_t capacity = kCapacity)
+      : elements_(new Element[capacity]),
+        next_(elements_.get()),
+        end_(elements_.get() + capacity),
+        interval_end_(end_) {
+    DCHECK(capacity != 0 && capacity <= kCapacity);
+    for (std::uint32_t i = 0; i < capacity; ++i) {
       Element& element = elements_[i];
       element.wr.sg_list = &element.gather;
       element.gather.addr = reinterpret_cast<std::uint64_t>(element.row.data());
       element.wr.num_sge = 1;
       element.wr.opcode = IBV_WR_RDMA_WRITE;
-      element.wr.next = i + 1 < kCapacity ? &elements_[i + 1].wr : nullptr;
+      element.wr.next = i + 1 < capacity ? &elements_[i + 1].wr : nullptr;
     }
   }
   WrChain(const WrChain&) = delete;
   WrChain& operator=(const WrChain&) = delete;
 
   std::uint32_t staged() const noexcept {
-    return static_cast<std::uint32_t>(next_ - elements_.data());
+    return static_cast<std::uint32_t>(next_ - elements_.get());
   }
-  std::uint32_t left() const noexcept { return kCapacity - staged(); }
-  bool full() const noexcept { return next_ == elements_.data() + kCapacity; }
+  std::uint32_t left() const noexcept { return static_cast<std::uint32_t>(end_ - next_); }
+  bool full() const noexcept { return next_ == end_; }
   bool has_room(std::uint32_t count) const noexcept {
-    DCHECK(count <= kCapacity);
-    return next_ <= elements_.data() + (kCapacity - count);
+    DCHECK(count <= end_ - elements_.get());
+    return next_ + count <= end_;
   }
 
   // Stages a write from registered memory, or from any memory if it is inlined; the bytes are read
@@ -150,19 +157,19 @@ class WrChain {
   }
   // Sets how many requests one signal covers; exceeds_interval(): more than that are staged.
   void set_interval(std::uint32_t interval) noexcept {
-    interval_end_ = elements_.data() + std::min(interval, kCapacity);
+    interval_end_ = elements_.get() + std::min(interval, capacity());
   }
   bool exceeds_interval() const noexcept { return next_ > interval_end_; }
   // Sets the id of requests that are not signaled. Only a failure shows it.
   void set_silent_id(std::uint64_t wr_id) noexcept {
-    for (Element& element : elements_) element.wr.wr_id = wr_id;
+    for (Element* element = elements_.get(); element != end_; ++element) element->wr.wr_id = wr_id;
   }
 
-  void clear() noexcept { next_ = elements_.data(); }
+  void clear() noexcept { next_ = elements_.get(); }
 
   // Rings the doorbell. Returns an errno value on failure. The chain is empty afterwards.
   int post(ibv_qp* qp) noexcept {
-    DCHECK(staged() != 0 && staged() <= kCapacity);
+    DCHECK(staged() != 0 && staged() <= capacity());
     ibv_send_wr& tail = next_[-1].wr;
     ibv_send_wr* const link = tail.next;
     tail.next = nullptr;
@@ -207,9 +214,14 @@ class WrChain {
   }
 
   ibv_send_wr* bad_ = nullptr;  // verbs store the refused request here; it is not read
-  std::array<Element, kCapacity> elements_;
-  Element* next_ = elements_.data();
-  const Element* interval_end_ = elements_.data() + kCapacity;
+  std::uint32_t capacity() const noexcept {
+    return static_cast<std::uint32_t>(end_ - elements_.get());
+  }
+
+  const std::unique_ptr<Element[]> elements_;
+  Element* next_;
+  Element* const end_;
+  const Element* interval_end_;
 };
 
 }  // namespace mesh::verbs
