@@ -193,6 +193,7 @@ std::string waiting_text(const Waiting& waiting) {
       return fmt::format("the peer: it has not taken what was announced{}", path);
     case WaitReason::Inflight:
       return fmt::format("the network: the bytes in flight{} are not acknowledged", path);
+    case WaitReason::QueuePairs: return "queue pairs of the link, which are being made";
     case WaitReason::Path: {
       const bool told = waiting.path != nullptr && !waiting.path->health.last_cause.empty();
       return told ? fmt::format("a path: none to this peer is up; {}: {}", waiting.path->text(),

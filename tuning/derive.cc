@@ -71,6 +71,7 @@ TransferPolicy derive_policy(const FabricTraits& traits, const Settings& setting
   TransferPolicy policy;
   policy.qps = queue_pairs(settings, kQpsPerCable);
   policy.half_qps = queue_pairs(settings, kQpsPerHalf);
+  policy.late_qps = settings.late_qps != 0;
   policy.inline_bytes = inline_limit(traits, settings);
   policy.slots = ring_size(settings.slots, kSlots);
   policy.rq_depth = within_device(ring_size(settings.rq_depth, kReceiveDepth), traits.qp_wr_max);

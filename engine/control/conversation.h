@@ -46,6 +46,8 @@ class Conversation {
   bool overfull() const noexcept { return overfull_; }  // some frame was not kept; it stays so
   std::uint64_t said() const noexcept { return said_; }
   std::uint64_t handled() const noexcept { return handled_; }
+  // Returns true if the peer has handled our frame with this number.
+  bool has_released(std::uint64_t sequence) const noexcept { return released_ >= sequence; }
 
  private:
   bool consistent() const noexcept;

@@ -23,7 +23,7 @@
 namespace mesh::engine {
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
-inline constexpr std::uint16_t kProtocolVersion = 15;
+inline constexpr std::uint16_t kProtocolVersion = 16;
 inline constexpr std::uint32_t kHelloListenersMax = 16;
 inline constexpr std::uint32_t kMeetMax = 64;  // pairs of rails that meet
 
@@ -56,6 +56,9 @@ enum class MessageType : std::uint16_t {
   Join,
   Joined,
   Cut,
+  // Frames of links again.
+  Widen,
+  Widened,
   End,  // no frame: the number behind the last one
 };
 static_assert(static_cast<int>(MessageType::Decline) == 20);
@@ -174,7 +177,8 @@ struct Welcome {
     hosts_fields(io, body);
     paths_fields(io, body.paths);
     for (const WirePath& path : body.paths)
-      io.require(path.acceptor_rail < body.rails.size() && path.qpn.size() == 1 + body.qps);
+      io.require(path.acceptor_rail < body.rails.size() &&
+                 (path.qpn.size() == 1 || path.qpn.size() == 1 + body.qps));
     io.list(body.meet, {0, kMeetMax}, [&io](auto& pair) { ends_fields(io, pair); });
     for (const WirePath& pair : body.meet) io.require(pair.acceptor_rail < body.rails.size());
     io.list(body.standby, {0, kPathsMax - 1}, [&io](auto& pair) { ends_fields(io, pair); });
@@ -339,6 +343,33 @@ struct PathUp {
   std::uint32_t epoch = 0;
   static void fields(auto& io, auto& body) { path_epoch_fields(io, body); }
 };
+// The connector sends the bulk queue pairs of a path that has had none, while the path is used.
+struct Widen {
+  static constexpr FrameKind kKind{MessageType::Widen, "WIDEN", By::Connector, When::Up};
+  std::uint8_t path = 0;
+  std::uint32_t epoch = 0;  // the path's; another one means that it was lost meanwhile
+  WirePath ends;            // bulk queue pairs only
+  static void fields(auto& io, auto& body) {
+    path_epoch_fields(io, body);
+    path_fields(io, body.ends);
+  }
+};
+// The acceptor answers with its own, which are ready, or tells why not.
+struct Widened {
+  static constexpr FrameKind kKind{MessageType::Widened, "WIDENED", By::Acceptor, When::Up};
+  std::uint8_t path = 0;
+  std::uint32_t epoch = 0;
+  Errc result = Errc::Ok;
+  std::string text{};            // the reason, for the connector's log line
+  std::vector<WirePath> ends{};  // as in REOPENED
+  static void fields(auto& io, auto& body) {
+    path_epoch_fields(io, body);
+    io.errc(body.result);
+    io.text(body.text, kTextBytesMax);
+    io.list(body.ends, {0, 1}, [&io](auto& each) { path_fields(io, each); });
+    io.require((body.result == Errc::Ok) == (body.ends.size() == 1));
+  }
+};
 // A side sends an acknowledgement, which is in the header, and nothing else.
 struct Acknowledge {
   static constexpr FrameKind kKind{MessageType::Acknowledge, "ACKNOWLEDGE", By::Either,
@@ -391,9 +422,9 @@ struct Decline {
 // part of the link takes it (Link::hand_over).
 template <typename... Frames>
 struct FrameList {};
-using LinkFrames =
-    FrameList<Hello, Welcome, Attach, Ready, Refuse, Open, Opened, Revoke, Revoked, Close, Bye,
-              Fence, Reopen, Reopened, PathUp, Acknowledge, Resume, Resumed, Summon, Decline>;
+using LinkFrames = FrameList<Hello, Welcome, Attach, Ready, Refuse, Open, Opened, Revoke, Revoked,
+                             Close, Bye, Fence, Reopen, Reopened, PathUp, Acknowledge, Resume,
+                             Resumed, Summon, Decline, Widen, Widened>;
 
 // Calls visit with an empty frame of that type, and returns what it returns. Returns false if the
 // list has none.

@@ -74,10 +74,11 @@ struct WirePath {
   std::uint8_t connector_address = 0;  // index into that rail's addresses
   std::uint8_t acceptor_rail = 0;
   std::uint8_t acceptor_address = 0;
-  std::uint8_t mtu = 0;            // the smaller of both ports', ibv_mtu
-  std::vector<std::uint32_t> qpn;  // 1 + qps queue pairs of the sender of this frame
-  std::uint32_t psn = 0;           // the sender's first packet number on each of them
-  std::uint16_t lid = 0;           // of the sender's port at this moment (InfiniBand)
+  std::uint8_t mtu = 0;  // the smaller of both ports', ibv_mtu
+  // Queue pairs of the sender of this frame: 1 + qps, or 1 if the bulk ones are made late.
+  std::vector<std::uint32_t> qpn;
+  std::uint32_t psn = 0;  // the sender's first packet number on each of them
+  std::uint16_t lid = 0;  // of the sender's port at this moment (InfiniBand)
   // The memory that the peer writes: the connector's window words, kWindowWords of 8 bytes for each
   // queue pair of the path, or the acceptor's memory for probes, as long as the path's MTU.
   std::uint64_t counters_address = 0;

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,10 @@ struct FormerRails {
   PathCounters counters;
   std::uint64_t failures = 0, replayed_stripes = 0, reopen_tries = 0;
 };
+
+// Moves queue pairs that have left RESET to ERR; synchronous. `path` is its name, for log lines.
+void stop_all(std::span<const std::unique_ptr<QueuePair>> queue_pairs,
+              const std::string& path) noexcept;
 
 struct Path {
   DeviceContext* device = nullptr;
@@ -113,8 +118,10 @@ struct Path {
   // the next may be staged there with it (send_channel.h); 0: it may not.
   std::uint32_t last_middle = 0, middle_bytes = 0;
   // The first is the express one, the others are bulk; they are made anew in place. Empty until a
-  // path that stands by is opened for the first time.
+  // path that stands by is opened for the first time. A path may have the express one alone until
+  // a message wants more (late_queue_pairs.h).
   std::vector<std::unique_ptr<QueuePair>> queue_pairs;
+  std::vector<std::unique_ptr<QueuePair>> late;  // bulk ones that are being made
   // Number of its queue pairs that are being destroyed. Shared with the device context, which may
   // still destroy them when the path has gone.
   std::shared_ptr<std::atomic<std::uint32_t>> dying =

@@ -4,7 +4,6 @@
 #include "engine/data/path.h"
 #include "engine/data/peer_link.h"
 #include "engine/data/progress_loop.h"
-#include "engine/data/recv_queue_pair.h"
 #include "engine/data/send_queue_pair.h"
 #include "src/base/check.h"
 
@@ -19,6 +18,7 @@ void BulkOrder::assign(const std::vector<Path*>& usable) {
   for (const Path* const path : usable) fewest = std::min(fewest, path->queue_pairs.size());
   DCHECK(fewest != 0);
   each_ = static_cast<std::uint32_t>(fewest) - 1;  // without the express one
+  last_for_small_ = std::max(each_, 1u);
   order_.clear();
   for (const std::uint32_t round : {0u, 1u}) {
     for (std::size_t i = 1; i <= each_; ++i) {
@@ -33,7 +33,7 @@ void BulkOrder::assign(const std::vector<Path*>& usable) {
 
 bool BulkOrder::reserve_uniform() noexcept {
   reservation_.withdraw();
-  if (count_ == 0) return false;
+  if (!exist()) return false;
   std::uint32_t least = UINT32_MAX;
   for (std::uint32_t i = 0; i < count_; ++i) least = std::min(least, order_[i]->stripes_left());
   reservation_.give(least);
@@ -41,13 +41,17 @@ bool BulkOrder::reserve_uniform() noexcept {
 }
 
 PathSet::PathSet(PeerLink& link)
-    : link_(link), loop_(link.loop()), policy_(link.policy()), shares_(policy_) {
-  paths_.reserve(kPathsMax);
+    : link_(link),
+      loop_(link.loop()),
+      policy_(link.policy()),
+      bulk_(link.late()),
+      shares_(policy_) {
   usable_.reserve(kPathsMax);
 }
 
 Path& PathSet::place(DeviceContext& device, const PathEnds& ends, std::string name) {
-  CHECK(paths_.size() < kPathsMax && none_ == nullptr);
+  if (paths_.capacity() == 0) paths_.reserve(kPathsMax);
+  CHECK(paths_.size() < kPathsMax && paths_.size() < paths_.capacity() && none_ == nullptr);
   Path& path = paths_.emplace_back();
   path.device = &device;
   path.index = path.own_key = path.far_key = count() - 1;
@@ -63,7 +67,7 @@ Path& PathSet::add_primary(DeviceContext& device, const PathEnds& ends, std::str
   Path& added = place(device, ends, std::move(name));
   added.key_place = primary_count_++;
   add_rails({&added.rail, 1});
-  provide_queue_pairs(added);
+  provide(added, policy_.late_qps ? 1 : 1 + policy_.qps);
   return added;
 }
 
@@ -125,7 +129,7 @@ void PathSet::add_none(DeviceContext& any) {
   none_->device = &any;
   none_->rail = any.index();
   none_->health.state = PathState::Down;
-  add_queue_pair(*none_);
+  none_->queue_pairs.push_back(new_queue_pair(link_, *none_, 0));
   none_->queue_pairs.front()->quarantine();
 }
 
@@ -236,31 +240,22 @@ std::vector<std::uint64_t> PathSet::signs_of_peer() {
   return signs;
 }
 
-void PathSet::add_queue_pair(Path& path) {
-  const QueuePairPlace place{
-      .link = &link_, .path = &path, .index = static_cast<std::uint32_t>(path.queue_pairs.size())};
-  std::unique_ptr<QueuePair> added;
-  if (link_.identity().role == LinkRole::Connector) {
-    added = std::make_unique<SendQueuePair>(policy_, place);
-  } else {
-    added = std::make_unique<RecvQueuePair>(policy_, place);
-  }
-  path.queue_pairs.push_back(std::move(added));
-}
+void PathSet::provide_queue_pairs(Path& path) { provide(path, 1 + policy_.qps); }
 
-void PathSet::provide_queue_pairs(Path& path) {
+void PathSet::provide(Path& path, std::uint32_t count) {
   const ProgressLoop::Guard guard(loop_);
-  if (!path.queue_pairs.empty()) return;
-  path.queue_pairs.reserve(1 + policy_.qps);
-  for (std::uint32_t i = 0; i <= policy_.qps; ++i) {
-    add_queue_pair(path);
+  path.queue_pairs.reserve(1 + policy_.qps);  // late ones join without asking for memory
+  while (path.queue_pairs.size() < count) {
+    const auto index = static_cast<std::uint32_t>(path.queue_pairs.size());
+    path.queue_pairs.push_back(new_queue_pair(link_, path, index));
     if (path.health.state != PathState::Up) path.queue_pairs.back()->renew();
   }
 }
 
-Status PathSet::make(Path& path, const std::atomic<bool>* abandoned) {
-  for (const auto& queue_pair : path.queue_pairs) {
-    if (abandoned != nullptr && abandoned->load(std::memory_order_relaxed)) return Errc::PeerClosed;
+Status PathSet::make(Path& path, const Making& making) {
+  for (const auto& queue_pair : making.late ? path.late : path.queue_pairs) {
+    if (making.abandoned != nullptr && making.abandoned->load(std::memory_order_relaxed))
+      return Errc::PeerClosed;
     if (const Status status = path.device->create(
             *queue_pair, {.policy = &policy_, .loop = &loop_, .relayed = path.ends.relayed});
         !status.ok())
@@ -295,7 +290,8 @@ void PathSet::destroy(Path& path) noexcept {
 
 void PathSet::destroy_all() noexcept {
   DCHECK(loop_.held());
-  for (const Path& path : paths_) {
+  for (Path& path : paths_) {
+    link_.late().drop(path);
     for (const auto& queue_pair : path.queue_pairs) {
       loop_.forget(*queue_pair);
       path.device->destroy(*queue_pair);

@@ -7,6 +7,7 @@
 #include <mesh/policy.h>
 #include <mesh/status.h>
 
+#include "engine/data/late_queue_pairs.h"
 #include "engine/data/path.h"
 #include "engine/data/path_shares.h"
 #include "engine/data/queue_pair.h"
@@ -31,9 +32,19 @@ class SendQueuePair;
 // paths of kQpsMax.
 class BulkOrder {
  public:
+  explicit BulkOrder(LateQueuePairs& late) noexcept : late_(late) {}
   std::uint32_t count() const noexcept { return count_; }
   // Returns how many of each path are in the list.
   std::uint32_t each() const noexcept { return each_; }
+  // Returns the last index in a path that a small message may take. The queue pair need not be
+  // there yet: take_uniform() then wants it.
+  std::uint32_t last_for_small() const noexcept { return last_for_small_; }
+  // Returns false if a message must wait for late queue pairs, which it wants from now on.
+  bool exist() noexcept {
+    if (count_ != 0) return true;
+    late_.want();
+    return false;
+  }
   SendQueuePair& at(std::uint32_t position) const noexcept {
     DCHECK(count_ != 0);
     return *order_[position < count_ ? position : position % count_];
@@ -67,9 +78,16 @@ class BulkOrder {
   [[gnu::noinline]] bool reserve_uniform() noexcept;
 
   std::vector<SendQueuePair*> order_;  // all of them, twice, so that from() never wraps
-  std::uint32_t count_ = 0, each_ = 0;
+  std::uint32_t count_ = 0, each_ = 0, last_for_small_ = 0;
   std::uint32_t cursor_ = 0;
   Reservation reservation_;
+  LateQueuePairs& late_;
+};
+
+// An order to PathSet::make().
+struct Making {
+  const std::atomic<bool>* abandoned = nullptr;  // looked at before each: true ends it
+  bool late = false;                             // those of Path::late
 };
 
 class PathSet {
@@ -142,12 +160,9 @@ class PathSet {
   std::vector<std::uint64_t> signs_of_peer();
 
   // ---- Set-up.
+  void expect(std::size_t paths) { paths_.reserve(paths); }  // before the first; else kPathsMax
   // Adds a primary path; make() comes next. Standby paths come last, without queue pairs.
   Path& add_primary(DeviceContext& device, const PathEnds& ends, std::string name);
-  // Adds a primary path that rests, over other hosts: the last one beside direct paths, or the
-  // first one of a link without direct paths. Its queue pairs are objects without a verbs queue
-  // pair.
-  Path& add_primary_on_standby(DeviceContext& device, const PathEnds& ends, std::string name);
   void add_beside(DeviceContext& device, const PathEnds& ends, std::string name);
   void add_standby(DeviceContext& device, const PathEnds& ends, std::string name);
   // Adds a path over other hosts, in a tier of its own. Its rails are named when it is opened;
@@ -164,24 +179,28 @@ class PathSet {
   void add_rails(std::span<const std::uint32_t> rails);
 
   // ---- Queue pairs.
-  void provide_queue_pairs(Path& path);  // the objects, for make()
+  void provide_queue_pairs(Path& path);  // the objects of all, for make()
   // Makes new queue pairs for it, in RESET, on a bring-up's thread: without the control mutex and
-  // the progress lock. Returns PeerClosed if *abandoned is true, which is looked at before each.
-  Status make(Path& path, const std::atomic<bool>* abandoned = nullptr);
+  // the progress lock. Returns PeerClosed if abandoned.
+  Status make(Path& path, const Making& making = {});
   void stop_all(const Path* but = nullptr) noexcept;  // to ERR; synchronous
   void destroy(Path& path) noexcept;                  // the queue pairs of a path that is not up
   void destroy_all() noexcept;
 
  private:
+  // Adds a primary path that rests, over other hosts: the last one beside direct paths, or the
+  // first one of a link without direct paths. Its queue pairs are objects without a verbs queue
+  // pair.
+  Path& add_primary_on_standby(DeviceContext& device, const PathEnds& ends, std::string name);
   Path& place(DeviceContext& device, const PathEnds& ends, std::string name);
   void note_tier(const Path& path) noexcept;
-  void add_queue_pair(Path& path);
+  void provide(Path& path, std::uint32_t count);
   void note_written_rails() noexcept;
 
   PeerLink& link_;
   ProgressLoop& loop_;
   const TransferPolicy& policy_;
-  std::vector<Path> paths_;  // with room for kPathsMax, so they never move
+  std::vector<Path> paths_;  // with room for all, so they never move
   std::vector<Path*> usable_;
   BulkOrder bulk_;
   PathShares shares_;

@@ -56,6 +56,7 @@ PeerLink::PeerLink(ProgressLoop& loop, ChannelOwner& owner, const LinkIdentity& 
       owner_(owner),
       identity_(identity),
       policy_(policy),
+      late_(*this),
       paths_(*this),
       channels_(*this),
       reach_(loop) {}
@@ -170,6 +171,7 @@ void PeerLink::end(Errc why) noexcept {
 }
 
 void PeerLink::destroy_queue_pairs() noexcept {
+  loop_.forget_wishing(*this);
   paths_.destroy_all();
   memory_.release();
 }

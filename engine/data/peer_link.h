@@ -12,6 +12,7 @@
 
 #include "engine/data/channel_list.h"
 #include "engine/data/channel_table.h"
+#include "engine/data/late_queue_pairs.h"
 #include "engine/data/link_memory.h"
 #include "engine/data/path_set.h"
 #include "engine/data/peer_log.h"
@@ -115,6 +116,7 @@ class PeerLink {
   const PathSet& paths() const noexcept { return paths_; }
   ChannelTable& channels() noexcept { return channels_; }
   const ChannelTable& channels() const noexcept { return channels_; }
+  LateQueuePairs& late() noexcept { return late_; }
   LinkReach& reach() noexcept { return reach_; }
   const LinkReach& reach() const noexcept { return reach_; }
   LinkMemory& memory() noexcept { return memory_; }
@@ -148,6 +150,8 @@ class PeerLink {
   // if the counts cannot be true.
   bool account_lost(Path& path, std::span<const std::uint64_t> taken);
   void leave_out(Path& path, std::string why);  // at bring-up: from Up to Down, it never worked
+  // Its late queue pairs carry messages from now on.
+  void widen(Path& path) noexcept;
   // From Down to Up. The paths that stood in for it are quarantined.
   void admit(Path& path);
 
@@ -163,6 +167,7 @@ class PeerLink {
   ChannelOwner& owner_;
   const LinkIdentity identity_;
   const TransferPolicy policy_;
+  LateQueuePairs late_;
   PathSet paths_;
   LinkMemory memory_;      // released after the queue pairs: see destroy_queue_pairs()
   ChannelTable channels_;  // they end before the paths

@@ -75,11 +75,16 @@ bool PeerLink::account_lost(Path& path, std::span<const std::uint64_t> taken) {
   DCHECK(path.health.state == PathState::Quarantined);
   std::vector<Span> lost;
   if (identity_.role == LinkRole::Connector) {
-    if (taken.size() != path.queue_pairs.size()) return false;
-    for (std::size_t i = 0; i < taken.size(); ++i) {
+    // Late queue pairs of the peer may have joined when ours have not: nothing was sent on them.
+    const std::size_t ours = path.queue_pairs.size();
+    if (taken.size() < ours) return false;
+    const std::span<const std::uint64_t> late = taken.subspan(ours);
+    if (std::any_of(late.begin(), late.end(), [](std::uint64_t count) { return count != 0; }))
+      return false;
+    for (std::size_t i = 0; i < ours; ++i) {
       if (!SendQueuePair::of(*path.queue_pairs[i]).may_have_taken(taken[i])) return false;
     }
-    for (std::size_t i = 0; i < taken.size(); ++i)
+    for (std::size_t i = 0; i < ours; ++i)
       SendQueuePair::of(*path.queue_pairs[i]).account_lost(taken[i], &lost);
   }
   channels_.for_each([&path](Channel& channel) { channel.fenced(path); });
@@ -117,6 +122,16 @@ void PeerLink::leave_out(Path& path, std::string why) {
   path.stop();
   paths_.destroy(path);
   reroute();
+}
+
+void PeerLink::widen(Path& path) noexcept {
+  DCHECK(loop_.held());
+  late_.join(path);
+  try {
+    reroute();
+  } catch (const std::exception& error) {
+    fail_for_memory(path, error.what());
+  }
 }
 
 void PeerLink::admit(Path& path) {

@@ -152,13 +152,26 @@ class ProgressLoop {
     DCHECK(held());
     window_due_.reserve(queue_pairs), window_later_.reserve(queue_pairs),
         refused_.reserve(queue_pairs), refusing_.reserve(queue_pairs), full_.reserve(queue_pairs),
-        still_full_.reserve(queue_pairs);
+        still_full_.reserve(queue_pairs), wishing_.reserve(queue_pairs);
   }
   // Tells the control thread that some link of ours has failed or lost a path.
   void wake_control() noexcept {
     trouble_.store(true, std::memory_order_release);  // acquired in take_trouble()
     waker_.wake_control();
   }
+  // Tells the control thread that this link of ours wants late queue pairs. No other link is looked
+  // at: those of a communicator of many hosts wish one after another.
+  void add_wishing(PeerLink& link) noexcept {
+    DCHECK(held());
+    DCHECK(wishing_.size() < wishing_.capacity());  // a turn allocates nothing
+    wishing_.push_back(&link);
+    has_wishing_.store(true, std::memory_order_relaxed);
+    waker_.wake_control();
+  }
+  // Calls take with each of them and forgets them. Takes the progress lock if there are any.
+  template <typename Take>
+  void take_wishing(Take&& take);
+  void forget_wishing(const PeerLink& link) noexcept { std::erase(wishing_, &link); }
   bool take_trouble() noexcept { return trouble_.exchange(false, std::memory_order_acquire); }
 
   std::vector<std::unique_ptr<DeviceContext>> devices;
@@ -210,6 +223,17 @@ class ProgressLoop {
   std::vector<RecvQueuePair*> window_later_;
   std::vector<Refused> refused_, refusing_;  // empty in a healthy turn
   std::atomic<bool> trouble_{false};
+  std::vector<PeerLink*> wishing_;  // each until it was taken
+  std::atomic<bool> has_wishing_{false};
 };
+
+template <typename Take>
+void ProgressLoop::take_wishing(Take&& take) {
+  if (!has_wishing_.load(std::memory_order_relaxed)) return;
+  const Guard guard(*this);
+  has_wishing_.store(false, std::memory_order_relaxed);
+  for (const PeerLink* const link : wishing_) take(*link);
+  wishing_.clear();
+}
 
 }  // namespace mesh::engine

@@ -98,6 +98,13 @@ bool SendChannel::advance_tagged(bool moves) noexcept {
   return !moves || has_new() || more_tagged;
 }
 
+// Returns true if the message needs a bulk queue pair and the link has only express ones; it wants
+// them from now on.
+inline bool SendChannel::lacks_queue_pairs(std::uint64_t bytes) noexcept {
+  BulkOrder& bulk = link.paths().bulk();
+  return bulk.count() == 0 && bytes > link.policy().express_bytes && !bulk.exist();
+}
+
 // Begins the next credit's send, if both are there. Returns false if it wants another visit.
 bool SendChannel::match() noexcept {
   if (!have_credit_)
@@ -110,8 +117,12 @@ bool SendChannel::match() noexcept {
   DCHECK(credit_.generation == cursor_.generation());
   have_credit_ = false;
   if (next.tag != credit_.tag) return match_by_tag();
-  accept_one();
   const bool posted = one_path() ? post_apart(next) : post_shared(next, credit_);
+  if (!posted && lacks_queue_pairs(next.bytes)) {
+    have_credit_ = true;
+    return false;
+  }
+  accept_one();
   if (!posted) begin(next, cursor_.slot());
   cursor_.step();
   return posted || post();
@@ -131,7 +142,8 @@ bool SendChannel::match_by_tag() noexcept {
   for (std::uint32_t message = 0; message < kMessagesPerVisit;) {
     const TagMatch::Pair pair = tag_match_.find();
     if (pair.request == nullptr) return readable;
-    if (!read_kept_credit(pair.imm, &credit_)) {  // it is being written again
+    // Either a credit that is being written again, or a message that waits for queue pairs.
+    if (!read_kept_credit(pair.imm, &credit_) || lacks_queue_pairs(pair.request->bytes)) {
       readable = false;
       tag_match_.pass();
       continue;
@@ -187,6 +199,7 @@ bool SendChannel::post_uniform() noexcept {
 SendChannel::Way SendChannel::plan_usual(std::uint64_t bytes) noexcept {
   if (bytes <= express_bytes_) return Way::Middle;
   PathSet& paths = link.paths();
+  if (!paths.bulk().exist()) return Way::Spans;
   usual_plan_ = plan_stripes(bytes, link.policy(), paths.bulk().count());
   usual_way_ = Way::Spans;
   if (!usual_plan_.uniform(wr_bytes_)) return Way::Spans;
@@ -237,8 +250,8 @@ SendQueuePair* SendChannel::take_middle(std::uint64_t bytes) noexcept {
   const bool joins = last.in_staged_list && path.middle_bytes != 0 &&
                      (path.middle_bytes + bytes) * kMbpsPerSharedByte <= path.speed_mbps;
   std::uint32_t next = joins ? path.last_middle : path.last_middle + 1;
-  const bool spills =
-      bytes > near_bytes_ && next <= bulk.each() && next != 0 && path.inflight_bytes() == 0;
+  const bool spills = bytes > near_bytes_ && next <= bulk.last_for_small() && next != 0 &&
+                      path.inflight_bytes() == 0;
   if (!spills || !bulk.take_uniform()) next = 0;
   path.middle_bytes = joins ? 0 : static_cast<std::uint32_t>(bytes);
   path.last_middle = next;
@@ -457,6 +470,7 @@ Waiting SendChannel::waiting(std::uint64_t sequence) noexcept {
   if (first != replays_.end()) return replay_waits(*first);
   if (posting_.request != nullptr) return posting_waits();  // the message before it
   if (kept == nullptr && credit.tag != open.tag) return {.reason = WaitReason::Tag};
+  if (lacks_queue_pairs(open.bytes)) return {.reason = WaitReason::QueuePairs};
   if (!express_->has_room(1)) return {.reason = WaitReason::Queue, .path = &express_->path()};
   if (!express_->window_open()) return {.reason = WaitReason::Window, .path = &express_->path()};
   return {.reason = WaitReason::Turn};

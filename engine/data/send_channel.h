@@ -136,6 +136,7 @@ class SendChannel final : public Channel {
     return bytes == usual_plan_.total_bytes ? usual_way_ : plan_usual(bytes);
   }
   [[gnu::noinline]] Way plan_usual(std::uint64_t bytes) noexcept;
+  bool lacks_queue_pairs(std::uint64_t bytes) noexcept;
   bool plan_halves(std::uint64_t bytes) noexcept;
   [[gnu::noinline]] bool stage_middle(Request& request, verbs::RemoteTarget target) noexcept;
   [[gnu::noinline]] bool post_middle(Request& request, verbs::RemoteTarget target) noexcept;

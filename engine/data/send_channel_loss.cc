@@ -114,6 +114,7 @@ bool SendChannel::read_credit_of(std::uint32_t imm, Credit* credit) const noexce
 // Returns null if none has room. It is looked for anew in every visit, so that nothing waits for a
 // queue pair whose path may be lost.
 SendQueuePair* SendChannel::queue_pair_for(const Span& replay) noexcept {
+  if (!link.paths().bulk().exist()) return nullptr;
   for (std::uint32_t tried = 0; tried < link.paths().bulk().count(); ++tried) {
     SendQueuePair& next = link.paths().bulk().at(link.paths().bulk().next(1));
     const WaitReason reason = room_waits(next, replay.left());
@@ -145,7 +146,7 @@ Waiting SendChannel::replay_waits(const Span& replay) noexcept {
     return {.reason = WaitReason::Completion, .path = &replay.queue_pair->path()};
   Credit credit;
   if (!read_credit_of(replay.request->imm(), &credit)) return {.reason = WaitReason::Credit};
-  Waiting waiting{.reason = WaitReason::Path};
+  Waiting waiting{.reason = link.paths().stalled() ? WaitReason::Path : WaitReason::QueuePairs};
   const std::uint32_t choices = replay.queue_pair != nullptr ? 1 : link.paths().bulk().count();
   for (std::uint32_t position = 0; position < choices; ++position) {
     SendQueuePair& queue_pair =

@@ -20,7 +20,8 @@ BringUp::~BringUp() {
 
 Status BringUp::make() {
   for (const std::uint32_t index : order_.makes) {
-    const Status made = order_.link->paths().make(order_.link->paths()[index], &abandoned_);
+    PathSet& paths = order_.link->paths();
+    const Status made = paths.make(paths[index], {.abandoned = &abandoned_, .late = order_.widens});
     if (!made.ok()) return made;
   }
   return {};
@@ -35,7 +36,8 @@ Status BringUp::connect(std::size_t at) {
                      .path = &order_.paths[at],
                      .own_psn = order_.psn,
                      .abandoned = &abandoned_,
-                     .again = order_.reopens};
+                     .again = order_.reopens,
+                     .late = order_.widens};
   if (!order_.via.empty()) {
     if (const Status status = take_hop(path, order_.via.front()); !status.ok()) return status;
   }

@@ -1,12 +1,12 @@
 #pragma once
-// Makes queue pairs, takes queue pairs to RTS, or does both: those of a whole link, or of one path
-// that is opened again. It has a thread of its own if the engine has threads. A device may take
-// seconds for a queue pair. On the way to RTS the kernel resolves the peer's address, and may wait
-// a second for it, three times a path. Frames, closes and memory of other links do not wait for
-// that. Thread: control mutex. While running() nobody else touches the queue pairs; the loop does
-// not know them before the link is up. Bounds: kResolveTries seconds a path, and the device's time
-// for each queue pair; after abandon() only the try or the queue pair under way, which the
-// destructor waits for.
+// Makes queue pairs, takes queue pairs to RTS, or does both: those of a whole link, of one path
+// that is opened again, or the late ones of one path. It has a thread of its own if the engine has
+// threads. A device may take seconds for a queue pair. On the way to RTS the kernel resolves the
+// peer's address, and may wait a second for it, three times a path. Frames, closes and memory of
+// other links do not wait for that. Thread: control mutex. While running() nobody else touches the
+// queue pairs; the loop does not know them before the link is up. Bounds: kResolveTries seconds a
+// path, and the device's time for each queue pair; after abandon() only the try or the queue pair
+// under way, which the destructor waits for.
 
 #include <mesh/config.h>
 #include <mesh/status.h>
@@ -63,6 +63,7 @@ class BringUp {
     std::uint32_t psn = 0;                 // our first packet number
     Settings settings;
     bool reopens = false;                     // it is one path of a link that is up
+    bool widens = false;                      // it is the late queue pairs of one path
     std::vector<WireHop> via{};               // relayed path: the middle host next to us
     std::unique_ptr<StandbyMemory> memory{};  // registered first; null: there is none
     std::uint64_t asked_ns = 0;               // when it began to wait for a thread
@@ -89,7 +90,9 @@ class BringUp {
   const std::vector<std::uint32_t>& indices() const noexcept { return order_.indices; }
   bool makes_only() const noexcept { return order_.indices.empty(); }
   bool reopens() const noexcept { return order_.reopens; }
-  std::uint32_t reopened() const noexcept {  // index of that path
+  bool widens() const noexcept { return order_.widens; }
+  bool is_of_link() const noexcept { return !order_.reopens && !order_.widens; }
+  std::uint32_t path() const noexcept {  // index of the path that is opened again or widened
     return makes_only() ? order_.makes.front() : order_.indices.front();
   }
   BringUpKind kind() const noexcept {

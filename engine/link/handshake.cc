@@ -184,6 +184,8 @@ bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
   auto made = std::make_unique<PeerLink>(link_.context().loop, link_.host().channel_owner(),
                                          link_.identity(), policy);
   PeerLink& peer_link = *made;
+  peer_link.paths().expect(plan.sets.primary.size() + plan.beside.size() +
+                           plan.sets.standby.size() + plan.relayed);
   const auto add_all = [&](std::span<const WirePath> paths, PathClass kind) {
     return std::all_of(paths.begin(), paths.end(),
                        [&](const WirePath& path) { return add_path(peer_link, path, kind); });
@@ -278,6 +280,7 @@ bool Handshake::on(const Welcome& body) {
   cross_to(body.site, std::min(link_.host().now_ns() - hello_at_ns_, kHelloToWelcomeMaxNs));
   TransferPolicy policy = policy_towards(body.site);
   policy.qps = body.qps;
+  policy.late_qps = !body.paths.empty() && body.paths.front().qpn.size() == 1;
   policy.rq_depth = body.rq_depth;
   policy.slots = body.slots;
   psn_ = random_psn();
@@ -349,7 +352,7 @@ void Handshake::bring_up_starts() {
 }
 
 void Handshake::brought_up(const BringUp& done) {
-  CHECK(done.over() && !done.reopens());
+  CHECK(done.over() && done.is_of_link());
   if (done.unmade()) return end_unmade();
   if (link_.state() == LinkState::Making) return welcome();
   if (done.outcome() != Errc::Ok && link_.peer_link().paths().standby_count() == 0) {
@@ -408,7 +411,7 @@ void Handshake::ready(const BringUp& done) {
   CHECK(!link_.connector() && link_.state() == LinkState::Connecting);
   PeerLink& peer_link = link_.peer_link();
   for (std::size_t tried = 0; tried < done.indices().size(); ++tried)
-    set_peer_windows(peer_link.paths()[done.indices()[tried]], done.paths()[tried]);
+    set_peer_windows(peer_link.paths()[done.indices()[tried]].queue_pairs, done.paths()[tried]);
   const std::vector<std::uint8_t> down = not_up(done);
   owner_.leave_out(down);
   enter(LinkState::Up);

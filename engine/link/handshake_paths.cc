@@ -33,7 +33,7 @@ bool Handshake::fits(const Welcome& body) const {
            path.acceptor_address < body.rails[path.acceptor_rail].addresses.size();
   };
   const auto valid = [&](const WirePath& path) {
-    return exists(path) && path.qpn.size() == 1 + body.qps;
+    return exists(path) && path.qpn.size() == body.paths.front().qpn.size();
   };
   return is_sane(body.qps, body.rq_depth, body.slots) &&
          body.qps <= std::max(asked.qps, asked.half_qps) && body.slots <= asked.slots &&

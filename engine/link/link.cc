@@ -116,9 +116,8 @@ bool Link::on_frame(const FrameHeader& header, std::span<const std::byte> bytes)
                                     "out of order; it ends the link",
                                     host_.options().provider->host_name())});
     take_down(Errc::Protocol);
-  } else if (connection_ != 0 && conversation_.owes_acknowledgement()) {
-    host_.plane().send(connection_, encode(conversation_.aside(identity_.id), Acknowledge{}));
-    conversation_.acknowledged_now();
+  } else if (conversation_.owes_acknowledgement()) {
+    acknowledge();
   }
   return true;  // take_down closed the connection in good order
 }
@@ -169,6 +168,8 @@ bool Link::hand_over(const Body& body) {
     return repair_.on(body);
   } else if constexpr (requires { farewell_.on(body); }) {
     return farewell_.on(body);
+  } else if constexpr (requires { widening_.on(body); }) {
+    return widening_.on(body);
   } else {
     constexpr When kWhen = Body::kKind.when;  // an Acknowledge says all in its header
     static_assert(kWhen == When::First || kWhen == When::Aside, "no part takes this frame");
@@ -209,7 +210,7 @@ bool Link::at_rest() const noexcept {
   if (!peer_link_) return true;
   const bool wants_path =
       connector() && peer_link_->reach().lazy() && peer_link_->reach().wants_path();
-  return peer_link_->paths().all_up() && !wants_path;
+  return peer_link_->paths().all_up() && !wants_path && !widening_.may_begin();
 }
 
 // Returns why a path of ours is not up, in brackets, for the peer; empty if all are.
@@ -227,6 +228,7 @@ bool Link::tend_parts() {
   handshake_.tend();
   openings_.expire();
   const bool repairing = repair_.tend();
+  widening_.tend();
   const bool lost = redial_.tend();
   if (const Errc why = failure(); state_ != LinkState::Down && why != Errc::Ok) {
     send(Refuse{
@@ -236,7 +238,7 @@ bool Link::tend_parts() {
     handshake_.fail_named(why);
     take_down(why);
   }
-  if (!peer_link_ || (bring_up_ && !bring_up_->reopens())) return false;
+  if (!peer_link_ || (bring_up_ && bring_up_->is_of_link())) return false;
   const bool parting = farewell_.tend();
   return lost || repairing || parting;
 }
@@ -275,6 +277,8 @@ void Link::finish_bring_up() {
     end_queue_pairs();  // the link was taken down meanwhile
   } else if (done->reopens()) {
     repair_.risen(*done);
+  } else if (done->widens()) {
+    widening_.risen(*done);
   } else {
     handshake_.brought_up(*done);
   }
@@ -290,6 +294,7 @@ void Link::take_down(Errc why) noexcept {
   if (bring_up_) bring_up_->abandon();
   if (bring_up_ && !bring_up_->running()) take_bring_up();
   const bool one_rises = bring_up_ && bring_up_->reopens();
+  const bool late_ones_rise = bring_up_ && bring_up_->widens();
   if (peer_link_) {
     const ProgressLoop::Guard guard(context_.loop);
     peer_link_->paths().drain_completions();  // what was announced before the end still counts
@@ -297,7 +302,8 @@ void Link::take_down(Errc why) noexcept {
     // If a thread is still at work on the queue pairs, they end with it. Nothing is sent to them
     // before READY.
     if (!bring_up_) end_queue_pairs();
-    if (one_rises) peer_link_->paths().stop_all(&peer_link_->paths()[bring_up_->reopened()]);
+    if (one_rises) peer_link_->paths().stop_all(&peer_link_->paths()[bring_up_->path()]);
+    if (late_ones_rise) peer_link_->paths().stop_all();
   }
   repair_.cut_chains();
   openings_.fail_all(why);

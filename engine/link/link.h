@@ -15,6 +15,7 @@
 #include "engine/link/openings.h"
 #include "engine/link/path_repair.h"
 #include "engine/link/redial.h"
+#include "engine/link/widening.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -99,6 +100,7 @@ class Link final : public LinkCore, Handshake::Owner {
   Openings openings_{*this};
   Redial redial_{*this};
   Farewell farewell_{*this};
+  Widening widening_{*this};
 };
 
 }  // namespace mesh::engine

@@ -77,6 +77,12 @@ void LinkCore::index_connection(ConnectionId was, ConnectionId now) noexcept {
   if (now != 0) host_.index().add(now, whole());
 }
 
+void LinkCore::acknowledge() noexcept {
+  if (connection_ == 0) return;
+  host_.plane().send(connection_, encode(conversation_.aside(identity_.id), Acknowledge{}));
+  conversation_.acknowledged_now();
+}
+
 void LinkCore::drop_connection() noexcept {
   if (connection_ != 0) host_.plane().close(connection_);
   set_connection(0);

@@ -129,8 +129,7 @@ class LinkCore {
     return *peer_link_;
   }
   Errc failure() const noexcept { return peer_link_ ? peer_link_->failure() : Errc::Ok; }
-  // Returns true if nothing of ours depends on the peer any more.
-  bool over() const noexcept;
+  bool over() const noexcept;  // true if nothing of ours depends on the peer any more
   // Acceptor: returns true if our side has sent CLOSE for every channel.
   bool carries_nothing() const noexcept;
   bool has_carried() const noexcept {
@@ -146,8 +145,9 @@ class LinkCore {
   }
   void index_connection(ConnectionId was, ConnectionId now) noexcept;  // so that frames find it
   void drop_connection() noexcept;
-  void dial_all();      // for a link that has had no connection yet
-  void note_address();  // moves the address that carries the connection to the front
+  void acknowledge() noexcept;  // all that the peer has said, in a frame of its own
+  void dial_all();              // for a link that has had no connection yet
+  void note_address();          // moves the address that carries the connection to the front
   std::string connection_name() const { return host_.plane().peer_name(connection_); }
   Conversation& conversation() noexcept { return conversation_; }
   // Sends a frame; without a connection it waits in the conversation. If there is no memory for it,

@@ -200,20 +200,42 @@ WirePath describe_path(Path& path, std::uint32_t psn, const verbs::RemoteTarget&
   return wire;
 }
 
+namespace {
+// Gives each of these queue pairs its window words, as zeros. The peer writes nothing there now: it
+// does not know the queue pairs yet, and former ones of the path are fenced.
+verbs::RemoteTarget give_window_words(const PeerLink& link, const Path& path,
+                                      std::span<const std::unique_ptr<QueuePair>> queue_pairs,
+                                      const PeerWritable& window_words) {
+  CHECK(window_words.memory != nullptr);
+  const std::size_t words_per_path = std::size_t{1 + link.policy().qps} * kWindowWords;
+  auto* const words =
+      reinterpret_cast<std::uint64_t*>(window_words.memory) + path.index * words_per_path;
+  for (const auto& queue_pair : queue_pairs) {
+    std::uint64_t* const own = words + std::size_t{queue_pair->index()} * kWindowWords;
+    std::fill_n(own, kWindowWords, 0);
+    SendQueuePair::of(*queue_pair).set_window_words(own);
+  }
+  return {.address = reinterpret_cast<std::uint64_t>(words),
+          .rkey = window_words.rkeys[path.own_key]};
+}
+}  // namespace
+
 WirePath offer_path(PeerLink& link, std::uint32_t index, const PeerWritable& window_words,
                     std::uint32_t psn) {
-  CHECK(window_words.memory != nullptr);
-  const std::uint32_t words_per_path = (1 + link.policy().qps) * kWindowWords;
-  auto* const words =
-      reinterpret_cast<std::uint64_t*>(window_words.memory) + std::size_t{index} * words_per_path;
   Path& path = link.paths()[index];
-  // The peer writes nothing there now: the path's former queue pairs are fenced.
-  std::fill_n(words, words_per_path, 0);
-  for (std::size_t qp = 0; qp < path.queue_pairs.size(); ++qp)
-    SendQueuePair::of(*path.queue_pairs[qp]).set_window_words(words + qp * kWindowWords);
-  return describe_path(path, psn,
-                       {.address = reinterpret_cast<std::uint64_t>(words),
-                        .rkey = window_words.rkeys[path.own_key]});
+  return describe_path(path, psn, give_window_words(link, path, path.queue_pairs, window_words));
+}
+
+WirePath describe_late(Path& path, std::uint32_t psn, const verbs::RemoteTarget& written) {
+  WirePath wire = describe_path(path, psn, written);
+  wire.qpn.clear();
+  for (const auto& queue_pair : path.late) wire.qpn.push_back(queue_pair->verbs()->qp_num);
+  return wire;
+}
+
+WirePath offer_late(PeerLink& link, Path& path, const PeerWritable& window_words,
+                    std::uint32_t psn) {
+  return describe_late(path, psn, give_window_words(link, path, path.late, window_words));
 }
 
 void set_inflight(Path& path, const SiteCrossing& crossing, const TransferPolicy& policy) {
@@ -272,12 +294,12 @@ std::vector<WireRail> with_hop(std::vector<WireRail> peer_rails, const Path& pat
   return peer_rails;
 }
 
-void set_peer_windows(Path& path, const WirePath& peer) {
-  for (std::uint32_t qp = 0; qp < path.queue_pairs.size(); ++qp) {
-    RecvQueuePair::of(*path.queue_pairs[qp])
-        .set_peer_window(
-            {.address = peer.counters_address + qp * kWindowWords * sizeof(std::uint64_t),
-             .rkey = peer.counters_rkey});
+void set_peer_windows(std::span<const std::unique_ptr<QueuePair>> queue_pairs,
+                      const WirePath& peer) {
+  for (const auto& queue_pair : queue_pairs) {
+    const std::size_t before = queue_pair->index() * kWindowWords * sizeof(std::uint64_t);
+    RecvQueuePair::of(*queue_pair)
+        .set_peer_window({.address = peer.counters_address + before, .rkey = peer.counters_rkey});
   }
 }
 
@@ -286,9 +308,11 @@ void set_probe_target(Path& path, const WirePath& peer) {
 }
 
 Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings) {
-  if (peer.path->qpn.size() != path.queue_pairs.size()) {
+  const std::span<const std::unique_ptr<QueuePair>> queue_pairs =
+      peer.late ? path.late : path.queue_pairs;
+  if (peer.path->qpn.size() != queue_pairs.size()) {
     LOG_WARN("{}: the peer names {} queue pairs, we have {}", path.name, peer.path->qpn.size(),
-             path.queue_pairs.size());
+             queue_pairs.size());
     return Errc::Protocol;
   }
   if (const Status status = look_for_route(path, peer); !status.ok()) return status;
@@ -298,14 +322,15 @@ Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings) {
              .lid = peer.path->lid,
              .psn = peer.path->psn,
              .mtu = static_cast<ibv_mtu>(std::min<int>(peer.path->mtu, own_port(path).mtu))};
-  path.ends.mtu_bytes = 128u << far.mtu;
+  if (!peer.late) path.ends.mtu_bytes = 128u << far.mtu;
   ResolveTries tries{.abandoned = peer.abandoned, .again = peer.again};
-  for (std::size_t i = 0; i < path.queue_pairs.size(); ++i) {
-    QueuePair& queue_pair = *path.queue_pairs[i];
+  for (std::size_t i = 0; i < queue_pairs.size(); ++i) {
+    QueuePair& queue_pair = *queue_pairs[i];
     const PortEnd own = port_end(path, queue_pair.provider(), *gid_index, settings);
     if (const Status status = to_init(own, queue_pair.verbs()); !status.ok()) return status;
     queue_pair.set_started();
-    path.has_ece = take_ece(path, queue_pair, peer.path->ece);
+    const bool has_ece = take_ece(path, queue_pair, peer.path->ece);
+    if (!peer.late) path.has_ece = has_ece;  // the express one tells
     if (const Status status = queue_pair.receives().fill(queue_pair.verbs()); !status.ok())
       return status;
     far.qpn = peer.path->qpn[i];

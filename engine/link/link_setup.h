@@ -75,6 +75,11 @@ WirePath describe_path(Path& path, std::uint32_t psn, const verbs::RemoteTarget&
 WirePath offer_path(PeerLink& link, std::uint32_t index, const PeerWritable& window_words,
                     std::uint32_t psn);
 
+// Both as above, for the path's late queue pairs.
+WirePath describe_late(Path& path, std::uint32_t psn, const verbs::RemoteTarget& written);
+WirePath offer_late(PeerLink& link, Path& path, const PeerWritable& window_words,
+                    std::uint32_t psn);
+
 // Allows more bytes in flight than usual on the path if the link is between two sites.
 void set_inflight(Path& path, const SiteCrossing& crossing, const TransferPolicy& policy);
 
@@ -87,8 +92,9 @@ WirePath over_hop(WirePath ends, const WireHop& hop);
 std::vector<WireRail> with_hop(std::vector<WireRail> peer_rails, const Path& path,
                                const WireHop& hop);
 
-// Acceptor: sets the peer's window words of each queue pair of the path.
-void set_peer_windows(Path& path, const WirePath& peer);
+// Acceptor: sets the peer's window words of each of these queue pairs of one path.
+void set_peer_windows(std::span<const std::unique_ptr<QueuePair>> queue_pairs,
+                      const WirePath& peer);
 
 // Connector: sets the memory that the path's probes may write.
 void set_probe_target(Path& path, const WirePath& peer);
@@ -99,6 +105,7 @@ struct PeerEnd {
   std::uint32_t own_psn = 0;
   const std::atomic<bool>* abandoned = nullptr;  // set by another thread: ends before the next try
   bool again = false;                            // not the first try: a failure is no news
+  bool late = false;                             // the path's late queue pairs
 };
 
 // Returns true if the link has a path over other hosts, whose rails are named when it is opened.
@@ -106,9 +113,9 @@ bool names_rails(const PathSet& paths) noexcept;
 // Returns the name of a path over other hosts whose rails are named: "mesh1:1 -> mesh1:1".
 std::string relayed_name(const DeviceContext& device, const WireRail& peer);
 
-// Takes every queue pair of the path from RESET to RTS. Fills the receive queues before anything
-// can arrive. Returns Transport if refused (logged with device, peer address and errno), or
-// PeerClosed if abandoned.
+// Takes every queue pair of the path, or every late one, from RESET to RTS. Fills the receive
+// queues before anything can arrive. Returns Transport if refused (logged with device, peer address
+// and errno), or PeerClosed if abandoned.
 Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings);
 
 }  // namespace mesh::engine

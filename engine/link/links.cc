@@ -126,6 +126,11 @@ bool Links::tend(Sweep sweep) {
 }
 
 bool Links::tend_context(Context& context, Sweep sweep) const {
+  context.loop.take_wishing([this](const PeerLink& wishing) {
+    find(wishing, [&wishing](const Link& link) {
+      return link.has_peer_link() && &link.peer_link() == &wishing;
+    });
+  });
   const bool all = context.loop.take_trouble() || sweep == Sweep::All;
   const auto count = [&] { return all ? context.links.size() : context.restless.count(); };
   bool again = false, over = false;

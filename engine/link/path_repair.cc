@@ -284,7 +284,10 @@ bool PathRepair::say_fence(std::uint32_t index) {
 bool PathRepair::on(const Fence& body) {
   if (link_.state() != LinkState::Up) return true;
   const std::size_t counts = link_.connector() ? 1 + link_.peer_link().policy().qps : 0;
-  if (body.path >= link_.peer_link().paths().count() || body.taken.size() != counts) {
+  const bool express_only =
+      link_.connector() && link_.peer_link().policy().late_qps && body.taken.size() == 1;
+  if (body.path >= link_.peer_link().paths().count() ||
+      (body.taken.size() != counts && !express_only)) {
     return link_.complain(fmt::format("FENCE for path {} of {} has {} counts, expected {}",
                                       body.path, link_.peer_link().paths().count(),
                                       body.taken.size(), counts));

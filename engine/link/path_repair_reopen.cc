@@ -254,7 +254,7 @@ bool PathRepair::on(const Reopened& body) {
 // A bring-up has ended: the queue pairs are made or at RTS, or it has failed.
 void PathRepair::risen(const BringUp& done) {
   CHECK(done.reopens() && done.over());
-  const std::uint32_t index = done.reopened();
+  const std::uint32_t index = done.path();
   Repair& repair = repairs_[index];
   std::string why = "the peer's address does not answer";
   const bool rises = take_memory(done, &why) && done.outcome() == Errc::Ok;
@@ -281,7 +281,7 @@ void PathRepair::answer_risen(std::uint32_t index, const BringUp& done, const st
   }
   if (!why.empty()) return refuse(repair.asked_now, why);
   Path& path = link_.peer_link().paths()[index];
-  set_peer_windows(path, done.paths().front());
+  set_peer_windows(path.queue_pairs, done.paths().front());
   repair.acceptor_step = AcceptorStep::AwaitPathUp;
   Reopened answer{.path = static_cast<std::uint8_t>(index),
                   .epoch = path.health.epoch,

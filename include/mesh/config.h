@@ -17,6 +17,8 @@ struct Settings {
 
   // NCCL_MESH_QPS: bulk queue pairs of a path, 1..32. Auto: by the kind of rails.
   int qps = kAuto;
+  // NCCL_MESH_LATE_QPS: 1: the bulk queue pairs of a link are made with its first larger message.
+  int late_qps = 1;
   // NCCL_MESH_SIGNAL_INTERVAL: every n-th work request is signaled, 1..64.
   int signal_interval = 16;
   // NCCL_MESH_THREADS: poller threads of a NIC, 0..8. Auto: 1 if there are cores to spare.

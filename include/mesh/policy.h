@@ -20,6 +20,9 @@ inline constexpr std::uint32_t kChannelsMax = 8191;
 
 struct TransferPolicy {
   std::uint32_t qps = 4;  // bulk queue pairs of a path
+  // A path that comes up with its link has its express queue pair only, and gets the bulk ones with
+  // the first message that wants them. The accepting side decides.
+  bool late_qps = false;
   // The bulk queue pairs of a path on a link with several halves of one cable; a half carries half
   // of it.
   std::uint32_t half_qps = 2;

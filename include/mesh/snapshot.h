@@ -23,8 +23,9 @@ enum class WaitReason : std::uint8_t {
   Window,      // send: the peer has not returned announcements
   Inflight,    // send: bytes in flight on its path are not acknowledged
   Path,        // no path of the link is up
+  QueuePairs,  // send: the link's bulk queue pairs are being made
 };
-inline constexpr std::size_t kWaitReasons = 9;
+inline constexpr std::size_t kWaitReasons = 10;
 
 // Returns true if a program, ours or the peer's, may just take its time: nothing need be wrong.
 constexpr bool is_patient(WaitReason reason) noexcept { return reason <= WaitReason::Turn; }

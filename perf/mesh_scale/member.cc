@@ -2,7 +2,9 @@
 
 #include "src/base/log.h"
 #include "src/soft/soft_provider.h"
+#include "tuning/derive.h"
 
+#include <mesh/channel.h>
 #include <mesh/engine.h>
 #include <mesh/metrics.h>
 
@@ -96,7 +98,7 @@ class Line {
   int fd_;
 };
 
-enum class Mark : char { Ready, Connect, Connected, Close };
+enum class Mark : char { Ready, Connect, Connected, Large, Close };
 
 soft::FabricFile fabric() {
   return soft::parse(fmt::format(R"({{"name": "scale-{}",
@@ -118,7 +120,7 @@ class Member {
     options.provider = provider_.get();
     options.settings.socket_ifname = "lo";
     options.settings.threads = 0;
-    options.policy.qps = 1;
+    options.policy = tuning::derive_policy({}, options.settings);
     auto engine = Engine::open(options);
     if (!engine.ok()) fail("no engine");
     engine_ = std::move(*engine);
@@ -162,6 +164,31 @@ class Member {
     for (Peer& peer : peers) engine_->close_listener(std::exchange(peer.listener, nullptr));
   }
 
+  // Sends two large messages to each of the first peers, one after another. Adds their times.
+  void send_large(std::vector<std::uint64_t>& first, std::vector<std::uint64_t>& second) {
+    for_large([&](const Peer& peer) {
+      Registration* const region = register_large(*peer.send);
+      for (std::vector<std::uint64_t>* const times : {&first, &second}) {
+        const std::uint64_t begin = read_clock(CLOCK_MONOTONIC);
+        finish(*isend(*peer.send, {.data = large_.data(), .bytes = large_.size(), .region = region})
+                    .value());
+        times->push_back(read_clock(CLOCK_MONOTONIC) - begin);
+      }
+      deregister_memory(*peer.send, region);
+    });
+  }
+  void receive_large() {
+    for_large([&](const Peer& peer) {
+      Registration* const region = register_large(*peer.receive);
+      const RecvArgs room{.data = large_.data(), .bytes = large_.size(), .region = region};
+      Request* const one = irecv(*peer.receive, room).value();
+      Request* const two = irecv(*peer.receive, room).value();
+      finish(*one);
+      finish(*two);
+      deregister_memory(*peer.receive, region);
+    });
+  }
+
   void close_all() {
     for (const Peer& peer : peers) {
       close(peer.send);
@@ -177,6 +204,21 @@ class Member {
   }
 
  private:
+  template <typename Work>
+  void for_large(const Work& work) {
+    for (std::size_t i = 0; i < std::min(peers.size(), kLargePeersMax); ++i) work(peers[i]);
+  }
+  Registration* register_large(Channel& channel) {
+    return register_memory(channel, large_.data(), large_.size(), MemoryType::Host).value();
+  }
+  static void finish(Request& request) {
+    Status status = Errc::WouldBlock;
+    until("a large message", [&] {
+      status = test(request, nullptr);
+      return status.code() != Errc::WouldBlock;
+    });
+    if (!status.ok()) fail(fmt::format("a large message: {}", errc_name(status.code())));
+  }
   static bool is_connected(const Peer& peer) {
     return peer.send != nullptr && peer.receive != nullptr;
   }
@@ -195,6 +237,7 @@ class Member {
     }
   }
 
+  std::vector<std::byte> large_ = std::vector<std::byte>(kLargeBytes);
   std::unique_ptr<soft::SoftProvider> provider_;
   std::unique_ptr<Engine> engine_;
 };
@@ -210,9 +253,17 @@ void be_the_peers(const Order& order, const soft::FabricFile& file, const Line& 
   line.hear<Mark>();  // to connect
   member.connect_all(order.at_once);
   line.say(Mark::Connected);
+  line.hear<Mark>();  // to receive large messages
+  member.receive_large();
   line.hear<Mark>();  // to close
   member.close_all();
   member.wait_till_closed();
+}
+
+std::uint64_t median(std::vector<std::uint64_t> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 Figures be_the_one(const Order& order, const soft::FabricFile& file, const Line& line) {
@@ -234,6 +285,11 @@ Figures be_the_one(const Order& order, const soft::FabricFile& file, const Line&
   figures.connected = usage();
   figures.connected.wall_ns = connected_ns;
   figures.queue_pairs = stats.queue_pairs;
+  line.say(Mark::Large);
+  std::vector<std::uint64_t> first, second;
+  member.send_large(first, second);
+  figures.first_large_ns = median(std::move(first));
+  figures.second_large_ns = median(std::move(second));
   line.say(Mark::Close);
   figures.closing = usage();
   member.close_all();

@@ -20,8 +20,11 @@ struct Usage {
   std::uint64_t wall_ns = 0, cpu_ns = 0;  // wall: a steady clock; cpu: all threads
 };
 
-// Both directions of a peer with two queue pairs each: a NIC of the software fabric has 4096.
+// Both directions of a peer with a queue pair each, and some with all: a NIC of the software fabric
+// has 4096.
 inline constexpr std::size_t kPeersMax = 1023;
+inline constexpr std::size_t kLargePeersMax = 16;  // those that are sent large messages
+inline constexpr std::size_t kLargeBytes = std::size_t{1} << 20;
 inline constexpr std::chrono::seconds kStepLimit{300};
 
 struct Order {
@@ -33,6 +36,8 @@ struct Figures {
   std::size_t peers = 0;
   Usage alone, connected, closing, closed;  // before and after connecting, before and after closing
   std::uint64_t queue_pairs = 0;            // while connected
+  // The time of the first and of the second large message to a peer, medians.
+  std::uint64_t first_large_ns = 0, second_large_ns = 0;
 };
 
 // Runs both processes. Returns an empty text on success, or else what failed.

@@ -16,7 +16,7 @@ struct Column {
   int decimals;
   bool time;
 };
-constexpr std::array<Column, 8> kColumns{{
+constexpr std::array<Column, 10> kColumns{{
     {"queue_pairs", &PerPeer::queue_pairs, 2, false},
     {"descriptors", &PerPeer::descriptors, 2, false},
     {"heap_kib", &PerPeer::heap_kib, 1, false},
@@ -25,6 +25,8 @@ constexpr std::array<Column, 8> kColumns{{
     {"connect_cpu_us", &PerPeer::connect_cpu_us, 0, true},
     {"close_us", &PerPeer::close_us, 0, true},
     {"close_cpu_us", &PerPeer::close_cpu_us, 0, true},
+    {"first_large_us", &PerPeer::first_large_us, 0, true},
+    {"second_large_us", &PerPeer::second_large_us, 0, true},
 }};
 
 const Figures& base_of(const std::vector<Figures>& all) {
@@ -39,7 +41,8 @@ PerPeer per_peer(const Figures& figures) {
     return (static_cast<double>(after) - static_cast<double>(before)) / unit /
            static_cast<double>(figures.peers);
   };
-  const auto [peers, alone, connected, closing, closed, queue_pairs] = figures;
+  const auto [peers, alone, connected, closing, closed, queue_pairs, first_large_ns,
+              second_large_ns] = figures;
   return {.queue_pairs = share(0, queue_pairs, 1),
           .descriptors = share(alone.descriptors, connected.descriptors, 1),
           .heap_kib = share(alone.heap_bytes, connected.heap_bytes, kKib),
@@ -47,7 +50,9 @@ PerPeer per_peer(const Figures& figures) {
           .connect_us = share(alone.wall_ns, connected.wall_ns, kNsPerUs),
           .connect_cpu_us = share(alone.cpu_ns, connected.cpu_ns, kNsPerUs),
           .close_us = share(closing.wall_ns, closed.wall_ns, kNsPerUs),
-          .close_cpu_us = share(closing.cpu_ns, closed.cpu_ns, kNsPerUs)};
+          .close_cpu_us = share(closing.cpu_ns, closed.cpu_ns, kNsPerUs),
+          .first_large_us = static_cast<double>(first_large_ns) / kNsPerUs,
+          .second_large_us = static_cast<double>(second_large_ns) / kNsPerUs};
 }
 
 std::string table(const std::vector<Figures>& all) {
@@ -55,7 +60,8 @@ std::string table(const std::vector<Figures>& all) {
       "# mesh_scale: one process of a communicator with a channel to each peer and one from each, "
       "on the\n# software fabric; the peers are in one other process. Figures are per peer. heap: "
       "allocated by the engine;\n# resident: this and the memory of the software fabric's "
-      "NICs.\n#\n# peers threads";
+      "NICs. first, second: large messages of 1 MiB to one peer, medians of 16 peers.\n#\n# peers "
+      "threads";
   for (const Column& column : kColumns) text += fmt::format(" {:>14}", column.name);
   text += '\n';
   for (const Figures& each : all) {
@@ -81,11 +87,28 @@ std::string json(const std::vector<Figures>& all) {
   return text + "\n]\n";
 }
 
+namespace {
+void add_limits(const Figures& figures, Judge what, std::vector<std::string>& lines) {
+  const PerPeer values = per_peer(figures);
+  const auto judge = [&](const char* name, double value, double limit) {
+    if (value > limit)
+      lines.push_back(fmt::format("{}: {:.1f} with {} peers, at most {:.0f} wanted", name, value,
+                                  figures.peers, limit));
+  };
+  judge("heap_kib", values.heap_kib, kHeapKibMax);
+  if (what != Judge::CountsAndTimes) return;
+  judge("connect_cpu_us", values.connect_cpu_us, kConnectCpuUsMax);
+  judge("first_large_us - second_large_us", values.first_large_us - values.second_large_us,
+        kLargeLaterUsMax);
+}
+}  // namespace
+
 std::vector<std::string> out_of_proportion(const std::vector<Figures>& all, Judge what) {
   std::vector<std::string> lines;
   const Figures& base = base_of(all);
   const PerPeer wanted = per_peer(base);
   for (const Figures& each : all) {
+    if (each.peers >= kBasePeers) add_limits(each, what, lines);
     if (each.peers <= base.peers) continue;
     const PerPeer values = per_peer(each);
     for (const Column& column : kColumns) {

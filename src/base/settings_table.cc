@@ -47,6 +47,10 @@ constexpr std::array kTable{
             "PCIe half of a cable; 1 suits a clean "
             "direct cable, more help on LAG and ECMP.",
             "NCCL_IB_QPS_PER_CONNECTION"},
+    Setting{"NCCL_MESH_LATE_QPS", "", IntField{&Settings::late_qps, 0, 1},
+            "1: a connection starts with the queue pair for small messages, and gets the bulk ones "
+            "with its first larger message; 0: it has all from the start. The receiving side "
+            "decides."},
     Setting{"NCCL_MESH_SIGNAL_INTERVAL", "work requests",
             IntField{&Settings::signal_interval, 1, 64},
             "Every n-th work request of a doorbell asks for a completion."},

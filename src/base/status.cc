@@ -36,6 +36,7 @@ const char* wait_reason_name(WaitReason reason) noexcept {
     case WaitReason::Window: return "window";
     case WaitReason::Inflight: return "inflight";
     case WaitReason::Path: return "path";
+    case WaitReason::QueuePairs: return "queue_pairs";
   }
   return "unknown";
 }

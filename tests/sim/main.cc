@@ -53,6 +53,7 @@ std::string replay(std::uint64_t seed, const Options& options) {
   if (options.shared) text += " --shared-subnet";
   if (options.relays && !options.both_ways && !options.shapes) text += " --relays";
   if (options.groups) text += " --groups";
+  if (options.late) text += " --late";
   return text + " --verbose";
 }
 
@@ -227,6 +228,8 @@ int main(int argc, char** argv) {
                "In every seed a card hangs without a word, or hosts stand still");
   app.add_flag("--groups", arguments.options.groups,
                "In every seed receives are started in groups");
+  app.add_flag("--late", arguments.options.late,
+               "Bulk queue pairs are made with the first message that wants them");
   app.add_option("--failures", arguments.failures_max,
                  "Stop after so many failed seeds (default 5)")
       ->check(CLI::PositiveNumber);

@@ -64,6 +64,7 @@ Scenario draw_scenario(std::uint64_t seed, const Options& options) {
   draw_fabric(scenario, random);
   scenario.policy = draw_policy(random, scenario.hosts.size());
   if (scenario.hard) harden_policy(scenario.policy, random);
+  scenario.policy.late_qps = options.late;
   scenario.ack_timeout = static_cast<int>(random.between(6, 12));
   scenario.retries = static_cast<int>(random.between(1, 6));
   if (random.one_in(3)) scenario.path_timeout_s = static_cast<int>(random.between(1, 3));

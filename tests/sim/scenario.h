@@ -38,6 +38,7 @@ struct Options {
   bool reorder = false;    // writes of one queue pair overtake one another in every seed
   bool device = false;     // receivers' memory is a GPU's in every seed
   bool groups = false;     // receives are started together in every seed
+  bool late = false;       // bulk queue pairs are made late in every seed
   bool standby = false;    // the named cable carries alone, and others stand by, in every seed
   bool relays = false;     // not every host is cabled to every other: see scenario_relays.cc
   bool both_ways = false;  // the hosts form rings, and neighbours' messages go both ways round

@@ -172,6 +172,14 @@ inline Reopened sample<Reopened>() {
   return {7, 19, Errc::Ok, "", {sample_path(1, 3)}};
 }
 template <>
+inline Widen sample<Widen>() {
+  return {.path = 2, .epoch = 18, .ends = sample_path(1, 4)};
+}
+template <>
+inline Widened sample<Widened>() {
+  return {7, 19, Errc::Ok, "", {sample_path(1, 4)}};
+}
+template <>
 inline PeersAre sample<PeersAre>() {
   return {.left = 3, .host = {sample_host()}};
 }
