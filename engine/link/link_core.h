@@ -150,8 +150,7 @@ class LinkCore {
   void note_address();          // moves the address that carries the connection to the front
   std::string connection_name() const { return host_.plane().peer_name(connection_); }
   Conversation& conversation() noexcept { return conversation_; }
-  // Sends a frame; without a connection it waits in the conversation. If there is no memory for it,
-  // the link ends in the next pass.
+  // Sends a frame, or keeps it until there is a connection. Without memory the link ends soon.
   template <typename Body>
   void send(const Body& body) noexcept {
     touch();

@@ -73,7 +73,7 @@ class CompletionQueue {
   void forget(const QueuePair* qp) noexcept;  // under the turn lock; afterwards no entry names qp
 
  private:
-  // What an entry holds. Queues have ten thousands of entries, and an ibv_wc alone has 48 bytes.
+  // A completion as a queue keeps it: queues have ten thousands of entries.
   struct Slot {
     QueuePair* qp = nullptr;
     std::uint64_t end = 0, wr_id = 0;

@@ -96,7 +96,7 @@ Bytes HostileWorld::connector_frame(Input& input, std::uint32_t kind) const {
     path.connector_rail = static_cast<std::uint8_t>(input.below(3));
     path.acceptor_rail = static_cast<std::uint8_t>(input.below(2));
     path.mtu = 3;
-    path.qpn.assign(1 + qps, 9);
+    path.qpn.assign(input.below(2) == 0 ? 1 : 1 + qps, 9);
     welcome.meet.push_back(path);
     welcome.paths.push_back(std::move(path));
   }
@@ -155,12 +155,22 @@ Bytes HostileWorld::path_frame(Input& input, std::uint32_t kind) const {
       return encode(
           {}, engine::Reopened{
                   .path = path, .epoch = epoch, .result = Errc::Ok, .text = "", .ends = {ends}});
-    default: return encode({}, engine::PathUp{.path = path, .epoch = epoch});
+    case 3: return encode({}, engine::PathUp{.path = path, .epoch = epoch});
+    case 4:
+      ends.qpn.resize(said_.qps);
+      return encode({}, engine::Widen{.path = path, .epoch = epoch, .ends = ends});
+    default:
+      ends.qpn.resize(said_.qps);
+      return encode({}, engine::Widened{.path = path,
+                                        .epoch = epoch,
+                                        .result = takes ? Errc::Unreachable : Errc::Ok,
+                                        .text = "",
+                                        .ends = std::vector(takes ? 0 : 1, ends)});
   }
 }
 
 Bytes HostileWorld::well_formed(Input& input) {
-  switch (const std::uint32_t kind = input.below(16); kind) {
+  switch (const std::uint32_t kind = input.below(18); kind) {
     case 0:
     case 1: return connector_frame(input, kind);
     case 2: return encode({}, engine::Attach{.paths = peer_paths(input)});
@@ -170,7 +180,9 @@ Bytes HostileWorld::well_formed(Input& input) {
     case 12:
     case 13:
     case 14:
-    case 15: return path_frame(input, kind - 12);
+    case 15:
+    case 16:
+    case 17: return path_frame(input, kind - 12);
     default: return channel_frame(input, (kind - 6) % 5);
   }
 }

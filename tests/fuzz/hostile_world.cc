@@ -15,6 +15,7 @@ namespace {
 TransferPolicy small_policy() {
   TransferPolicy policy;
   policy.qps = 2;
+  policy.late_qps = true;
   policy.sq_depth = 64;
   policy.rq_depth = 16;
   policy.express_bytes = 256;
