@@ -360,7 +360,8 @@ std::string PathRepair::what_is_awaited(std::uint32_t index) const {
 
 // Ends the link if requests have waited too long without any path. A path that comes back and fails
 // at once does not count: only work that got through, or a while without trouble, ends the wait. A
-// path that owes completions after that while is in trouble: our card may complete nothing.
+// path that owes completions after that while is in trouble: our card may complete nothing. The
+// time for which a path is up and owes nothing is not part of the wait.
 void PathRepair::note_stall() {
   // On a link that never had a path only the connector, which opens it, counts the time: an
   // acceptor may post receives long before anything is sent.
@@ -377,8 +378,11 @@ void PathRepair::note_stall() {
     if (stalled_since_ns_ == 0) return;
     const bool works = work_done(link_.peer_link()) != work_when_admitted_;
     const bool settles = now_ns >= admitted_ns_ + kPathUpToSteadyNs && !owes(link_.peer_link());
+    const std::uint64_t up_ns = now_ns - std::max(looked_ns_, admitted_ns_);
+    if (!owes(link_.peer_link())) stalled_since_ns_ += up_ns;
     if (works || settles) stalled_since_ns_ = 0;
-    link_.host().tend_at(std::max(admitted_ns_ + kPathUpToSteadyNs, now_ns + kSilenceLookToNextNs));
+    looked_ns_ = now_ns;
+    if (stalled_since_ns_ != 0) link_.host().tend_at(now_ns + kSilenceLookToNextNs);
     return;
   }
   if (stalled_since_ns_ == 0) stalled_since_ns_ = now_ns;

@@ -195,6 +195,7 @@ class PathRepair {
   bool rewriting_ = false;  // acceptor: credits are to be written again after a fence
   std::uint64_t admitted_ns_ = 0, work_when_admitted_ = 0;  // when a path last came back
   std::uint64_t stalled_since_ns_ = 0;                      // since when no path is up; 0: one is
+  std::uint64_t looked_ns_ = 0;  // when a path that has come back was looked at last
 };
 
 }  // namespace mesh::engine

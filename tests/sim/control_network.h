@@ -80,6 +80,7 @@ class ControlNetwork final : public engine::ControlNetwork {
   // No frame and no dial between the two hosts gets through until that time. TCP sends again what
   // was lost, but gives up after 20 s. Returns as reset() does.
   std::uint32_t silence(std::size_t host, std::size_t other, std::uint64_t until_ns);
+  std::uint64_t silent_until_ns(std::size_t host, std::size_t other) const;
   // Killed: the kernel still closes the host's connections. Unplugged: nothing tells the peers.
   enum class End : std::uint8_t { Killed, Unplugged };
   void lose_host(std::size_t host, End end);
@@ -89,7 +90,6 @@ class ControlNetwork final : public engine::ControlNetwork {
  private:
   friend class SimPlane;
   enum class Strike : std::uint8_t { Reset, HalfOpen, Silence };
-  std::uint64_t silent_until_ns(std::size_t host, std::size_t other) const;
   std::uint32_t strike(std::size_t host, std::size_t other, Strike how);
   void forget(SimPlane& plane);
   SimPlane* plane_of(std::size_t host) const;

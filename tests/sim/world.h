@@ -143,6 +143,7 @@ class World {
   std::uint64_t progress_at_ns_ = 0, progress_at_step_ = 0;
   std::size_t waiting_host_ = SIZE_MAX;
   std::size_t next_fault_ = 0;
+  bool reset_in_silence_ = false;  // a control connection has ended in an outage of the network
   std::uint64_t trouble_ns_ = 0;   // how long ports were down and hosts stood still, added up
   std::uint64_t fault_at_ns_ = 0;  // when the last one was applied
   bool over_ = false;              // the world is being taken apart

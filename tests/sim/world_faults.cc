@@ -96,8 +96,8 @@ void World::fail_nics(const FaultPlan& fault, const soft::Fault& what) {
   // request before has cost.
   constexpr std::uint64_t kPauseNs = 400'000'000;
   const std::uint64_t strikes = std::max<std::uint64_t>(what.work_requests, 1);
-  if (!kPathsRecover || !outlived(what.duration_ns + (strikes - 1) * kPauseNs))
-    excuse_everybody(fault.host);
+  const bool outlives = outlived(what.duration_ns + (strikes - 1) * kPauseNs);
+  if (!kPathsRecover || !outlives || reset_in_silence_) excuse_everybody(fault.host);
 }
 
 // Links go on over another cable, if there is one, however long the card hangs.
@@ -123,11 +123,16 @@ void World::mute_nic(const FaultPlan& fault) {
 }
 
 // A link that is up outlives its connection. A link that is not up ends with it, and so does every
-// channel that it was to carry.
+// channel that it was to carry. An end of stream means a process that has ended, which is dialed
+// for a second; no network that is silent brings one, but this one does. If a path is lost, too,
+// nothing tells its peer from a dead one.
 void World::lose_control(const FaultPlan& fault, std::uint32_t young) {
   constexpr std::uint64_t kBackNs = 200'000'000;  // the acceptor alone asks for it after 100 ms
   if (!kControlResumes) return excuse_hosts(fault.host, fault.other, kPathFailed);
-  if (!outlived(kBackNs) && tally_.path_faults != 0) excuse_everybody(fault.host);
+  reset_in_silence_ |=
+      control_.silent_until_ns(fault.host, fault.other) > clock_ns_.load(std::memory_order_relaxed);
+  const bool outlives = outlived(kBackNs);
+  if ((!outlives || reset_in_silence_) && tally_.path_faults != 0) excuse_everybody(fault.host);
   if (young == 0) return;
   for (const auto& channel : channels_) {
     if (joins(*channel, fault.host, fault.other) && !channel->connected())
