@@ -133,7 +133,8 @@ SilenceTerms SilenceWatch::terms_of(const Link& link, const Path& path) const {
   const std::uint64_t bits = carried_bytes_[path.rail] * 8;
   return {.ack_ns = ack_bound_ns(settings.timeout, settings.retry_count),
           .carry_ns = path.speed_mbps == 0 ? 0 : bits * 1000 / path.speed_mbps,
-          .path_timeout_ns = link.path_timeout_ns()};
+          .path_timeout_ns = link.path_timeout_ns(),
+          .acknowledges_alone = host_.options().provider->acknowledges_alone()};
 }
 
 // A flush reads over one card, and no other one could show that the network goes on.

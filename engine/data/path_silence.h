@@ -50,14 +50,17 @@ struct SilenceTerms {
   std::uint64_t ack_ns = 0;           // its acknowledge timer with all retries; UINT64_MAX: none
   std::uint64_t carry_ns = 0;         // what is under way on its port takes so long at its speed
   std::uint64_t path_timeout_ns = 0;  // NCCL_MESH_PATH_TIMEOUT
+  bool acknowledges_alone = true;     // false: the peer's device stands still with its process
 };
 
 // Whether another path to the peer has completed something since the silence began.
 enum class Others : std::uint8_t { Silent, Move };
 
 // Returns how long a path may be silent before it is lost. A device that works reports its own
-// retries earlier. If nothing else moves either, it may be the network that stands still.
+// retries earlier. If nothing else moves either, it may be the network that stands still, or a peer
+// whose device cannot acknowledge alone, which is waited for without a limit.
 constexpr std::uint64_t silence_bound_ns(const SilenceTerms& terms, Others others) noexcept {
+  if (others == Others::Silent && !terms.acknowledges_alone) return UINT64_MAX;
   const std::uint64_t least_ns =
       (others == Others::Move ? kSilenceToLossNs : kSilenceOfAllToLossNs) + 2 * terms.carry_ns;
   return std::min(std::max(least_ns, terms.ack_ns), terms.path_timeout_ns / 4 * 3);

@@ -19,6 +19,7 @@ class ForwardingProvider : public Provider {
 
   const char* fabric() const noexcept override { return beneath_.fabric(); }
   std::string host_name() const override { return beneath_.host_name(); }
+  bool acknowledges_alone() const noexcept override { return beneath_.acknowledges_alone(); }
   std::vector<DeviceEntry> devices() override { return beneath_.devices(); }
   ibv_context* open_device(const std::string& name) override { return beneath_.open_device(name); }
   int close_device(ibv_context* context) override { return beneath_.close_device(context); }

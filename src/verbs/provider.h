@@ -89,6 +89,9 @@ class Provider {
 
   virtual const char* fabric() const noexcept = 0;  // "rdma" or "soft"
   virtual std::string host_name() const = 0;        // for log lines
+  // Returns true if a device acknowledges what peers write while its process stands still, as a NIC
+  // does.
+  virtual bool acknowledges_alone() const noexcept = 0;
   virtual std::vector<DeviceEntry> devices() = 0;
 
   virtual ibv_context* open_device(const std::string& name) = 0;
@@ -149,6 +152,7 @@ class Provider {
 // calls above have no defaults, so that a provider that passes calls on cannot forget one.
 class PlainProvider : public Provider {
  public:
+  bool acknowledges_alone() const noexcept override { return true; }
   int query_pkey(ibv_context*, std::uint8_t, int index, std::uint16_t* pkey) override {
     *pkey = 0xffff;  // there are no partitions
     return index == 0 ? 0 : EINVAL;

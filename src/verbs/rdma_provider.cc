@@ -164,6 +164,7 @@ class RdmaProvider final : public Provider {
 
   const char* fabric() const noexcept override { return "rdma"; }
 
+  bool acknowledges_alone() const noexcept override { return true; }
   std::string host_name() const override {
     std::array<char, HOST_NAME_MAX + 1> name{};
     return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";

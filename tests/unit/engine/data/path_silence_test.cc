@@ -62,6 +62,14 @@ TEST(SilenceBound, FollowsTheTimersAndStaysBelowThePathTimeOut) {
   EXPECT_EQ(bound_ns(31, 7, Others::Silent), path_timeout_ns / 4 * 3);
 }
 
+// The software fabric's NICs are threads of their process.
+TEST(SilenceBound, APeerWhoseDeviceStandsStillWithItIsWaitedFor) {
+  const SilenceTerms terms{.path_timeout_ns = 30 * kNsPerSecond, .acknowledges_alone = false};
+  EXPECT_EQ(silence_bound_ns(terms, Others::Silent), UINT64_MAX);
+  EXPECT_EQ(silence_bound_ns(terms, Others::Move), kSilenceToLossNs)
+      << "another path shows it runs";
+}
+
 TEST(SilenceBound, GrowsWithWhatIsUnderWayOnASlowPort) {
   const SilenceTerms terms{
       .ack_ns = 0, .carry_ns = 2 * kNsPerSecond, .path_timeout_ns = 30 * kNsPerSecond};
