@@ -127,7 +127,7 @@ void CableProofs::say(const Hello& hello, const topo::CableProof& proof) const {
   const WireAddress& first = hello.rails[proof.asked.front().local].addresses.front();
   const topo::SubnetMember shared{SocketAddress::from_gid(first.gid), first.prefix_len};
   items.push_back(
-      met.empty() ? fmt::format("no datagram is answered, so ports in {} meet in their order",
+      met.empty() ? fmt::format("no datagram is answered over ports in {}: their place decides",
                                 topo::subnet_text(shared))
                   : fmt::format("as datagrams tell: {} is on {} cables", topo::subnet_text(shared),
                                 shared.address.link_local() ? "all" : "several"));

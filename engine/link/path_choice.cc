@@ -87,6 +87,7 @@ PathChoice choose_paths(const Hello& hello, const OwnRails& own_side, const AskR
     choice.meet.push_back(path);
   }
   choice.sets = path_sets(choice.meet, hello.rails, own_rails, hello.asked);
+  if (proof != nullptr && proof->met.empty()) choice.silent = proof->asked;
   return choice;
 }
 
@@ -110,13 +111,25 @@ std::optional<std::uint8_t> rail_elsewhere(const std::vector<WireRail>& rails,
   }
   return found;
 }
+
+// Returns the pairs that meet, without those about which datagrams got no answer. Hosts that are
+// not neighbours may share a subnet, and then only hosts between lead from one to the other.
+std::vector<WirePath> without_silent(const PathChoice& choice) {
+  std::vector<WirePath> known = choice.meet;
+  std::erase_if(known, [&choice](const WirePath& pair) {
+    const topo::WirePair rails{.local = pair.connector_rail, .peer = pair.acceptor_rail};
+    return std::find(choice.silent.begin(), choice.silent.end(), rails) != choice.silent.end();
+  });
+  return known;
+}
 }  // namespace
 
 void add_relayed(const Hello& hello, const OwnRails& own, const Settings& settings,
                  PathChoice* choice) {
   if (!may_be_relayed(hello, own, *choice)) return;
-  const auto theirs = rail_elsewhere(hello.rails, choice->meet, &WirePath::connector_rail);
-  const auto ours = rail_elsewhere(own.rails, choice->meet, &WirePath::acceptor_rail);
+  const std::vector<WirePath> known = without_silent(*choice);
+  const auto theirs = rail_elsewhere(hello.rails, known, &WirePath::connector_rail);
+  const auto ours = rail_elsewhere(own.rails, known, &WirePath::acceptor_rail);
   if (!theirs || !ours) return;
   const std::vector<WirePath>& primary = choice->sets.primary;
   std::vector<WirePath>& standby = choice->sets.standby;

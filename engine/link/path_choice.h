@@ -29,6 +29,8 @@ struct PathChoice {
   // Names, as a clause, a route that does not leave by the rail whose address it is from. Empty if
   // there is none.
   std::string elsewhere;
+  // Pairs that were asked by datagrams, if none has answered: they may meet or not.
+  std::vector<topo::WirePair> silent{};
   std::uint8_t relayed = 0;        // number of paths over other hosts that stand by
   std::vector<WirePath> beside{};  // the path over other hosts beside the primary ones, if any
 };
@@ -52,7 +54,7 @@ std::vector<topo::WirePair> doubtful_rails(const Hello& hello, const OwnRails& o
 // Returns true if a link may lead over other hosts. It may not between two sites, nor if HELLO asks
 // for one rail only, nor if HELLO asks for all rails and some of them meet.
 bool may_be_relayed(const Hello& hello, const OwnRails& own, const PathChoice& choice);
-// Adds the paths over other hosts, if each side has a rail that does not meet the other side
+// Adds the paths over other hosts, if each side has a rail that is not known to meet the other side
 // itself. Their rails are named when they are opened. If both sides wish it, one of them carries
 // beside the primary paths. As each CTS entry has a key for it, its rail of the acceptor is named
 // here; the connector's is only a proposal.

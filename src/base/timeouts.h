@@ -74,8 +74,9 @@ inline constexpr std::uint64_t kHelloToNextAddressNs = 30 * kNsPerSecond;
 inline constexpr std::uint64_t kProofToPlaceNs = 100 * kNsPerMs;
 // Doubled after each datagram: four of them, so that a lost one loses no cable.
 inline constexpr std::uint64_t kProofToAskAgainNs = 10 * kNsPerMs;
-// The answers over other cables come with the first one or not at all.
-inline constexpr std::uint64_t kProofToSettledNs = 25 * kNsPerMs;
+// The answers over other cables come with the first one or not at all, and a lost datagram has been
+// sent again by then.
+inline constexpr std::uint64_t kProofToSettledNs = 50 * kNsPerMs;
 // Silence may end: a firewall is opened, an address becomes valid.
 inline constexpr std::uint64_t kSilenceToAskAgainNs = 60 * kNsPerSecond;
 // Four of the longest round trips between sites.

@@ -54,6 +54,18 @@ TEST(RelayedPaths, AreThereWhereBothHostsHaveACableElsewhere) {
   EXPECT_EQ(uneven.with_relays().relayed, 0) << "ours has no other cable";
 }
 
+// Hosts of a ring with one subnet on all cables: those that are no neighbours share it, too.
+TEST(RelayedPaths, AreThereWhereNoDatagramTellsThatTheHostsMeet) {
+  TwoHosts hosts(2, 2);
+  hosts.choice.silent = {{0, 0}, {0, 1}, {1, 0}, {1, 1}};
+  EXPECT_EQ(hosts.with_relays().relayed, kRelayPlacesMax);
+  EXPECT_EQ(hosts.choice.sets.primary.size() + hosts.choice.sets.standby.size(), 2u)
+      << "the pairs by place stay: a firewall may have dropped the datagrams";
+  TwoHosts half(2, 2);
+  half.choice.silent = {{1, 1}};
+  EXPECT_EQ(half.with_relays().relayed, kRelayPlacesMax);
+}
+
 TEST(RelayedPaths, AreThereWhateverGuidsTheRailsHave) {
   constexpr std::uint64_t kOne = 7;
   EXPECT_EQ(TwoHosts(2, 1, kOne).with_relays().relayed, kRelayPlacesMax);
