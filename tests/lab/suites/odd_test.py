@@ -156,10 +156,6 @@ class OddTest(LabCase):
                        rail(2, "stor0", 4096, "192.168.7.1/24 at 1"))
         self.rails_are(run, "b", rail(0, "bare0", 4096, "fe80::5054:ff:fe4d:200/64 at 0"),
                        rail(1, "mesh0", 4096, "10.0.12.2/24 at 1"))
-        self.assertIn(
-            "mesh_perf: rank 0: INFO NET/Mesh : device rxe_bare0:1 does not reach host b; "
-            "using rxe_mesh0:1 instead",
-            run.lines("a"))
         self.paths_are(run, "mesh0 10.0.12.1 -> mesh0 10.0.12.2")
 
     def test_ipv6_only(self):
@@ -241,8 +237,8 @@ class OddTest(LabCase):
         self.paths_are(run, "mesh0 10.0.12.1 -> mesh1 10.0.12.4",
                        "mesh1 10.0.12.3 -> mesh0 10.0.12.2")
         for line in ("peer a: our rxe_mesh0:1 is cabled to its rxe_mesh1:1, our rxe_mesh1:1 is "
-                     "cabled to its rxe_mesh0:1, as datagrams tell: 10.0.12.0/24 is on several "
-                     "cables",):
+                     "cabled to its rxe_mesh0:1",
+                     "peer a: as datagrams tell: 10.0.12.0/24 is on several cables"):
             self.assertTrue([each for each in run.lines("b") if each.endswith(line)], line)
 
     def triangle(self, run, net):
