@@ -48,6 +48,7 @@ bool World::open_hosts(const WorldOptions& options, std::string& why) {
     wanted.settings.both_ways = options.both_ways ? 1 : 0;
     if (options.sites) wanted.settings.site = spec.name;
     wanted.policy = options.policy;
+    wanted.policy.late_qps = false;  // no control frame goes while the model runs
     wanted.provider = host.provider.get();
     wanted.manual_clock_ns = &clock_;
     wanted.threading = Threading::Manual;
