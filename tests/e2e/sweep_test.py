@@ -16,7 +16,7 @@ import results
 
 BUILD = os.path.abspath(sys.argv.pop(1) if len(sys.argv) > 1 and os.path.isdir(sys.argv[1])
                         else os.path.join(ROOT, "build/release"))
-SMALL = ["-b", "8", "-e", "4K", "-f", "8", "-n", "20"]
+SMALL = ["-b", "8", "-e", "4K", "-f", "8", "-n", "20", "--pauses", "0"]
 
 
 class Sweep(unittest.TestCase):
