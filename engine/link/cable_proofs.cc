@@ -121,6 +121,7 @@ void CableProofs::say(const Hello& hello, const topo::CableProof& proof) const {
     return std::pair(a.peer, a.local) < std::pair(b.peer, b.local);
   });
   std::vector<std::string> items;
+  items.reserve(met.size() + 1);
   for (const topo::WirePair& pair : met)
     items.push_back(fmt::format("our {} is cabled to its {}", host_.rails()[pair.peer].info.name,
                                 hello.rails[pair.local].name));
