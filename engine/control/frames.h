@@ -318,6 +318,14 @@ struct Reopen {
     io.text(body.over, kTextBytesMax);
   }
 };
+// Parts of the two answers that tell the acceptor's queue pairs of a path, or why there are none.
+void path_answer_fields(auto& io, auto& body) {
+  path_epoch_fields(io, body);
+  io.errc(body.result);
+  io.text(body.text, kTextBytesMax);
+  io.list(body.ends, {0, 1}, [&io](auto& each) { path_fields(io, each); });
+  io.require((body.result == Errc::Ok) == (body.ends.size() == 1));
+}
 // The acceptor answers with its own, which are ready, or tells why not.
 struct Reopened {
   static constexpr FrameKind kKind{MessageType::Reopened, "REOPENED", By::Acceptor, When::Up};
@@ -328,12 +336,8 @@ struct Reopened {
   std::vector<WirePath> ends{};  // the acceptor's queue pairs; empty if the result is not Ok
   std::vector<WireHop> via{};    // relayed: the acceptor as the last middle host sees it
   static void fields(auto& io, auto& body) {
-    path_epoch_fields(io, body);
-    io.errc(body.result);
-    io.text(body.text, kTextBytesMax);
-    io.list(body.ends, {0, 1}, [&io](auto& each) { path_fields(io, each); });
+    path_answer_fields(io, body);
     io.list(body.via, {0, 1}, [&io](auto& hop) { hop_fields(io, hop); });
-    io.require((body.result == Errc::Ok) == (body.ends.size() == 1));
   }
 };
 // The connector tells that the path carries data again.
@@ -362,13 +366,7 @@ struct Widened {
   Errc result = Errc::Ok;
   std::string text{};            // the reason, for the connector's log line
   std::vector<WirePath> ends{};  // as in REOPENED
-  static void fields(auto& io, auto& body) {
-    path_epoch_fields(io, body);
-    io.errc(body.result);
-    io.text(body.text, kTextBytesMax);
-    io.list(body.ends, {0, 1}, [&io](auto& each) { path_fields(io, each); });
-    io.require((body.result == Errc::Ok) == (body.ends.size() == 1));
-  }
+  static void fields(auto& io, auto& body) { path_answer_fields(io, body); }
 };
 // A side sends an acknowledgement, which is in the header, and nothing else.
 struct Acknowledge {

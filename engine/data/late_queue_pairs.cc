@@ -24,6 +24,12 @@ void LateQueuePairs::want() noexcept {
   if (!wanted_.exchange(true, std::memory_order_relaxed)) link_.loop().add_wishing(link_);
 }
 
+void LateQueuePairs::forget_wish() noexcept {
+  DCHECK(link_.loop().held());
+  link_.loop().forget_wishing(link_);  // a link is on that list once at most
+  wanted_.store(false, std::memory_order_relaxed);
+}
+
 bool LateQueuePairs::is_narrow(const Path& path) noexcept {
   return path.health.state == PathState::Up && path.queue_pairs.size() == 1;
 }

@@ -3,10 +3,7 @@
 // links of a large job never need more than their express queue pair. While they are made they
 // belong to the path's `late` and not to its `queue_pairs`, so the loop does not know them; they
 // join when both sides are done (link/widening.h). Thread: want() by the loop's holder, wanted() by
-// any, the rest by the control mutex and, but for make(), the progress lock. Bound: policy.qps for
-// each path.
-
-#include <mesh/status.h>
+// any, the rest by the control mutex and progress lock. Bound: policy.qps for each path.
 
 #include <atomic>
 #include <cstdint>
@@ -28,8 +25,7 @@ class LateQueuePairs {
   // A message wants a bulk queue pair and there is none. The first call wakes the control thread.
   void want() noexcept;
   bool wanted() const noexcept { return wanted_.load(std::memory_order_relaxed); }
-  // Whoever still wants some calls want() again.
-  void forget_wish() noexcept { wanted_.store(false, std::memory_order_relaxed); }
+  void forget_wish() noexcept;  // whoever still wants some calls want() again
 
   // Returns a path that is up and has only its express queue pair; null if there is none.
   Path* next_narrow() noexcept;

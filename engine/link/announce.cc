@@ -43,10 +43,11 @@ void log_link(const LinkCore& link) {
   std::size_t queue_pairs = 0;
   for (const auto& device : link.context().loop.devices) queue_pairs += device->queue_pair_count();
   LOG_DETAIL(
-      "{} host {}: {}; per path 1 express + {} bulk queue pairs, window {}; {} queue pairs in this "
-      "communicator{}",
+      "{} host {}: {}; per path 1 express + {} bulk queue pairs{}, window {}; {} queue pairs in "
+      "this communicator{}",
       link.connector() ? "sending to" : "receiving from", link.identity().peer_host, paths,
-      policy.qps, policy.rq_depth, queue_pairs, crossing_text(link));
+      policy.qps, policy.late_qps ? " with the first larger message" : "", policy.rq_depth,
+      queue_pairs, crossing_text(link));
 }
 }  // namespace
 

@@ -20,10 +20,6 @@ bool same_devices(const std::vector<WirePlace>& a, const std::vector<WirePlace>&
       a.begin(), a.end(), b.begin(), b.end(),
       [](const WirePlace& one, const WirePlace& other) { return one.address == other.address; });
 }
-
-bool holds(std::span<const topo::WirePair> pairs, const topo::WirePair& pair) {
-  return std::find(pairs.begin(), pairs.end(), pair) != pairs.end();
-}
 }  // namespace
 
 // Opens the datagrams of a rail when they are first needed, and again if that failed.
@@ -169,8 +165,9 @@ void CableProofs::take(std::size_t rail, const verbs::CableDatagram& datagram) {
     const topo::WirePair pair{.local = message->connector_rail, .peer = rail};
     for (Question* const question : questions_) {
       topo::CableProof& proof = question->proof_;
-      if (!same_secret(question->answer_, message->nonce) || !holds(proof.asked, pair)) continue;
-      if (holds(proof.met, pair)) return;  // to an earlier datagram
+      if (!same_secret(question->answer_, message->nonce) || !topo::holds(proof.asked, pair))
+        continue;
+      if (topo::holds(proof.met, pair)) return;  // to an earlier datagram
       if (proof.met.empty())
         question->until_ns_ = std::min(question->until_ns_, host_.now_ns() + kProofToSettledNs);
       proof.met.push_back(pair);

@@ -10,10 +10,6 @@ namespace {
 verbs::DatagramPlace place_of(const WirePlace& place) {
   return {.address = place.address, .port = place.port};
 }
-
-bool is_among(std::span<const topo::WirePair> pairs, const topo::WirePair& pair) {
-  return std::find(pairs.begin(), pairs.end(), pair) != pairs.end();
-}
 }  // namespace
 
 CableProofs::Question::~Question() { std::erase(proofs_.questions_, this); }
@@ -26,7 +22,7 @@ std::uint64_t CableProofs::Question::due_ns() const noexcept {
 // side has its counterpart, as with straight cables.
 bool CableProofs::Question::decided() const {
   if (proof_.met.size() == proof_.asked.size()) return true;
-  const auto met = [this](const topo::WirePair& pair) { return is_among(proof_.met, pair); };
+  const auto met = [this](const topo::WirePair& pair) { return topo::holds(proof_.met, pair); };
   if (alike_.empty() || !std::all_of(alike_.begin(), alike_.end(), met)) return false;
   const auto covered = [this](std::size_t topo::WirePair::*rail) {
     return std::all_of(proof_.asked.begin(), proof_.asked.end(), [&](const auto& pair) {
@@ -42,7 +38,7 @@ bool CableProofs::Question::tend(std::uint64_t now_ns) {
   if (now_ns < next_ns_) return true;
   for (const topo::WirePair& pair : proof_.asked) {
     verbs::CableDatagrams* const end = proofs_.end_of(pair.peer);
-    if (end == nullptr || is_among(proof_.met, pair)) continue;
+    if (end == nullptr || topo::holds(proof_.met, pair)) continue;
     end->send(place_of(places_[pair.local]),
               bytes_of({.kind = CableMessage::Kind::Question,
                         .connector_rail = static_cast<std::uint8_t>(pair.local),

@@ -118,7 +118,7 @@ std::vector<WirePath> without_silent(const PathChoice& choice) {
   std::vector<WirePath> known = choice.meet;
   std::erase_if(known, [&choice](const WirePath& pair) {
     const topo::WirePair rails{.local = pair.connector_rail, .peer = pair.acceptor_rail};
-    return std::find(choice.silent.begin(), choice.silent.end(), rails) != choice.silent.end();
+    return topo::holds(choice.silent, rails);
   });
   return known;
 }

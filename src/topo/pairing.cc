@@ -67,11 +67,9 @@ bool is_elsewhere(const std::vector<WirePair>& met, const WirePair& pair) {
 
 Proven proven(const CableProof* proof, const WirePair& pair) {
   if (proof == nullptr || proof->met.empty()) return Proven::Unknown;
-  const auto holds = [&pair](const std::vector<WirePair>& list) {
-    return std::find(list.begin(), list.end(), pair) != list.end();
-  };
-  if (holds(proof->met)) return Proven::Met;
-  return holds(proof->asked) || is_elsewhere(proof->met, pair) ? Proven::Apart : Proven::Unknown;
+  if (holds(proof->met, pair)) return Proven::Met;
+  return holds(proof->asked, pair) || is_elsewhere(proof->met, pair) ? Proven::Apart
+                                                                     : Proven::Unknown;
 }
 
 SubnetMember member_of(const RailAddress& address) {
@@ -296,6 +294,10 @@ std::string subnets_text(std::span<const RailEnd> rails) {
 }
 }  // namespace
 
+bool holds(std::span<const WirePair> pairs, const WirePair& pair) noexcept {
+  return std::find(pairs.begin(), pairs.end(), pair) != pairs.end();
+}
+
 std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<const RailEnd> peers,
                                  const PairingWish& wish) {
   std::vector<RailPair> pairs = all_pairs(locals, peers, wish.proof);
@@ -344,13 +346,12 @@ std::vector<WirePair> doubtful_pairs(std::span<const RailEnd> locals,
   const bool others_meet = certain || !shared.empty();
   std::vector<WirePair> all = shared;
   for (const WirePair& pair : local_only)
-    if (std::find(all.begin(), all.end(), pair) == all.end()) all.push_back(pair);
+    if (!holds(all, pair)) all.push_back(pair);
   std::vector<WirePair> doubtful;
   for (const WirePair& pair : all) {
     const bool choice =
         uses(all, &WirePair::local, pair.local) > 1 || uses(all, &WirePair::peer, pair.peer) > 1;
-    const bool in_subnet = std::find(shared.begin(), shared.end(), pair) != shared.end();
-    if (choice || (!in_subnet && others_meet)) doubtful.push_back(pair);
+    if (choice || (!holds(shared, pair) && others_meet)) doubtful.push_back(pair);
   }
   std::sort(doubtful.begin(), doubtful.end());
   return doubtful;

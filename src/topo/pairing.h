@@ -68,6 +68,8 @@ struct WirePair {
   std::size_t peer = 0;
   friend auto operator<=>(const WirePair&, const WirePair&) = default;
 };
+bool holds(std::span<const WirePair> pairs, const WirePair& pair) noexcept;
+
 // The pairs of rails that datagrams were sent for, and those of them that are on one wire, as the
 // answers tell. If none answers, that tells nothing: a firewall may drop datagrams.
 struct CableProof {

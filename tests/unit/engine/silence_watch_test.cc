@@ -160,38 +160,37 @@ TEST(SilenceWatch, APauseStormThatStopsEverythingLosesNothing) {
   talk.exchange(kMessageBytes);
 }
 
-TEST(SilenceWatch, AHostThatStandsStillIsNoSilence) {
-  for (const std::size_t stands : {0u, 1u}) {
-    SCOPED_TRACE(stands);
-    Bed bed({.fabric = testkit::kHalves});
-    Talk talk(bed, kA, kB, kMessageBytes);
-    talk.exchange(kMessageBytes);
-    const LogCapture log;
-    const std::vector<Request*> requests = start_eight(talk);
-    bed.rounds(1);
-    bed.hosts[stands].loops_stand = bed.hosts[stands].control_stands = true;
-    bed.tick_ns = 5 * kMs;
-    bed.rounds(12'000);  // a minute
-    bed.hosts[stands].loops_stand = bed.hosts[stands].control_stands = false;
-    for (Request* const request : requests) ASSERT_TRUE(bed.finish(request).ok()) << log.joined();
-    EXPECT_EQ(log.count(LogLevel::Warn, "is lost"), 0) << log.joined();
-  }
-}
-
-// Nobody turns the loop, as NCCL's threads do other things, so completions lie in their queue.
-TEST(SilenceWatch, CompletionsThatNobodyHasPolledAreNoSilence) {
+// Lets eight messages wait for a minute, while `stand` has hosts stand still, and then end well.
+template <typename Stand>
+void expect_no_loss(const Stand& stand) {
   Bed bed({.fabric = testkit::kHalves});
   Talk talk(bed, kA, kB, kMessageBytes);
   talk.exchange(kMessageBytes);
   const LogCapture log;
   const std::vector<Request*> requests = start_eight(talk);
   bed.rounds(1);
-  for (testkit::BedHost& host : bed.hosts) host.loops_stand = true;
+  stand(bed, true);
   bed.tick_ns = 5 * kMs;
   bed.rounds(12'000);
-  for (testkit::BedHost& host : bed.hosts) host.loops_stand = false;
+  stand(bed, false);
   for (Request* const request : requests) ASSERT_TRUE(bed.finish(request).ok()) << log.joined();
   EXPECT_EQ(log.count(LogLevel::Warn, "is lost"), 0) << log.joined();
+}
+
+TEST(SilenceWatch, AHostThatStandsStillIsNoSilence) {
+  for (const std::size_t which : {0u, 1u}) {
+    SCOPED_TRACE(which);
+    expect_no_loss([which](Bed& bed, bool stands) {
+      bed.hosts[which].loops_stand = bed.hosts[which].control_stands = stands;
+    });
+  }
+}
+
+// Nobody turns the loop, as NCCL's threads do other things, so completions lie in their queue.
+TEST(SilenceWatch, CompletionsThatNobodyHasPolledAreNoSilence) {
+  expect_no_loss([](Bed& bed, bool stand) {
+    for (testkit::BedHost& host : bed.hosts) host.loops_stand = stand;
+  });
 }
 
 }  // namespace
