@@ -2,8 +2,7 @@
 
 #include "src/base/check.h"
 #include "src/base/clock.h"
-
-#include <sched.h>
+#include "src/base/yielding.h"
 
 #include <bit>
 
@@ -56,8 +55,9 @@ void Ring::close() noexcept {
   header_->closed.store(1, std::memory_order_seq_cst);
   const Clock clock;
   std::uint64_t give_up_ns = 0;
+  Yielding target;
   while (header_->busy.load(std::memory_order_seq_cst) != 0) {
-    ::sched_yield();
+    target.wait();
     if (sharing_ == Sharing::Process) continue;
     const std::uint64_t now_ns = clock.now_ns();
     if (give_up_ns == 0) give_up_ns = now_ns + kCloseWaitNs;

@@ -4,8 +4,7 @@
 // path waits for it and is then preferred. Thread: any. Bound: a turn's budget.
 
 #include "src/base/check.h"
-
-#include <sched.h>
+#include "src/base/yielding.h"
 
 #include <atomic>
 #ifndef NDEBUG
@@ -43,7 +42,7 @@ class SpinLock {
  public:
   void lock() noexcept {
     DCHECK(!held_here());
-    while (held_.exchange(true, std::memory_order_acquire)) ::sched_yield();
+    if (held_.exchange(true, std::memory_order_acquire)) wait_for_holder();
     holder_.taken();
   }
   bool try_lock() noexcept {
@@ -61,6 +60,11 @@ class SpinLock {
   std::atomic<bool> held_{false};
 
  private:
+  [[gnu::noinline]] void wait_for_holder() noexcept {
+    Yielding holder;
+    while (held_.exchange(true, std::memory_order_acquire)) holder.wait();
+  }
+
   LockHolder holder_;
 };
 
