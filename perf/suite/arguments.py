@@ -1,11 +1,12 @@
 """The command line of a sweep."""
 
-import argparse
 import os
 
 import plan
+from one_line import Parser
 from values import names, number, numbers, pauses, rate, size
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAUSES_US = [0, 100, 1000, 10000]  # what --pauses is without --quick
 SUMMARY = """Sweeps message size x QPS x SIGNAL_INTERVAL x INLINE x channels, shows its progress,
 and writes one result file (JSON) and one report (HTML). Separate the values of a list by commas. In
@@ -95,9 +96,7 @@ def _add_sweep(parser):
 
 
 def parser_of():
-    parser = argparse.ArgumentParser(prog="perf/run", description=SUMMARY, epilog=EPILOG,
-                                     allow_abbrev=False,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(prog="perf/run", description=SUMMARY, epilog=EPILOG)
     _add_places(parser)
     _add_sweep(parser)
     more = parser.add_argument_group("how")
@@ -131,6 +130,9 @@ def place_of(options):
 def _check(parser, options, place):
     if options.hosts and (len(options.hosts) < 2 or not all(options.hosts)):
         parser.error("--hosts %s: name at least two hosts, with commas" % ",".join(options.hosts))
+    topology = "tests/lab/topologies/%s.json" % options.lab
+    if options.lab and not any(map(os.path.isfile, (options.lab, os.path.join(ROOT, topology)))):
+        parser.error("--lab %s: no such topology; tests/lab/run --list has all" % options.lab)
     if options.perftest and place not in ("lab", "hosts"):
         parser.error("--perftest needs real verbs: --lab or --hosts")
     if options.perftest and place == "hosts" and not options.perftest_device:
