@@ -58,6 +58,7 @@ EngineImpl::EngineImpl(const EngineOptions& options)
                  .figures = figures_,
                  .channels = *this,
                  .waker = *this,
+                 .thread_pool = pool_,
                  .relays = &relay_client_,
                  .cables = &cables_}),
       silence_watch_(services_),

@@ -22,6 +22,7 @@
 #include "engine/silence_watch.h"
 #include "src/base/clock.h"
 #include "src/base/log_budget.h"
+#include "src/base/thread_pool.h"
 #include "src/verbs/discovery.h"
 
 #include <condition_variable>
@@ -108,7 +109,8 @@ class EngineImpl final : public Engine,
   mutable ControlMutex mutex_;
   std::condition_variable_any changed_;  // notified at the end of every control pass
   std::unique_ptr<ControlPlane> plane_;
-  PeerLog peer_log_;  // outlives all links
+  PeerLog peer_log_;                  // outlives all links
+  ThreadPool pool_{"mesh-bring-up"};  // outlives all that it brings up
   std::vector<std::unique_ptr<Context>> contexts_;
   std::vector<std::unique_ptr<PendingConnect>> stages_;  // by ConnectStage::index - 1
   Pollers pollers_;

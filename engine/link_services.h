@@ -8,6 +8,7 @@
 #include "engine/link/relay/relay_client.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
+#include "src/base/thread_pool.h"
 
 #include <algorithm>
 #include <atomic>
@@ -62,6 +63,7 @@ class LinkServices final : public LinkHost {
     Figures& figures;
     ChannelOwner& channels;
     ControlWaker& waker;
+    ThreadPool& thread_pool;
     RelayClient* relays = nullptr;  // null: the process takes no part in relays
     CableProofs* cables = nullptr;
   };
@@ -71,6 +73,7 @@ class LinkServices final : public LinkHost {
   std::span<const verbs::Rail> rails() const noexcept override { return parts_.rails; }
   ChannelOwner& channel_owner() noexcept override { return parts_.channels; }
   ControlWaker& waker() noexcept override { return parts_.waker; }
+  ThreadPool& thread_pool() noexcept override { return parts_.thread_pool; }
   RelayClient* relays() noexcept override {
     return ticket() == Id128{} ? nullptr : checked().relays;
   }

@@ -18,20 +18,25 @@ static_assert(kWindowWordSends >= kWindowShares * kWindowWords);
 constexpr std::uint32_t kRowsAtOnce = 16;  // credits and window words of one doorbell
 }  // namespace
 
-// The chains of a path over other hosts are made for both depths of the policy.
-QueueDepths depths_of(const TransferPolicy& policy, const QueuePairPlace& place) noexcept {
-  const QueueDepths full{.send = policy.sq_depth, .receive = policy.rq_depth};
-  if (place.path->ends.relayed) return full;
-  if (place.link->identity().role == LinkRole::Connector)
-    return {.send = full.send, .receive = std::min(full.receive, kQuietReceives)};
-  return {.send = place.index == 0 ? full.send : std::min(full.send, kWindowWordSends),
-          .receive = full.receive};
+QueueDepths depths_of(const TransferPolicy& policy, LinkRole role, std::uint32_t index) noexcept {
+  if (role == LinkRole::Connector)
+    return {.send = policy.sq_depth, .receive = std::min(policy.rq_depth, kQuietReceives)};
+  return {.send = index == 0 ? policy.sq_depth : std::min(policy.sq_depth, kWindowWordSends),
+          .receive = policy.rq_depth};
 }
+
+namespace {
+// The chains of a path over other hosts are made for both depths of the policy.
+QueueDepths depths_at(const TransferPolicy& policy, const QueuePairPlace& place) noexcept {
+  if (place.path->ends.relayed) return {.send = policy.sq_depth, .receive = policy.rq_depth};
+  return depths_of(policy, place.link->identity().role, place.index);
+}
+}  // namespace
 
 QueuePair::QueuePair(const TransferPolicy& policy, const QueuePairPlace& place)
     : place_(place),
       loop_(place.link->loop()),
-      depths_(depths_of(policy, place)),
+      depths_(depths_at(policy, place)),
       signal_interval_(std::min(policy.signal_interval, depths_.send)),
       row_interval_(depths_.send / kWindowShares),
       ring_mask_(depths_.send - 1),
@@ -135,6 +140,12 @@ void QueuePair::refuse(int error) noexcept {
 // A connector is told nothing: its peer announces nothing, unless it makes mistakes.
 void QueuePair::ask_for_return() noexcept {
   if (rows_only_) loop_.add_window_due(RecvQueuePair::of(*this));
+}
+
+std::size_t QueuePair::note_bytes(LinkRole role, const QueueDepths& depths) noexcept {
+  const bool rows_only = role == LinkRole::Acceptor;
+  return depths.send * (sizeof(Mark) + (rows_only ? 0 : sizeof(PostedPart))) +
+         verbs::WrChain::bytes(rows_only ? kRowsAtOnce : verbs::WrChain::kCapacity);
 }
 
 StripeSpan QueuePair::span_at(std::uint64_t at) const noexcept {

@@ -19,6 +19,7 @@
 #include "src/verbs/handle.h"
 #include "src/verbs/wr_chain.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -27,6 +28,7 @@ namespace mesh::engine {
 class DeviceContext;
 class PeerLink;
 class ProgressLoop;
+enum class LinkRole : std::uint8_t;
 
 // wr_id: table index 16 | receive 1 | life 15 | count 32. A completion that outlives its queue pair
 // finds another life.
@@ -51,7 +53,7 @@ enum class Ends : std::uint8_t { Nothing, Stripe };
 struct QueueDepths {
   std::uint32_t send = 0, receive = 0;
 };
-QueueDepths depths_of(const TransferPolicy& policy, const QueuePairPlace& place) noexcept;
+QueueDepths depths_of(const TransferPolicy& policy, LinkRole role, std::uint32_t index) noexcept;
 
 // The bytes that may lie inline in a work request: of a message, and of a row, which always does.
 struct InlineBytes {
@@ -158,6 +160,9 @@ class QueuePair {
     return ring_[at & ring_mask_].request();
   }
   StripeSpan span_at(std::uint64_t at) const noexcept;
+  // Returns the bytes that it allocates for notes of posted work requests and for its doorbell
+  // chain.
+  static std::size_t note_bytes(LinkRole role, const QueueDepths& depths) noexcept;
   std::uint64_t outstanding() const noexcept { return room_.outstanding(); }
   std::uint64_t posted() const noexcept { return room_.posted(); }
   std::uint64_t retired() const noexcept { return room_.retired(); }

@@ -3,7 +3,6 @@
 #include "engine/link/link_setup.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
-#include "src/base/own_thread.h"
 
 #include <algorithm>
 #include <exception>
@@ -15,7 +14,7 @@ BringUp::BringUp(Order order) : order_(std::move(order)) { failed_.reserve(order
 
 BringUp::~BringUp() {
   abandon();
-  if (thread_.joinable()) thread_.join();
+  task_.wait();
 }
 
 Status BringUp::make() {
@@ -77,15 +76,13 @@ void BringUp::run() noexcept {
   over_.store(true, std::memory_order_release);
 }
 
-void BringUp::start(ControlWaker& waker) {
-  CHECK(!over() && !thread_.joinable());
-  const Status started = start_own_thread(thread_, "mesh-bring-up", [this, &waker] {
+void BringUp::start(ThreadPool& pool, ControlWaker& waker) {
+  CHECK(!over() && !task_.begun());
+  const auto work = [this, &waker] {
     run();
     waker.wake_control();
-  });
-  if (started.ok()) return;
-  run();  // no thread can be started: the caller waits after all
-  waker.wake_control();
+  };
+  if (!pool.begin(task_, work).ok()) work();  // no thread is to be had: the caller waits after all
 }
 
 std::size_t next_in_turn(std::span<const RunningBringUp> running,

@@ -1,6 +1,6 @@
 #pragma once
 // Makes queue pairs, takes queue pairs to RTS, or does both: those of a whole link, of one path
-// that is opened again, or the late ones of one path. It has a thread of its own if the engine has
+// that is opened again, or the late ones of one path. It has a thread of the pool if the engine has
 // threads. A device may take seconds for a queue pair. On the way to RTS the kernel resolves the
 // peer's address, and may wait a second for it, three times a path. Frames, closes and memory of
 // other links do not wait for that. Thread: control mutex. While running() nobody else touches the
@@ -14,13 +14,13 @@
 #include "engine/control/frames.h"
 #include "engine/data/peer_link.h"
 #include "engine/data/standby_memory.h"
+#include "src/base/thread_pool.h"
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <thread>
 #include <vector>
 
 namespace mesh::engine {
@@ -73,12 +73,13 @@ class BringUp {
   BringUp(const BringUp&) = delete;
   BringUp& operator=(const BringUp&) = delete;
 
-  void run() noexcept;              // on the caller's thread
-  void start(ControlWaker& waker);  // on its own thread, which wakes the control thread at its end
+  void run() noexcept;  // on the caller's thread
+  // On a thread of the pool, which wakes the control thread at its end.
+  void start(ThreadPool& pool, ControlWaker& waker);
   void abandon() noexcept { abandoned_.store(true, std::memory_order_relaxed); }
 
   bool over() const noexcept { return over_.load(std::memory_order_acquire); }
-  bool started() const noexcept { return thread_.joinable(); }  // it may be over
+  bool started() const noexcept { return task_.begun(); }  // it may be over
   bool running() const noexcept { return started() && !over(); }
   // Valid when over. Ok if any path is up and abandon() was not called, or if no path was asked
   // for. Failures have been logged.
@@ -114,7 +115,7 @@ class BringUp {
   std::atomic<bool> abandoned_{false};
   // Released after outcome_ and all that was done to the queue pairs.
   std::atomic<bool> over_{false};
-  std::thread thread_;
+  ThreadPool::Task task_;
 };
 
 }  // namespace mesh::engine

@@ -261,7 +261,7 @@ void Link::start_bring_up() {
   CHECK(bring_up_ != nullptr);
   handshake_.bring_up_starts();
   context_.rising.started(*this);
-  bring_up_->start(host_.waker());
+  bring_up_->start(host_.thread_pool(), host_.waker());
 }
 
 std::unique_ptr<BringUp> Link::take_bring_up() noexcept {

@@ -8,6 +8,7 @@
 #include "engine/control/control_plane.h"
 #include "engine/data/peer_link.h"
 #include "src/base/log_budget.h"
+#include "src/base/thread_pool.h"
 #include "src/verbs/discovery.h"
 
 #include <cstdint>
@@ -99,6 +100,8 @@ class LinkHost {
   virtual LinkIndex& index() noexcept = 0;  // outlives all links
   virtual ChannelOwner& channel_owner() noexcept = 0;
   virtual ControlWaker& waker() noexcept = 0;  // may be called from any thread
+  // Its threads wait for devices. It outlives all links.
+  virtual ThreadPool& thread_pool() noexcept = 0;
 
   // Keeps the figures of a link that is about to be destroyed.
   virtual void keep_figures(const Link& link) noexcept = 0;

@@ -1,7 +1,9 @@
 // mesh_scale measures what one process of a communicator of many hosts holds, and how long it takes
 // to connect and to close.
 #include "perf/driver/command_line.h"
+#include "perf/mesh_scale/parts.h"
 #include "perf/mesh_scale/report.h"
+#include "tuning/derive.h"
 
 #include <CLI/CLI.hpp>
 
@@ -17,7 +19,7 @@ constexpr int kMissed = 3;  // exit status
 struct Options {
   std::vector<std::size_t> peers{16, 64, 256, 1023};
   std::size_t at_once = Order{}.at_once;
-  bool as_json = false, check = false, check_times = false;
+  bool as_json = false, parts = false, check = false, check_times = false;
 };
 
 int run(const Options& options) {
@@ -32,6 +34,7 @@ int run(const Options& options) {
     all.push_back(figures);
   }
   std::fputs((options.as_json ? json(all) : table(all)).c_str(), stdout);
+  if (options.parts) std::fputs(parts_table(tuning::derive_policy({}, {})).c_str(), stdout);
   if (!options.check && !options.check_times) return 0;
   const std::vector<std::string> lines =
       out_of_proportion(all, options.check_times ? Judge::CountsAndTimes : Judge::Counts);
@@ -59,7 +62,9 @@ int main(int argc, char** argv) {
                  "Peers that are connected in one round, as NCCL_CONNECT_ROUND_MAX_PEERS")
       ->check(CLI::Range(std::size_t{1}, mesh::scale::kPeersMax))
       ->capture_default_str();
-  app.add_flag("--json", options.as_json, "Print JSON");
+  CLI::Option* const json_flag = app.add_flag("--json", options.as_json, "Print JSON");
+  app.add_flag("--parts", options.parts, "Print also what the parts of a link take")
+      ->excludes(json_flag);
   app.add_flag("--check", options.check, "Check counts and memory");
   app.add_flag("--check-times", options.check_times, "Check times too; needs an idle machine");
   if (const auto end = mesh::driver::parse(app, argc, argv)) return *end;

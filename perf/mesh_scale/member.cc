@@ -282,8 +282,12 @@ Figures be_the_one(const Order& order, const soft::FabricFile& file, const Line&
   const std::uint64_t connected_ns = usage().wall_ns;
   line.hear<Mark>();  // the peers are connected, too
   const EngineStats stats = member.engine().stats();
+  const std::uint64_t cpu_ns = read_clock(CLOCK_PROCESS_CPUTIME_ID);
+  // The threads that brought the links up end, and what they kept of the heap is free again.
+  until("rest", [&] { return entries_of("/proc/self/task") <= figures.alone.threads; });
   figures.connected = usage();
   figures.connected.wall_ns = connected_ns;
+  figures.connected.cpu_ns = cpu_ns;
   figures.queue_pairs = stats.queue_pairs;
   line.say(Mark::Large);
   std::vector<std::uint64_t> first, second;

@@ -56,6 +56,9 @@ class WrChain {
   static constexpr std::uint32_t kCapacity = 32;
   static constexpr std::uint32_t kRowBytesMax = 128;  // if the device grants that much inline
 
+  static constexpr std::size_t bytes(std::uint32_t capacity) noexcept {
+    return capacity * sizeof(Element);
+  }
   // capacity: up to kCapacity.
   explicit WrChain(std::uint32_t capacity = kCapacity)
       : elements_(new Element[capacity]),

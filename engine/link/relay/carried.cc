@@ -3,8 +3,8 @@
 #include "engine/link/link_setup.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
-#include "src/base/own_thread.h"
 #include "src/base/random.h"
+#include "src/base/thread_pool.h"
 
 #include <algorithm>
 #include <exception>
@@ -62,14 +62,14 @@ Carried::Carried(LinkHost& host, ConnectionId connection, const Chain& order,
 
 Carried::~Carried() {
   abandon();
-  if (thread_.joinable()) thread_.join();
+  task_.wait();
 }
 
 template <typename Work>
 void Carried::begin(Work work) {
   CHECK(!under_way_);
   over_.store(false, std::memory_order_relaxed);
-  if (thread_.joinable()) thread_.join();  // the thread of the last step, which is over
+  task_.wait();  // that of the last step, which is over
   const auto run = [this, work = std::move(work)] {
     try {
       work();
@@ -81,7 +81,7 @@ void Carried::begin(Work work) {
   // Nothing below may throw: a step that could not begin must not look as if it ran.
   Status started = Errc::System;
   if (host_.options().threading != Threading::Manual) {
-    started = start_own_thread(thread_, "mesh-relay-up", [this, run] {
+    started = host_.thread_pool().begin(task_, [this, run] {
       run();
       host_.waker().wake_control();
     });

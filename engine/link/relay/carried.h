@@ -8,6 +8,7 @@
 #include "engine/control/relay_frames.h"
 #include "engine/link/link_host.h"
 #include "engine/link/queue_pair_states.h"
+#include "src/base/thread_pool.h"
 #include "src/relay/chain.h"
 #include "src/verbs/handle.h"
 
@@ -16,7 +17,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace mesh::engine {
@@ -82,7 +82,7 @@ class Carried {
   bool under_way_ = false;
   std::atomic<bool> over_{false};       // released after the step's work
   std::atomic<bool> abandoned_{false};  // the step ends before its next try
-  std::thread thread_;
+  ThreadPool::Task task_;
 };
 
 // Returns the sizes of a queue pair's rings, by the side that fills them: the connector's ring

@@ -37,6 +37,7 @@ TEST(LinkServices, EndTheProcessWhereTheControlMutexIsNotHeld) {
   Figures figures;
   testkit::NoOwner owner;
   testkit::NoWaker waker;
+  ThreadPool pool("test");
   LinkServices services({.mutex = mutex,
                          .options = options,
                          .rails = rails,
@@ -45,7 +46,8 @@ TEST(LinkServices, EndTheProcessWhereTheControlMutexIsNotHeld) {
                          .unauthenticated_lines = lines,
                          .figures = figures,
                          .channels = owner,
-                         .waker = waker});
+                         .waker = waker,
+                         .thread_pool = pool});
   EXPECT_DEATH(services.tend_soon(), "held_here");
   EXPECT_DEATH(static_cast<void>(services.now_ns()), "held_here");
   const std::unique_lock lock(mutex);

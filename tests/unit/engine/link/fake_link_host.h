@@ -17,6 +17,7 @@ class FakeLinkHost : public engine::LinkHost {
   engine::LinkIndex& index() noexcept override { return found_by; }
   engine::ChannelOwner& channel_owner() noexcept override { return owner_; }
   engine::ControlWaker& waker() noexcept override { return waker_; }
+  ThreadPool& thread_pool() noexcept override { return pool_; }
   void keep_figures(const engine::Link&) noexcept override {}
 
   EngineOptions settled;
@@ -30,6 +31,7 @@ class FakeLinkHost : public engine::LinkHost {
  private:
   NoOwner owner_;
   NoWaker waker_;
+  ThreadPool pool_{"mesh-bring-up"};
 };
 
 }  // namespace mesh::testkit

@@ -1,0 +1,65 @@
+#pragma once
+// Runs each task on a thread of its own. A thread stays for a while after its task, because the
+// tasks of a start come in hundreds, take some hundred microseconds each, and a new thread costs
+// tens. Thread: any. Bounds: as many threads as tasks at a time, which the callers bound;
+// kPoolIdleToEndNs for a thread without a task.
+
+#include <mesh/status.h>
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace mesh {
+
+class ThreadPool {
+  struct Job;
+
+ public:
+  // A task that was begun, or none. It does not keep the pool, which must outlive it.
+  class Task {
+   public:
+    bool begun() const noexcept { return job_ != nullptr; }
+    // Returns when the task has made its last step, and forgets it. Does nothing if there is none.
+    void wait() noexcept;
+
+   private:
+    friend class ThreadPool;
+    ThreadPool* pool_ = nullptr;
+    std::shared_ptr<Job> job_;
+  };
+
+  explicit ThreadPool(const char* name) noexcept : name_(name) {}  // of its threads
+  ~ThreadPool();  // waits for all tasks; none may be begun meanwhile
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  // Begins `work`, which must not throw. Returns Errc::System if no thread or no memory is to be
+  // had: then `work` does not run, and `task` is unchanged.
+  Status begin(Task& task, std::function<void()> work) noexcept;
+
+ private:
+  struct Job {
+    std::function<void()> work;
+    bool over = false;
+  };
+  using Threads = std::list<std::thread>;
+  Status start_thread();
+  void serve(Threads::iterator self) noexcept;
+  void join_gone() noexcept;
+
+  const char* const name_;
+  std::mutex mutex_;  // protects all below
+  std::condition_variable news_, ends_;
+  std::deque<std::shared_ptr<Job>> waiting_;
+  std::size_t free_ = 0;  // threads that are at no job; as many as wait, or more
+  Threads threads_, gone_;
+  bool closing_ = false;
+};
+
+}  // namespace mesh
