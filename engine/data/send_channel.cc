@@ -307,12 +307,15 @@ bool SendChannel::post_large(Request& request, verbs::RemoteTarget target) noexc
 }
 
 // Posts one work request of every stripe that has room. Returns true if all is posted. A large
-// message gives way after each round, so that other channels' messages come in between.
+// message gives way after each round, so that other channels' messages come in between. Its stripes
+// take turns to be the first, so that all share the room that comes free, and end together.
 bool SendChannel::post() noexcept {
   if (post_uniform()) return true;
-  std::erase_if(posting_.spans,
+  std::vector<Span>& spans = posting_.spans;
+  std::erase_if(spans,
                 [this](Span& span) { return post_part(span, posting_.credit) == Step::Ended; });
-  if (!posting_.spans.empty()) return false;
+  if (spans.size() > 1) std::rotate(spans.begin(), spans.begin() + 1, spans.end());
+  if (!spans.empty()) return false;
   posting_.request = nullptr;
   return true;
 }

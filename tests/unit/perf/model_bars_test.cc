@@ -53,6 +53,24 @@ TEST(ModelBars, AMessageAloneIsHardlySlowerOverCappedQueuePairs) {
   }
 }
 
+// A path's bytes in flight are fewer than such a message has, so its stripes share what comes free.
+// If some ended first, the last one would go at the rate of one queue pair.
+TEST(ModelBars, TheStripesOfAVeryLargeMessageEndTogether) {
+  const Experiment capped = experiment_of({.paths = {100.0}, .qp_cap = 64.0});
+  for (const std::uint32_t outstanding : {1u, 8u}) {
+    const Load load{
+        .bytes = 64u << 20, .messages = 24, .warmup = outstanding, .outstanding = outstanding};
+    std::string why;
+    const auto found = measure_throughput(capped, load, why);
+    ASSERT_TRUE(found.has_value()) << why;
+    const double share = found->gbytes_per_s / goodput(100);
+    show(("a: 100 Gb/s, 64 % a QP, 64 MiB at " + std::to_string(outstanding) + ", of goodput")
+             .c_str(),
+         share, 0.97);
+    EXPECT_GE(share, 0.97) << outstanding;
+  }
+}
+
 // Eight messages of 4 KiB just fill a cable of 100 Gb/s, if none of them is passed by later ones.
 TEST(ModelBars, MiddleMessagesKeepTheirOrderOverSeveralQueuePairs) {
   const double share = throughput(experiment_of({}), 4096, 8).gbytes_per_s / goodput(100);
