@@ -271,6 +271,8 @@ std::unique_ptr<BringUp> Link::take_bring_up() noexcept {
 
 void Link::finish_bring_up() {
   if (!bring_up_ || !bring_up_->over()) return;
+  const std::uint64_t end_ns = bring_up_->asked_ns() + host_.options().bring_up_ns;
+  if (host_.now_ns() < end_ns) return host_.tend_at(end_ns);
   const std::unique_ptr<BringUp> done = take_bring_up();
   if (state_ == LinkState::Down) {
     const ProgressLoop::Guard guard(context_.loop);

@@ -100,13 +100,12 @@ bool take_ece(const Path& path, QueuePair& queue_pair, const WireEce& peer) {
   return error == 0;
 }
 
-// Returns the options of a path; one queue pair tells, as all are made alike. Of new queue pairs it
-// is what the device offers, of connected ones what was accepted, or nothing.
-WireEce ece_of(const Path& path) {
-  QueuePair& express = *path.queue_pairs[0];
+// Returns the options of a path; one of its queue pairs tells, as all are made alike. Of new queue
+// pairs it is what the device offers, of connected ones what was accepted, or nothing.
+WireEce ece_of(const Path& path, const QueuePair& one) {
   ibv_ece ece{};
-  if (!path.wants_ece || (express.started() && !path.has_ece) ||
-      express.provider().query_ece(express.verbs(), &ece) != 0)
+  if (!path.wants_ece || (one.started() && !path.has_ece) ||
+      one.provider().query_ece(one.verbs(), &ece) != 0)
     return {};
   return {.vendor = ece.vendor_id, .options = ece.options, .mask = ece.comp_mask};
 }
@@ -186,7 +185,11 @@ void configure_path(PeerLink& link, Path& path, const Settings& settings) {
   path.wants_ece = settings.ece != 0;
 }
 
-WirePath describe_path(Path& path, std::uint32_t psn, const verbs::RemoteTarget& written) {
+namespace {
+using QueuePairs = std::span<const std::unique_ptr<QueuePair>>;
+
+WirePath describe(Path& path, QueuePairs queue_pairs, std::uint32_t psn,
+                  const verbs::RemoteTarget& written) {
   WirePath wire;
   wire.psn = psn;
   const verbs::Rail& rail = path.device->rail();
@@ -195,17 +198,15 @@ WirePath describe_path(Path& path, std::uint32_t psn, const verbs::RemoteTarget&
   wire.mtu = static_cast<std::uint8_t>(own_port(path).mtu);
   wire.counters_address = written.address;
   wire.counters_rkey = written.rkey;
-  for (const auto& queue_pair : path.queue_pairs) wire.qpn.push_back(queue_pair->verbs()->qp_num);
-  wire.ece = ece_of(path);
+  for (const auto& queue_pair : queue_pairs) wire.qpn.push_back(queue_pair->verbs()->qp_num);
+  wire.ece = ece_of(path, *queue_pairs[0]);
   return wire;
 }
 
-namespace {
 // Gives each of these queue pairs its window words, as zeros. The peer writes nothing there now: it
 // does not know the queue pairs yet, and former ones of the path are fenced.
 verbs::RemoteTarget give_window_words(const PeerLink& link, const Path& path,
-                                      std::span<const std::unique_ptr<QueuePair>> queue_pairs,
-                                      const PeerWritable& window_words) {
+                                      QueuePairs queue_pairs, const PeerWritable& window_words) {
   CHECK(window_words.memory != nullptr);
   const std::size_t words_per_path = std::size_t{1 + link.policy().qps} * kWindowWords;
   auto* const words =
@@ -220,6 +221,10 @@ verbs::RemoteTarget give_window_words(const PeerLink& link, const Path& path,
 }
 }  // namespace
 
+WirePath describe_path(Path& path, std::uint32_t psn, const verbs::RemoteTarget& written) {
+  return describe(path, path.queue_pairs, psn, written);
+}
+
 WirePath offer_path(PeerLink& link, std::uint32_t index, const PeerWritable& window_words,
                     std::uint32_t psn) {
   Path& path = link.paths()[index];
@@ -227,10 +232,7 @@ WirePath offer_path(PeerLink& link, std::uint32_t index, const PeerWritable& win
 }
 
 WirePath describe_late(Path& path, std::uint32_t psn, const verbs::RemoteTarget& written) {
-  WirePath wire = describe_path(path, psn, written);
-  wire.qpn.clear();
-  for (const auto& queue_pair : path.late) wire.qpn.push_back(queue_pair->verbs()->qp_num);
-  return wire;
+  return describe(path, path.late, psn, written);
 }
 
 WirePath offer_late(PeerLink& link, Path& path, const PeerWritable& window_words,

@@ -67,6 +67,10 @@ void Widening::begin() {
 }
 
 void Widening::ask() {
+  {
+    const ProgressLoop::Guard guard(link_.context().loop);
+    if (!is_as_it_was(path())) return finish();
+  }
   step_ = Step::AwaitWidened;
   until_ns_ = link_.host().now_ns() + kReopenToAnswerNs;
   link_.host().tend_at(until_ns_);

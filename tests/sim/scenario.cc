@@ -1,6 +1,7 @@
 #include "tests/sim/scenario.h"
 
 #include <algorithm>
+#include <array>
 
 namespace mesh::sim {
 
@@ -15,6 +16,13 @@ std::size_t draw_hosts(Random& random, const Options& options) {
       random.one_in(4) ? random.between(2, kHostsSome) : random.between(2, kHostsUsual);
   if (options.hosts != 0) return options.hosts;
   return many ? random.between(kHostsSome + 1, kHostsMany) : drawn;
+}
+
+// Draws devices that take their time for queue pairs, so that paths are lost meanwhile.
+void draw_bring_ups(Scenario& scenario) {
+  constexpr std::array<std::uint64_t, 4> kNs{0, 300'000, 5'000'000, 60'000'000};
+  std::uint64_t number = scenario.seed;
+  for (HostPlan& host : scenario.hosts) host.bring_up_ns = kNs[number++ % kNs.size()];
 }
 
 // Draws small queues, so that every stall happens.
@@ -84,6 +92,7 @@ Scenario draw_scenario(std::uint64_t seed, const Options& options) {
   if (options.relays) draw_relays(scenario);
   draw_groups(scenario);
   if (options.mute) draw_mute(scenario);
+  if (options.late) draw_bring_ups(scenario);
   return scenario;
 }
 

@@ -53,9 +53,10 @@ enum class Cabling : std::uint8_t { All, Line3, Line4, Ring4, Star5, Ring5, Ring
 
 struct HostPlan {
   std::vector<std::string> nics;
-  std::uint64_t slowness = 1;  // divides how often its turn comes
-  bool relays = true;          // NCCL_MESH_RELAY
-  int relay_mib = 512;         // NCCL_MESH_RELAY_BYTES
+  std::uint64_t slowness = 1;     // divides how often its turn comes
+  bool relays = true;             // NCCL_MESH_RELAY
+  int relay_mib = 512;            // NCCL_MESH_RELAY_BYTES
+  std::uint64_t bring_up_ns = 0;  // what its devices take for queue pairs
 };
 
 struct ContextPlan {

@@ -71,6 +71,7 @@ void World::open_host(std::size_t number) {
   // again.
   options.rewrites_late =
       scenario_.repeats || scenario_.uses_indices_again() || scenario_.options.mute;
+  options.bring_up_ns = scenario_.hosts[number].bring_up_ns;
   options.control_network = &control_;
   control_.expect(number);
   host.open(std::make_unique<CountingProvider>(

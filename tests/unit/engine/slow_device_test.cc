@@ -143,6 +143,38 @@ TEST_F(SlowDeviceTest, ACommunicatorGoesWhenItsQueuePairsAreDestroyed) {
   EXPECT_TRUE(testkit::wait_until([&] { return engine.stats().contexts == before - 1; }));
 }
 
+class LateQueuePairsTest : public SlowDeviceTest {
+ protected:
+  void SetUp() override {
+    options_.policy.late_qps = true;
+    open(testkit::kHalves, 2);
+  }
+  // A path is lost, fenced and destroyed while the device makes its late queue pairs.
+  void lose_path_beside_making(Slow slow) {
+    const testkit::Pair pair = connect(0, slow);
+    device().next_queue_pair_is_slow.store(true);
+    std::thread traffic([&] { testkit::exchange(pair, {kBytes}, testkit::Leaves::Nothing); });
+    EXPECT_TRUE(testkit::wait_until([this] { return device().at_it.load(); }));
+    const soft::Fault down{.kind = soft::FaultKind::PortDown, .nic = "n0"};
+    soft::FaultPlan& faults = hosts_[1].provider->under().faults();
+    ASSERT_TRUE(faults.arm(down).ok());
+    EXPECT_TRUE(testkit::wait_until([this] { return count(LogLevel::Info, "is fenced") == 2; }));
+    device().done.store(true);
+    traffic.join();
+    faults.lift(down);
+    EXPECT_TRUE(testkit::wait_until([this] { return back() == 2; })) << log_.joined();
+    testkit::exchange(pair, {kBytes}, testkit::Leaves::Nothing);
+  }
+};
+
+TEST_F(LateQueuePairsTest, APathThatIsLostWhileAConnectorMakesThemComesBack) {
+  lose_path_beside_making(Slow::Connects);
+}
+
+TEST_F(LateQueuePairsTest, APathThatIsLostWhileAnAcceptorMakesThemComesBack) {
+  lose_path_beside_making(Slow::Accepts);
+}
+
 class ImpatientSlowDeviceTest : public SlowDeviceTest {
  protected:
   // Returns the results of the requests. Only these calls of test() turn the loops.
