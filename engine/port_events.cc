@@ -40,7 +40,7 @@ void PortEvents::take(std::uint32_t rail, const verbs::DeviceEvent& event) {
       return;
     case verbs::DeviceEventKind::GidChange:
       if (event.port != info.port) return;
-      forget_cables();
+      doubt_cables();
       LOG_INFO("rail {} {}: its addresses have changed", rail, info.name);
       return;
     case verbs::DeviceEventKind::LidChange:
@@ -69,12 +69,12 @@ void PortEvents::on_lid_change(std::uint32_t index) {
 }
 
 // A port that was down may be at another cable when it is up.
-void PortEvents::forget_cables() noexcept {
-  if (CableProofs* const cables = host_.cables(); cables != nullptr) cables->forget();
+void PortEvents::doubt_cables() noexcept {
+  if (CableProofs* const cables = host_.cables(); cables != nullptr) cables->doubt();
 }
 
 void PortEvents::on_port_change(std::uint32_t rail, bool up) {
-  forget_cables();
+  doubt_cables();
   const bool in_use = up ? links_.on_port_up(rail) : links_.on_rail_away(rail, "our port is down");
   // The lines of the paths that are lost and back name the rail, too.
   MESH_LOG(in_use ? LogLevel::Detail : LogLevel::Info, "rail {} {}: its port is {}", rail,

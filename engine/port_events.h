@@ -25,7 +25,7 @@ class PortEvents {
   void take(std::uint32_t rail, const verbs::DeviceEvent& event);
   void on_card_left(std::uint32_t rail);
   void on_lid_change(std::uint32_t rail);
-  void forget_cables() noexcept;
+  void doubt_cables() noexcept;
   void on_port_change(std::uint32_t rail, bool up);
 
   LinkHost& host_;

@@ -3,6 +3,7 @@
 #include "engine/link/link_host.h"
 #include "engine/link/link_setup.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -36,10 +37,17 @@ Wires look_at_wires(LinkHost& host, const Hello& hello) {
   const std::vector<WireRail> rails = describe_rails(*host.options().provider, host.rails());
   const std::vector<topo::WirePair> doubtful =
       doubtful_rails(hello, {rails, host.options().settings.site});
-  if (doubtful.empty()) return {};
-  if (const topo::CableProof* const known = cables->known(hello, doubtful); known != nullptr)
-    return {.known = known, .question = nullptr};
-  return {.known = nullptr, .question = cables->ask(hello, doubtful)};
+  const topo::CableProof* const known = doubtful.empty() ? nullptr : cables->known(hello, doubtful);
+  if (known != nullptr) return {.known = known, .question = nullptr};
+  if (!doubtful.empty()) {
+    if (auto question = cables->ask(hello, doubtful); question != nullptr)
+      return {.known = nullptr, .question = std::move(question)};
+  }
+  // Ports that are down cannot be asked, and come up later.
+  const auto is_down = [](const WireRail& rail) { return rail.up == 0; };
+  const bool any_down = std::any_of(rails.begin(), rails.end(), is_down) ||
+                        std::any_of(hello.rails.begin(), hello.rails.end(), is_down);
+  return {.known = any_down ? cables->former(hello) : nullptr, .question = nullptr};
 }
 
 }  // namespace mesh::engine

@@ -68,10 +68,21 @@ void CableProofs::withdraw(const Id128& ask) noexcept {
 const topo::CableProof* CableProofs::known(const Hello& hello,
                                            std::span<const topo::WirePair> pairs) const {
   const auto found = std::find_if(known_.begin(), known_.end(), [&](const Known& each) {
-    return each.host == hello.host && same_devices(each.places, hello.proof.places) &&
+    return each.is_of(hello) &&
            std::equal(each.pairs.begin(), each.pairs.end(), pairs.begin(), pairs.end());
   });
-  return found == known_.end() || host_.now_ns() >= found->until_ns ? nullptr : &found->proof;
+  if (found == known_.end() || found->doubted || host_.now_ns() >= found->until_ns) return nullptr;
+  return &found->proof;
+}
+
+const topo::CableProof* CableProofs::former(const Hello& hello) const {
+  const auto found = std::find_if(known_.begin(), known_.end(),
+                                  [&hello](const Known& each) { return each.is_of(hello); });
+  return found == known_.end() ? nullptr : &found->proof;
+}
+
+bool CableProofs::Known::is_of(const Hello& hello) const {
+  return host == hello.host && same_devices(places, hello.proof.places);
 }
 
 std::unique_ptr<CableProofs::Question> CableProofs::ask(const Hello& hello,
@@ -95,19 +106,43 @@ std::unique_ptr<CableProofs::Question> CableProofs::ask(const Hello& hello,
   return question;
 }
 
-void CableProofs::conclude(const Hello& hello, const Question& question) {
-  const topo::CableProof& proof = question.proof();
+namespace {
+bool share_a_port(const topo::WirePair& a, const topo::WirePair& b) {
+  return a.local == b.local || a.peer == b.peer;
+}
+
+// Adds the wires that were found earlier, and of which both ends are silent now: ports that are
+// down answer nothing.
+void add_silent(const topo::CableProof& former, topo::CableProof* proof) {
+  const std::vector<topo::WirePair> now = proof->met;
+  for (const topo::WirePair& pair : former.met) {
+    const auto is_at = [&pair](const topo::WirePair& met) { return share_a_port(met, pair); };
+    if (std::any_of(now.begin(), now.end(), is_at)) continue;
+    proof->met.push_back(pair);
+    for (const topo::WirePair& other : former.asked) {
+      if (share_a_port(other, pair) && !topo::holds(proof->asked, other))
+        proof->asked.push_back(other);
+    }
+  }
+}
+}  // namespace
+
+topo::CableProof CableProofs::conclude(const Hello& hello, const Question& question) {
+  topo::CableProof proof = question.proof();
+  const bool answered = !proof.met.empty();
   std::erase_if(known_, [&](const Known& each) {
-    return each.host == hello.host && same_devices(each.places, hello.proof.places);
+    if (!each.is_of(hello)) return false;
+    add_silent(each.proof, &proof);
+    return true;
   });
   if (known_.size() == kPeersKnownMax) known_.erase(known_.begin());
-  known_.push_back(
-      {.host = hello.host,
-       .places = hello.proof.places,
-       .pairs = question.pairs_,
-       .proof = proof,
-       .until_ns = proof.met.empty() ? host_.now_ns() + kSilenceToAskAgainNs : UINT64_MAX});
+  known_.push_back({.host = hello.host,
+                    .places = hello.proof.places,
+                    .pairs = question.pairs_,
+                    .proof = proof,
+                    .until_ns = answered ? UINT64_MAX : host_.now_ns() + kSilenceToAskAgainNs});
   say(hello, proof);
+  return proof;
 }
 
 // Says once which ports are on one wire, and which subnet does not tell it.
@@ -177,6 +212,8 @@ void CableProofs::take(std::size_t rail, const verbs::CableDatagram& datagram) {
   ++ignored_;
 }
 
-void CableProofs::forget() noexcept { known_.clear(); }
+void CableProofs::doubt() noexcept {
+  for (Known& each : known_) each.doubted = true;
+}
 
 }  // namespace mesh::engine

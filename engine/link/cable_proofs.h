@@ -65,15 +65,18 @@ class CableProofs {
   };
   // Returns what an earlier question about these pairs found out, or null.
   const topo::CableProof* known(const Hello& hello, std::span<const topo::WirePair> pairs) const;
+  // Returns what the last question about that host's ports found out, or null. It may have changed.
+  const topo::CableProof* former(const Hello& hello) const;
   // Begins to ask. Returns null if no port of ours or of the peer takes datagrams.
   std::unique_ptr<Question> ask(const Hello& hello, std::span<const topo::WirePair> pairs);
-  // Remembers what was found out, and says so.
-  void conclude(const Hello& hello, const Question& question);
+  // Remembers what was found out, says so and returns it. Ports of which neither end answers now
+  // are taken to be on the wire that an earlier question found.
+  topo::CableProof conclude(const Hello& hello, const Question& question);
 
   // ---- Events.
   bool owns(int fd) const noexcept;
   void on_readable(int fd);
-  void forget() noexcept;  // a port of ours has changed
+  void doubt() noexcept;  // a port of ours has changed: the next handshakes ask again
   std::uint64_t ignored() const noexcept { return ignored_; }
 
  private:
@@ -83,6 +86,9 @@ class CableProofs {
     std::vector<topo::WirePair> pairs;  // the doubtful ones at that time
     topo::CableProof proof;
     std::uint64_t until_ns = 0;
+    bool doubted = false;
+
+    bool is_of(const Hello& hello) const;  // of these ports of that host
   };
   struct Offer {
     Id128 ask{}, answer{};

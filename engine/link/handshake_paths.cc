@@ -76,8 +76,8 @@ void Handshake::tend_proof() {
   CableProofs::Question& question = *proving_->question;
   if (question.tend(host.now_ns())) return host.tend_at(question.due_ns());
   const std::unique_ptr<Proving> done = std::move(proving_);
-  host.cables()->conclude(done->hello, question);
-  Acceptance acceptance = decide(host, done->hello, &question.proof());
+  const topo::CableProof proof = host.cables()->conclude(done->hello, question);
+  Acceptance acceptance = decide(host, done->hello, &proof);
   if (acceptance.refusal.empty())
     return accept(std::move(done->hello), std::move(acceptance.choice));
   refuse(host, {.connection = link_.connection(), .link = link_.identity().id},

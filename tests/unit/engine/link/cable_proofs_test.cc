@@ -126,6 +126,25 @@ TEST(CableProofs, TheOldestOfTooManyOffersIsForgotten) {
   EXPECT_EQ(first->proof().met, Wires{});
 }
 
+// A port that is down answers nothing. Its cable is most likely where it was, and its place in the
+// order of ports says less.
+TEST(CableProofs, PortsThatAreSilentNowAreOnTheWireThatWasFoundEarlier) {
+  CableHosts hosts(fabric_of(kCrossed));
+  const Hello said = hosts.hello();
+  const auto first = hosts.ask(said);
+  hosts.finish(*first);
+  hosts.of_b.conclude(said, *first);
+  hosts.of_b.doubt();
+  const auto again = hosts.of_b.ask(hosts.hello(), Wires{{0, 1}});
+  while (again->tend(hosts.clock.load())) hosts.clock.fetch_add(kNsPerMs);  // nobody hears it
+  EXPECT_EQ(again->proof().met, Wires{});
+  const topo::CableProof found = hosts.of_b.conclude(said, *again);
+  EXPECT_EQ(sorted(found.met), (Wires{{0, 1}, {1, 0}}));
+  EXPECT_EQ(found.asked.size(), 4u) << "the ports of these wires meet no others";
+  ASSERT_NE(hosts.of_b.former(said), nullptr);
+  EXPECT_EQ(*hosts.of_b.former(said), found);
+}
+
 TEST(CableProofs, WhatWasFoundIsRememberedUntilAPortChanges) {
   CableHosts hosts(fabric_of(kTriangle));
   Hello said = hosts.hello();
@@ -141,7 +160,7 @@ TEST(CableProofs, WhatWasFoundIsRememberedUntilAPortChanges) {
   Hello replaced = said;
   replaced.proof.places[0].address[15] ^= 1;
   EXPECT_EQ(hosts.of_b.known(replaced, hosts.doubtful(said)), nullptr) << "another net device";
-  hosts.of_b.forget();
+  hosts.of_b.doubt();
   EXPECT_EQ(hosts.of_b.known(said, hosts.doubtful(said)), nullptr);
 }
 
