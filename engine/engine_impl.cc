@@ -114,7 +114,7 @@ Status EngineImpl::configure_pollers() {
     const std::vector<int> allowed = host.allowed_on(-1);
     if (!wanted || !topo::restrict_cpus(host, *wanted).ok()) {
       LOG_WARN("NCCL_MESH_CPUS: this process may not run on any of '{}'; wanted: some of {}",
-               settings_.cpus, fmt::join(allowed, ","));
+               settings_.cpus, fmt::join(allowed, ", "));
       return Errc::InvalidArgument;
     }
   }

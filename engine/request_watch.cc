@@ -1,6 +1,6 @@
 #include "engine/request_watch.h"
 
-#include "engine/data/path.h"
+#include "engine/data/path_text.h"
 #include "src/base/log.h"
 #include "src/base/timeouts.h"
 
@@ -169,15 +169,16 @@ void RequestWatch::tell(Link& link, std::uint64_t now_ns) const {
              link.watched.wait.longest_ns() / kNsPerSecond);
   }
   if (say != LinkWait::Say::Waits) return;
-  MESH_LOG(
-      level, "peer {}: {} of channel {} ({} bytes) is open for {} s and waits for {}{}{}",
-      link.identity().peer_host, name.text, worst->index, name.bytes, age_ns / kNsPerSecond,
-      waiting_text(*waiting), route,
-      waiting_channels > 1 ? fmt::format("; {} channels wait like this", waiting_channels) : "");
+  const std::string begin = fmt::format(
+      "peer {}: {} of channel {} ({} bytes) is open for {} s and waits for ",
+      link.identity().peer_host, name.text, worst->index, name.bytes, age_ns / kNsPerSecond);
+  if (waiting_channels > 1) route += fmt::format("; {} channels wait", waiting_channels);
+  MESH_LOG(level, "{}{}{}", begin, waiting_text(*waiting, begin.size() + route.size()), route);
 }
 
-std::string waiting_text(const Waiting& waiting) {
-  const std::string path = waiting.path == nullptr ? "" : " on " + waiting.path->text();
+namespace {
+std::string words_of(const Waiting& waiting, const std::string& path_name) {
+  const std::string path = path_name.empty() ? "" : " on " + path_name;
   switch (waiting.reason) {
     case WaitReason::Credit: return "the peer: it has posted no receive for it";
     case WaitReason::Tag: return "the peer: its next receive has another tag";
@@ -196,12 +197,19 @@ std::string waiting_text(const Waiting& waiting) {
     case WaitReason::QueuePairs: return "queue pairs of the link, which are being made";
     case WaitReason::Path: {
       const bool told = waiting.path != nullptr && !waiting.path->health.last_cause.empty();
-      return told ? fmt::format("a path: none to this peer is up; {}: {}", waiting.path->text(),
+      return told ? fmt::format("a path: none is up; {}: {}", path_name,
                                 waiting.path->health.last_cause)
-                  : "a path: none to this peer is up";
+                  : "a path: none is up";
     }
   }
   return "an unknown reason";
+}
+}  // namespace
+
+std::string waiting_text(const Waiting& waiting, std::size_t bytes_beside) {
+  if (waiting.path == nullptr) return words_of(waiting, {});
+  const std::size_t words = words_of(waiting, {}).size();
+  return words_of(waiting, path_text(*waiting.path, bytes_beside + words + 4));  // " on "
 }
 
 }  // namespace mesh::engine

@@ -11,6 +11,7 @@
 #include "engine/data/channel.h"
 #include "engine/link/context.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -42,7 +43,8 @@ class RequestWatch {
   std::uint64_t last_look_ns_ = 0;
 };
 
-// For example "the peer's receive: it has posted none for this send".
-std::string waiting_text(const Waiting& waiting);
+// For example "the peer: it has posted no receive for it". A path has its addresses if a log line
+// with so many bytes beside the text has room for them.
+std::string waiting_text(const Waiting& waiting, std::size_t bytes_beside = 0);
 
 }  // namespace mesh::engine

@@ -3,7 +3,11 @@
 #include "src/base/log.h"
 #include "src/base/yielding.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
 
 namespace mesh::plugin {
 
@@ -29,14 +33,46 @@ NcclLevel nccl_level(LogLevel level) noexcept {
   return {NCCL_LOG_NONE, NCCL_ALL};
 }
 
-// The text is never used as the format, because a file name or a peer may put a percent sign there.
+// Returns the beginning of a line that says what the line is about, such as "peer b: ".
+std::string_view subject_of(std::string_view text) noexcept {
+  constexpr std::size_t kSubjectBytesMax = 48;
+  const std::size_t end = text.substr(0, kSubjectBytesMax).find(": ");
+  return end == std::string_view::npos ? std::string_view() : text.substr(0, end + 2);
+}
+
+// Returns the text's first part that fits a line: up to a semicolon, a comma or at least a space. A
+// word that is too long stays whole.
+std::string_view first_part(std::string_view text, std::size_t room) noexcept {
+  if (text.size() <= room) return text;
+  for (const std::string_view mark : {"; ", ", ", " "}) {
+    const std::size_t at = text.substr(0, room + 1).rfind(mark);
+    // A line that is less than half full would make more of them.
+    if (at != std::string_view::npos && (at >= room / 2 || mark == " "))
+      return text.substr(0, at + mark.size() - 1);
+  }
+  return text.substr(0, text.find(' '));
+}
+
+// Logs the text, where it is longer than a line on several, each with the text's subject: a reader
+// who looks for a peer finds all of them, and NCCL's last error names it. The text is never used as
+// the format, because a file name or a peer may put a percent sign there.
 void forward(LogLevel level, const char* file, int line, const char* text) {
   // Counted before the logger is read, so that quiet_logger() misses no call (both seq_cst).
   g_calls.fetch_add(1, std::memory_order_seq_cst);
   if (const ncclDebugLogger_t logger = g_logger.load(std::memory_order_seq_cst);
       logger != nullptr) {
     const NcclLevel as = nccl_level(level);
-    logger(as.level, as.subsystems, file, line, "NET/Mesh : %s", text);
+    // The lines for those who look into the network are not shown by default, and stay whole.
+    const std::size_t bytes_max = level <= LogLevel::Info ? kLogLineBytesMax : SIZE_MAX;
+    std::string_view rest = text, subject;
+    do {
+      const std::string_view part = first_part(rest, bytes_max - subject.size());
+      logger(as.level, as.subsystems, file, line, "NET/Mesh : %.*s%.*s",
+             static_cast<int>(subject.size()), subject.data(), static_cast<int>(part.size()),
+             part.data());
+      rest.remove_prefix(std::min(rest.size(), part.size() + 1));
+      subject = subject_of(text);
+    } while (!rest.empty());
   }
   g_calls.fetch_sub(1, std::memory_order_release);
 }

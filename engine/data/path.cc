@@ -1,6 +1,7 @@
 #include "engine/data/path.h"
 
 #include "engine/data/device_context.h"
+#include "engine/data/path_text.h"
 #include "engine/data/queue_pair.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -54,6 +55,23 @@ bool Path::owes_completion() const noexcept {
 }
 
 std::string Path::text() const { return over.empty() ? name : name + " over " + over; }
+
+namespace {
+// Returns "a:1 -> b:1" of "a:1 10.0.0.1 -> b:1 10.0.0.2".
+std::string ports_of(const std::string& name) {
+  const std::size_t own = name.find(' '), arrow = name.find(" -> ");
+  if (own >= arrow) return name;
+  const std::string peer = name.substr(arrow, name.find(' ', arrow + 4) - arrow);
+  return name.substr(0, own) + peer;
+}
+}  // namespace
+
+std::string path_text(const Path& path, std::size_t bytes_beside) {
+  std::string whole = path.text();
+  if (whole.size() + bytes_beside <= kLogLineBytesMax) return whole;
+  const std::string ports = ports_of(path.name);
+  return path.over.empty() ? ports : ports + " over " + path.over;
+}
 
 PathCounters Path::counters_of_rails() const noexcept {
   PathCounters sum = past;

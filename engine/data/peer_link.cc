@@ -17,20 +17,13 @@ void LinkReach::want_path() noexcept {
 namespace {
 const char* advice(ibv_wc_status status) {
   switch (status) {
-    case IBV_WC_RETRY_EXC_ERR:
-      return "the peer's NIC does not answer: look at the cable, the peer's port and MTU";
-    case IBV_WC_RNR_RETRY_EXC_ERR:
-      return "the peer had no receive posted, which is a bug in nccl-mesh";
-    case IBV_WC_REM_ACCESS_ERR:
-      return "the peer's memory is no longer registered, it may have aborted";
+    case IBV_WC_RETRY_EXC_ERR: return "check cable, port and MTU";
+    case IBV_WC_RNR_RETRY_EXC_ERR: return "the peer had no receive: a bug in nccl-mesh";
+    case IBV_WC_REM_ACCESS_ERR: return "its memory is deregistered: it may have aborted";
     case IBV_WC_LOC_QP_OP_ERR: return "our port may have lost its address";
     case IBV_WC_LOC_PROT_ERR: return "our memory is no longer registered";
-    case IBV_WC_REM_INV_REQ_ERR:
-      return "the peer's NIC did not understand a request; soft-RoCE does that after a "
-             "retransmission";
-    case IBV_WC_WR_FLUSH_ERR:
-      return "the peer or the device ended the queue pair: see the peer's lines and the error "
-             "counters";
+    case IBV_WC_REM_INV_REQ_ERR: return "the peer's NIC did not understand a request";
+    case IBV_WC_WR_FLUSH_ERR: return "the peer or the device ended the queue pair";
     default: return "see the device's error counters";
   }
 }
@@ -47,6 +40,15 @@ const char* status_name(ibv_wc_status status) {
     case IBV_WC_WR_FLUSH_ERR: return "flushed";
     default: return "error completion";
   }
+}
+
+// Says in a few words, which fit a line about a path, what the device has told.
+std::string cause_text(const ibv_wc& completion) {
+  const std::string vendor = completion.vendor_err == 0
+                                 ? std::string()
+                                 : fmt::format(", vendor {:#x}", completion.vendor_err);
+  return fmt::format("{} (status {}{}); {}", status_name(completion.status),
+                     static_cast<int>(completion.status), vendor, advice(completion.status));
 }
 }  // namespace
 
@@ -85,10 +87,9 @@ void PeerLink::on_error_completion(QueuePair& queue_pair, const ibv_wc& completi
                           identity_.role == LinkRole::Connector &&
                           SendQueuePair::of(*path.queue_pairs[0]).full_packet_hangs();
   try {
-    const std::string cause =
-        fmt::format("{} (status {}, vendor {:#x}) on queue pair {}; {}",
-                    status_name(completion.status), static_cast<int>(completion.status),
-                    completion.vendor_err, queue_pair.index(), advice(completion.status));
+    const std::string cause = cause_text(completion);
+    LOG_DETAIL("peer {}: path {}: queue pair {} (number {}): {}", identity_.peer_host, path.name,
+               queue_pair.index(), completion.qp_num, cause);
     if (is_mistake(completion.status)) {
       fail(Errc::Transport, fmt::format("peer {}, {}: {}", identity_.peer_host, path.name, cause));
     } else {

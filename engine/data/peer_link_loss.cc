@@ -1,6 +1,7 @@
 // The loop's part of losing a path and getting it back: which users leave it, what it lost, which
 // queue pairs carry that, and how it joins again. The control path (path_repair.h) talks with the
 // peer and decides when.
+#include "engine/data/path_text.h"
 #include "engine/data/peer_link.h"
 #include "engine/data/progress_loop_datapath.h"
 #include "src/base/check.h"
@@ -54,7 +55,10 @@ void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
   // The peer may have taken its end apart if every channel has ended; what was sent is still
   // accounted for.
   MESH_LOG(first ? LogLevel::Warn : LogLevel::Detail, "peer {}: path {} is lost: {}; {}",
-           identity_.peer_host, path.text(), cause, what_carries_on());
+           identity_.peer_host,
+           path_text(path, sizeof("peer : path  is lost: ; ") - 1 + identity_.peer_host.size() +
+                               cause.size() + what_carries_on().size()),
+           cause, what_carries_on());
 }
 
 std::string PeerLink::what_carries_on() const {
@@ -95,11 +99,8 @@ bool PeerLink::account_lost(Path& path, std::span<const std::uint64_t> taken) {
 }
 
 std::string black_hole_text(const Path& path) {
-  return fmt::format(
-      "full packets of {} bytes (the path's MTU) are lost and small ones arrive: some port between "
-      "the two has a smaller MTU; raise the MTU of the switches and routers on the way, or lower "
-      "that of {} and of its peer",
-      path.ends.mtu_bytes, path.device->name());
+  return fmt::format("full packets of {} bytes (the path's MTU) vanish; raise the MTU on the way",
+                     path.ends.mtu_bytes);
 }
 
 void PeerLink::probe(Path& path) noexcept {

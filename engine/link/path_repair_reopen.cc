@@ -1,5 +1,6 @@
 #include "engine/link/path_repair.h"
 
+#include "engine/data/path_text.h"
 #include "engine/link/context.h"
 #include "engine/link/link_core.h"
 #include "engine/link/link_setup.h"
@@ -335,9 +336,11 @@ void PathRepair::tell_admitted(const Path& path, std::uint64_t away_ns) {
   const char* const does = path.ends.relayed ? "carries messages"
                            : path.tier == 0  ? "is back"
                                              : "carries on";
-  MESH_LOG(meanwhile ? LogLevel::Info : LogLevel::Detail, "peer {}: {} {} {} after {} ms{}", peer,
-           kind, path.text(), does, away_ns / kNsPerMs,
-           meanwhile && !meanwhile->empty() ? "; meanwhile messages went over " + *meanwhile : "");
+  std::string rest = fmt::format("{} after {} ms", does, away_ns / kNsPerMs);
+  if (meanwhile && !meanwhile->empty()) rest += "; meanwhile messages went over " + *meanwhile;
+  const std::string begin = fmt::format("peer {}: {}", peer, kind);
+  MESH_LOG(meanwhile ? LogLevel::Info : LogLevel::Detail, "{} {} {}", begin,
+           path_text(path, begin.size() + 2 + rest.size()), rest);
 }
 
 void PathRepair::admit(std::uint32_t index) {

@@ -205,8 +205,8 @@ void Redial::go_on_without(const std::string& text) {
   give_up_ns_ = now_ns + kSignToSignNs;
   if (std::exchange(told_of_life_, true)) return;
   LOG_WARN(
-      "peer {}: no way back to its control port yet ({}); its paths carry messages, so the link "
-      "goes on and dials again. Until it is back, no lost path can be replaced",
+      "peer {}: no way back to its control port yet ({}); messages go on, but no lost path can be "
+      "replaced meanwhile",
       link_.identity().peer_host, text);
 }
 

@@ -89,6 +89,16 @@ void Breaker::strike(Blow blow, const std::string& nic, std::uint64_t random) {
   tell(0, {.verb = FaultVerb::Arm, .fault = fault});
 }
 
+void Breaker::lose_peer(const std::string& nic, const std::string& host) {
+  tell(0, {.verb = FaultVerb::Arm,
+           .fault = {.kind = FaultKind::PeerLost, .nic = nic, .peer_host = host}});
+}
+
+void Breaker::find_peer(const std::string& nic, const std::string& host) {
+  tell(0, {.verb = FaultVerb::Lift,
+           .fault = {.kind = FaultKind::PeerLost, .nic = nic, .peer_host = host}});
+}
+
 void Breaker::delay_writes(const std::string& nic, std::uint64_t delay_ns) {
   tell(0, {.verb = FaultVerb::Arm,
            .fault = {.kind = FaultKind::WriteDelay, .nic = nic, .delay_ns = delay_ns}});

@@ -33,6 +33,9 @@ class Breaker {
 
   const std::vector<soft::NicSpec>& nics() const { return fabric_.hosts.front().nics; }
   void strike(Blow blow, const std::string& nic, std::uint64_t random);
+  // Nothing passes between that host and host a's NIC until find_peer(), and no port tells.
+  void lose_peer(const std::string& nic, const std::string& host);
+  void find_peer(const std::string& nic, const std::string& host);
   void pull(const std::string& nic);
   void plug(const std::string& nic);            // plugs it in, and lifts its other faults
   std::uint64_t bytes(const std::string& nic);  // posted by host a

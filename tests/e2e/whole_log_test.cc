@@ -116,13 +116,18 @@ TEST(WholeLog, AStartHasSixShortLinesAndNamesTheVersionFirst) {
 constexpr const char* kCableAtEnd[] = {"peer b: path mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2 is ",
                                        "peer a: path mesh0:1 10.0.12.2 -> mesh0:1 10.0.12.1 is "};
 
-// Runs rounds until hosts a and b have read what the cable is.
-void rounds_until_cable_is(Peer& peer, Job& job, const std::string& what) {
+// A line that is long names the ports alone.
+constexpr const char* kPathAtEnd[] = {"peer b: path mesh0:1 -> mesh0:1 is ",
+                                      "peer a: path mesh0:1 -> mesh0:1 is "};
+
+// Runs rounds until hosts a and b have read what the path between them is.
+void rounds_until_path_is(Peer& peer, Job& job, const char* const (&begin)[2],
+                          const std::string& what) {
   const auto deadline = std::chrono::steady_clock::now() + patience();
   for (bool said = false; !said;) {
     job.round();
     const auto rank = static_cast<std::size_t>(peer.rank());
-    const bool vote = rank > 1 || logged(std::string(kCableAtEnd[rank]) + what);
+    const bool vote = rank > 1 || logged(std::string(begin[rank]) + what);
     const auto votes = peer.all_gather(vote ? "1" : "0");
     said = votes[0] == "1" && votes[1] == "1";
     require(said || std::chrono::steady_clock::now() < deadline, "nobody read: " + what);
@@ -135,10 +140,10 @@ const Scenario kCut("whole_log_cut", [](Peer& peer) {
   job.round();
   Breaker breaker;
   if (peer.rank() == 0) breaker.pull("mesh0");
-  rounds_until_cable_is(peer, job, "lost: ");
+  rounds_until_path_is(peer, job, kCableAtEnd, "lost: ");
   for (int i = 0; i < 3; ++i) job.round();
   if (peer.rank() == 0) breaker.plug("mesh0");
-  rounds_until_cable_is(peer, job, "back after ");
+  rounds_until_path_is(peer, job, kCableAtEnd, "back after ");
   peer.barrier();
 });
 
@@ -156,6 +161,37 @@ TEST(WholeLog, ACutIsTwoLinesOnEachOfItsHosts) {
     EXPECT_EQ(log.count("port is down; a way over other hosts is looked for"), 1) << log.whole;
     EXPECT_EQ(log.count("INFO NET/Mesh : " + cable + "back after "), 1) << log.whole;
     EXPECT_EQ(log.count("; meanwhile messages went over c"), 1) << log.whole;
+  }
+  EXPECT_EQ(logs[2].count("WARN "), 0) << logs[2].whole;
+}
+
+// The cable between a and b is silent: no port tells, and a's NIC runs out of retries.
+const Scenario kSilence("whole_log_silence", [](Peer& peer) {
+  Job job(peer);
+  job.round();
+  Breaker breaker;
+  if (peer.rank() == 0) breaker.lose_peer("mesh0", "b");
+  rounds_until_path_is(peer, job, kPathAtEnd, "lost: ");
+  if (peer.rank() == 0) breaker.find_peer("mesh0", "b");
+  rounds_until_path_is(peer, job, kCableAtEnd, "back after ");
+  peer.barrier();
+});
+
+TEST(WholeLog, ASilentCableIsTwoLinesOnEachOfItsHostsWithCauseAndAdvice) {
+  const std::vector<RankEnd> ranks = run(kSilence, triangle());
+  expect_success(ranks);
+  if (testing::Test::IsSkipped()) return;
+  const std::vector<Log> logs = logs_of(ranks);
+  for (const std::size_t host : {0u, 1u}) {
+    const Log& log = logs[host];
+    EXPECT_LE(log.lines.size(), 6u + 2u) << log.whole;
+    EXPECT_EQ(log.count("WARN "), 1) << log.whole;
+    EXPECT_EQ(log.count("WARN NET/Mesh : " + std::string(kPathAtEnd[host]) + "lost: "), 1)
+        << log.whole;
+    EXPECT_EQ(log.count("retries exceeded (status 12); check cable, port and MTU; a way over "
+                        "other hosts is looked for"),
+              1)
+        << log.whole;
   }
   EXPECT_EQ(logs[2].count("WARN "), 0) << logs[2].whole;
 }

@@ -1,11 +1,15 @@
 // The log line about a request that stays open, for every reason, on a manual clock.
 #include "engine/request_watch.h"
 
+#include "engine/data/path.h"
+#include "src/base/log.h"
 #include "tests/unit/engine/watched.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
+#include <string>
 #include <utility>
 
 namespace mesh {
@@ -183,7 +187,18 @@ TEST(RequestWatch, LinkWithoutAPathThatIsUpSaysSo) {
   const engine::PathState before = std::exchange(state, engine::PathState::Quarantined);
   watched.seconds(kBar + 2);
   state = before;
-  watched.expect_said(LogLevel::Warn, "waits for a path: none to this peer is up", 1);
+  watched.expect_said(LogLevel::Warn, "waits for a path: none is up", 1);
+}
+
+TEST(RequestWatch, ALineThatWouldBeLongNamesThePortsAlone) {
+  engine::Path path;
+  path.name = "n0:1 10.0.1.1 -> n0:1 10.0.1.2";
+  path.over = "c";
+  const engine::Waiting waiting{.reason = WaitReason::Queue, .path = &path};
+  const std::string whole = "room in a send queue on n0:1 10.0.1.1 -> n0:1 10.0.1.2 over c";
+  const std::size_t room = kLogLineBytesMax - whole.size();
+  EXPECT_EQ(engine::waiting_text(waiting, room), whole);
+  EXPECT_EQ(engine::waiting_text(waiting, room + 1), "room in a send queue on n0:1 -> n0:1 over c");
 }
 
 TEST(RequestWatch, StripesThatHaveComeAreCounted) {

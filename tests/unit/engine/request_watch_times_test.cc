@@ -24,7 +24,7 @@ TEST(RequestWatchTimes, ChannelsOfOneLinkShareALine) {
   watched.expect_said(LogLevel::Info, "is open for", 1);
   watched.seconds(kBar);
   watched.expect_said(LogLevel::Warn, "send 0 of channel 0", 1);
-  watched.expect_said(LogLevel::Warn, "; 3 channels wait like this", 1);
+  watched.expect_said(LogLevel::Warn, "; 3 channels wait", 1);
 }
 
 TEST(RequestWatchTimes, TrafficThatMovesIsNeverSaid) {

@@ -4,6 +4,9 @@
 #include "src/base/log.h"
 #include "tests/unit/plugin/plugin_test.h"
 
+#include <string>
+#include <vector>
+
 namespace mesh::plugin {
 namespace {
 
@@ -70,6 +73,34 @@ TEST(Logger, LevelsAreNcclsAndTextIsNoFormat) {
   drop_logger();
   LOG_INFO("d");
   EXPECT_EQ(LogCatcher::lines(NCCL_LOG_INFO).size(), 2u);
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  LogCatcher::clear();
+  use_logger(LogCatcher::log);
+  LOG_WARN("{}", text);
+  drop_logger();
+  std::vector<std::string> lines;
+  for (const LogCatcher::Line& line : LogCatcher::lines(NCCL_LOG_WARN))
+    lines.push_back(line.second.substr(std::string("NET/Mesh : ").size()));
+  return lines;
+}
+
+TEST(Logger, ALongLineGoesOnWithItsSubject) {
+  const std::string full(kLogLineBytesMax, 'x'), clause(100, 'x'), word(200, 'x');
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(lines_of(full), Lines{full}) << "160 bytes with the prefix";
+  EXPECT_EQ(lines_of("peer b: " + clause + "; two, three and " + clause),
+            (Lines{"peer b: " + clause + ";", "peer b: two, three and " + clause}));
+  EXPECT_EQ(lines_of("peer b: " + clause + ", two and " + clause),
+            (Lines{"peer b: " + clause + ",", "peer b: two and " + clause}));
+  EXPECT_EQ(lines_of("one; " + clause + " three " + clause),
+            (Lines{"one; " + clause + " three", clause}))
+      << "it has no subject, and a line with \"one;\" alone would waste space";
+  EXPECT_EQ(lines_of("peer b: " + word + " end"),
+            (Lines{"peer b:", "peer b: " + word, "peer b: end"}));
+  EXPECT_EQ(lines_of(word), Lines{word});
+  EXPECT_EQ(lines_of(""), Lines{""});
 }
 
 }  // namespace
