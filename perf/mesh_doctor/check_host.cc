@@ -11,7 +11,7 @@ namespace {
 // Returns true if the finding leaves a port out: that no rail is left only follows from it.
 bool explains_no_rail(const Finding& each) {
   const bool of_gids = each.name.starts_with("gid-") && each.severity == Severity::Broken;
-  return of_gids || each.name == "hca-names-none";
+  return of_gids || each.name == "hca-names-none" || each.name == "no-provider";
 }
 
 }  // namespace
@@ -61,6 +61,7 @@ Findings check_host(const HostFacts& facts) {
   check_counters(facts, found);
   check_pcie(facts, found);
   check_machine(facts, found);
+  check_network(facts, found);
   check_software(facts, found);
   check_settings(facts, found);
   check_plugin(facts, found);

@@ -23,20 +23,6 @@ int roce_mtu(int netdev_mtu) {
 
 bool active(const PortFacts& port) { return port.state == "ACTIVE"; }
 
-// Returns the plugin's words about a port, from a line "ports not used: a:1 is down, b:1 ...".
-std::string reason_of(const HostFacts& facts, const PortFacts& port) {
-  constexpr std::string_view kBegin = ": ";
-  for (const std::string& note : facts.notes) {
-    if (!note.starts_with("ports not used: ") && !note.starts_with("no usable rail on ")) continue;
-    const std::size_t at = note.find(" " + port.name + " ", note.find(kBegin));
-    const std::size_t device = note.find(" " + port.device + " ", note.find(kBegin));
-    const std::size_t begin = at != std::string::npos ? at : device;
-    if (begin == std::string::npos) continue;
-    return note.substr(begin + 1, note.find(", ", begin) - begin - 1);
-  }
-  return {};
-}
-
 bool left_out(const HostFacts& facts, const PortFacts& port) {
   return reason_of(facts, port).find("left out by") != std::string::npos;
 }
@@ -49,8 +35,8 @@ void check_use(const HostFacts& facts, const PortFacts& port, Findings& found) {
   found.push_back(finding(
       "port-not-used", facts.host,
       {.about = port.name,
-       .evidence = fmt::format("The port is active, and the plugin does not offer it to NCCL: {}.",
-                               reason.empty() ? "the plugin gives no reason" : reason),
+       .evidence =
+           fmt::format("The port is active, and the plugin does not offer it to NCCL: {}.", reason),
        .remedy = "Give the port's interface an address, or exclude the port by NCCL_IB_HCA."}));
 }
 
@@ -170,9 +156,22 @@ void check_types(const HostFacts& facts, const PortFacts& port, Findings& found)
 
 }  // namespace
 
+std::string reason_of(const HostFacts& facts, const PortFacts& port) {
+  constexpr std::string_view kBegin = ": ";
+  for (const std::string& note : facts.notes) {
+    if (!note.starts_with("ports not used: ") && !note.starts_with("no usable rail on ")) continue;
+    const std::size_t at = note.find(" " + port.name + " ", note.find(kBegin));
+    const std::size_t device = note.find(" " + port.device + " ", note.find(kBegin));
+    const std::size_t begin = at != std::string::npos ? at : device;
+    if (begin == std::string::npos) continue;
+    return note.substr(begin + 1, note.find(", ", begin) - begin - 1);
+  }
+  return {};
+}
+
 void check_ports(const HostFacts& facts, Findings& found) {
   for (const PortFacts& port : facts.ports) {
-    if (!lacks_gid(facts, port)) {
+    if (!lacks_gid(facts, port) && !is_unseen(facts, port)) {
       check_use(facts, port, found);
       check_half(facts, port, found);
     }

@@ -1,5 +1,6 @@
 #include "perf/mesh_doctor/checks.h"
 
+#include "src/base/setting_grammar.h"
 #include "src/base/version.h"
 
 #include <fmt/format.h>
@@ -70,6 +71,20 @@ void check_two(const HostFacts& facts, Findings& found) {
                          "NCCL_DEBUG=VERSION shows which one a job loads."}));
 }
 
+// Without files of the host nothing is known of a job's environment.
+void check_chosen(const HostFacts& facts, Findings& found) {
+  if (facts.machine.processor.empty() || setting(facts, "NCCL_NET_PLUGIN") != nullptr) return;
+  found.push_back(finding(
+      "plugin-not-chosen", facts.host,
+      {.about = "NCCL_NET_PLUGIN",
+       .evidence = "NCCL_NET_PLUGIN is not set in the environment or in nccl.conf, and no "
+                   "libnccl-net.so is installed. A job started from here runs without nccl-mesh, "
+                   "and NCCL says nothing.",
+       .remedy = fmt::format("Set NCCL_NET_PLUGIN={} and NCCL_NET=Mesh for every rank: with both, "
+                             "a job fails rather than use another transport.",
+                             facts.plugin_file)}));
+}
+
 void check_choice(const HostFacts& facts, Findings& found) {
   const SoftwareFacts& software = facts.software;
   for (const std::string& name : software.missing_plugins) {
@@ -79,7 +94,7 @@ void check_choice(const HostFacts& facts, Findings& found) {
                                          "not find it; NCCL then runs without it.",
                              .remedy = "Set NCCL_NET_PLUGIN=" + facts.plugin_file}));
   }
-  if (software.plugins.empty()) return;
+  if (software.plugins.empty()) return check_chosen(facts, found);
   const LibraryFacts& first = software.plugins.front();
   if (!first.ours) {
     const SettingFacts* const chosen = setting(facts, "NCCL_NET_PLUGIN");
@@ -106,7 +121,41 @@ void check_choice(const HostFacts& facts, Findings& found) {
        .remedy = "Set NCCL_NET_PLUGIN to the newer one on every host."}));
 }
 
+bool selected(const HostFacts& facts, const PortFacts& port) {
+  const SettingFacts* const hca = setting(facts, "NCCL_IB_HCA");
+  return hca == nullptr || NameRule(hca->value).matches(port.device, port.port);
+}
+
+void check_provider(const HostFacts& facts, const PortFacts& port, Findings& found) {
+  const std::vector<std::string>& providers = facts.software.verbs_providers;
+  found.push_back(finding(
+      "no-provider", facts.host,
+      {.about = port.device,
+       .evidence =
+           fmt::format("The kernel has this device, and libibverbs does not show it: {}.",
+                       port.verbs_file.empty() ? "there is no file for it in /dev/infiniband"
+                       : providers.empty()
+                           ? "libibverbs has no user-space driver (provider) in its folder"
+                           : fmt::format("none of its user-space drivers (providers) takes it: {}",
+                                         fmt::join(providers, ", "))),
+       .remedy = port.verbs_file.empty()
+                     ? "Give the container the device (--device /dev/infiniband), or load the "
+                       "kernel's module ib_uverbs."
+                     : "Install libibverbs and its providers from one release (rdma-core, "
+                       "ibverbs-providers, or the vendor's OFED); ibv_devinfo then shows the "
+                       "device."}));
+}
+
 }  // namespace
+
+bool is_unseen(const HostFacts& facts, const PortFacts& port) {
+  if (facts.plugin.empty() || !facts.plugin_error.empty()) return false;
+  const bool no_library =
+      std::any_of(facts.notes.begin(), facts.notes.end(),
+                  [](const std::string& note) { return note.starts_with("no RDMA: "); });
+  return !no_library && selected(facts, port) && rail_of(facts, port.name) == nullptr &&
+         reason_of(facts, port).empty();
+}
 
 void check_software(const HostFacts& facts, Findings& found) {
   std::vector<std::string> seen;  // files
@@ -117,6 +166,9 @@ void check_software(const HostFacts& facts, Findings& found) {
   }
   if (!facts.software.nccl.empty()) check_two(facts, found);
   check_choice(facts, found);
+  for (const PortFacts& port : facts.ports) {
+    if (is_unseen(facts, port)) check_provider(facts, port, found);
+  }
 }
 
 }  // namespace mesh::doctor

@@ -5,6 +5,7 @@
 #include "perf/mesh_doctor/finding.h"
 #include "perf/mesh_doctor/host_facts.h"
 
+#include <string>
 #include <vector>
 
 namespace mesh::doctor {
@@ -20,8 +21,19 @@ void check_gids(const HostFacts& facts, Findings& found);
 void check_counters(const HostFacts& facts, Findings& found);
 void check_pcie(const HostFacts& facts, Findings& found);
 void check_machine(const HostFacts& facts, Findings& found);
+void check_network(const HostFacts& facts, Findings& found);
 void check_software(const HostFacts& facts, Findings& found);
 void check_settings(const HostFacts& facts, Findings& found);
+
+// Returns the findings between hosts, with the cause instead of each silent cable that a host on
+// the way explains.
+Findings explain_silence(Findings between, const std::vector<HostFacts>& hosts);
+
+// Returns the plugin's words about a port, from a line "ports not used: a:1 is down, b:1 ...".
+std::string reason_of(const HostFacts& facts, const PortFacts& port);
+// Returns true for a port of a device that the plugin says nothing about, because libibverbs does
+// not show it. Without libibverbs no device is shown, and that is another finding.
+bool is_unseen(const HostFacts& facts, const PortFacts& port);
 
 // Returns null if the port is no rail.
 const RailFacts* rail_of(const HostFacts& facts, const std::string& port);

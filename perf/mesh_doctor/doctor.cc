@@ -120,6 +120,7 @@ int run_doctor(const Options& options) {
   for (const HostFacts& host : report.hosts) {
     for (Finding& each : check_host(host)) report.findings.push_back(std::move(each));
   }
+  between.findings = explain_silence(std::move(between.findings), report.hosts);
   for (Finding& each : without_echoes(std::move(between.findings), report.findings))
     report.findings.push_back(std::move(each));
   report.sections = std::move(between.sections);

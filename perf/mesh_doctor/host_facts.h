@@ -41,6 +41,13 @@ struct GidFacts {
 
 using Counters = std::map<std::string, std::int64_t>;
 
+// How an Ethernet port sends packets of different kinds. Empty parts are not known.
+struct TrafficClasses {
+  std::vector<int> limit_mbps;          // by traffic class; 0: no limit
+  std::vector<int> of_priority;         // the traffic class of each priority
+  std::map<int, int> priority_of_dscp;  // empty: the service level is the priority
+};
+
 // A port of the kernel's RDMA devices, rail or not.
 struct PortFacts {
   std::string name;  // "mlx5_0:1"
@@ -57,6 +64,9 @@ struct PortFacts {
   std::string card;         // the system image GUID, which all functions of a card share
   std::string other_half;   // the port that shows this socket over other PCIe lanes
   std::vector<GidFacts> gids;
+  int arp_ignore = -1;     // 0: the kernel answers for the addresses of all interfaces
+  std::string verbs_file;  // "/dev/infiniband/uverbs0"; empty: it is not there
+  TrafficClasses classes;
   Counters counters, counters_later;
 };
 
@@ -99,6 +109,8 @@ struct MachineFacts {
   bool acs_known = true;
   std::vector<std::string> acs_bridges;  // they send traffic between devices by way of the CPU
   std::vector<std::string> interfaces;
+  int ip_forward = -1;         // 1: it routes packets for others
+  std::string forward_policy;  // what it does with them if no rule says: "accept", "drop"
 };
 
 // The libraries that a job started from here would take.
@@ -106,6 +118,7 @@ struct SoftwareFacts {
   std::vector<LibraryFacts> nccl;            // the loader's, then torch's
   std::vector<LibraryFacts> plugins;         // that NCCL would load, in its order
   std::vector<std::string> missing_plugins;  // that NCCL_NET_PLUGIN names and nobody finds
+  std::vector<std::string> verbs_providers;  // files of libibverbs' drivers
   std::vector<SettingFacts> settings;        // the effective ones, and those that they hide
 };
 

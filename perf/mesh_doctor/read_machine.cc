@@ -1,3 +1,4 @@
+#include "perf/mesh_doctor/kernel_network.h"
 #include "perf/mesh_doctor/read_host.h"
 
 #include <sys/utsname.h>
@@ -131,6 +132,8 @@ MachineFacts read_machine(const Tree& tree) {
   }
   facts.interfaces = tree.names("/sys/class/net");
   std::erase(facts.interfaces, "bonding_masters");  // a file of the bonding driver
+  facts.ip_forward = static_cast<int>(tree.number("/proc/sys/net/ipv4/ip_forward"));
+  facts.forward_policy = tree.whole_machine() ? forward_policy() : tree.line("/forward_policy");
   return facts;
 }
 

@@ -1,5 +1,5 @@
+#include "perf/mesh_doctor/kernel_network.h"
 #include "perf/mesh_doctor/read_host.h"
-
 #include "src/verbs/rdma_sysfs.h"
 
 #include <algorithm>
@@ -72,6 +72,38 @@ int capable(const Tree& tree, const PortFacts& port, const std::string& rate) {
   return tree.whole_machine() && !port.netdev.empty() ? capable_mbps(port.netdev) : -1;
 }
 
+// The stricter of the interface's setting and that of all interfaces holds.
+int arp_ignore_of(const Tree& tree, const std::string& netdev) {
+  const std::string folder = "/proc/sys/net/ipv4/conf/";
+  if (netdev.empty()) return -1;
+  return static_cast<int>(std::max(tree.number(folder + "all/arp_ignore"),
+                                   tree.number(folder + netdev + "/arp_ignore")));
+}
+
+// Returns the file by which programs use the device; empty if there is none here.
+std::string verbs_file_of(const Tree& tree, const std::string& device) {
+  const std::string files = "/sys/class/infiniband_verbs/";
+  for (const std::string& name : tree.names(files)) {
+    if (tree.line(files + name + "/ibdev") != device) continue;
+    const std::string file = "/dev/infiniband/" + name;
+    return tree.has(file) ? file : std::string();
+  }
+  return {};
+}
+
+// No file tells the classes; a planted host has one with a line "CLASS MBPS" for each limit.
+TrafficClasses classes_of(const Tree& tree, const std::string& netdev) {
+  if (tree.whole_machine()) return traffic_classes(netdev);
+  TrafficClasses classes;
+  for (const std::string& line : tree.lines("/traffic_classes/" + netdev)) {
+    classes.limit_mbps.resize(8);
+    classes.of_priority = {0, 1, 2, 3, 4, 5, 6, 7};
+    const std::vector<std::string> words = words_of(line, ' ');
+    if (words.size() == 2) classes.limit_mbps.at(std::stoul(words[0])) = std::stoi(words[1]);
+  }
+  return classes;
+}
+
 PortFacts read_port(const Tree& tree, const std::string& device, const std::string& number) {
   const std::string folder = kDevices + device + "/ports/" + number + "/";
   const std::string rate = tree.line(folder + "rate");
@@ -92,6 +124,9 @@ PortFacts read_port(const Tree& tree, const std::string& device, const std::stri
   port.pci = entry.pci_path.substr(entry.pci_path.rfind('/') + 1);
   if (entry.physical_path.empty()) port.cable = entry.guid;  // a virtual function is no half
   port.card = tree.line(kDevices + device + "/sys_image_guid");
+  port.arp_ignore = arp_ignore_of(tree, port.netdev);
+  port.verbs_file = verbs_file_of(tree, device);
+  port.classes = classes_of(tree, port.netdev);
   port.counters = read_counters(tree, port);
   return port;
 }

@@ -100,6 +100,19 @@ void find_plugins(const Tree& tree, const Environment& environment, SoftwareFact
   }
 }
 
+// Finds the drivers of libibverbs, such as libmlx5-rdmav34.so.
+std::vector<std::string> find_providers(const Tree& tree) {
+  std::vector<std::string> files;
+  for (const char* const folder :
+       {"/usr/lib/x86_64-linux-gnu/libibverbs/", "/usr/lib/aarch64-linux-gnu/libibverbs/",
+        "/usr/lib64/libibverbs/", "/usr/lib/libibverbs/"}) {
+    for (const std::string& name : tree.names(folder)) {
+      if (name.find("-rdmav") != std::string::npos) files.push_back(folder + name);
+    }
+  }
+  return files;
+}
+
 }  // namespace
 
 Environment with_conf_files(const Tree& tree, Environment environment) {
@@ -121,6 +134,7 @@ SoftwareFacts read_software(const Tree& tree, const Environment& environment) {
   const Environment whole = with_conf_files(tree, environment);
   find_nccl(tree, whole, facts);
   find_plugins(tree, whole, facts);
+  facts.verbs_providers = find_providers(tree);
   return facts;
 }
 

@@ -11,7 +11,8 @@ import lab_case
 
 BETWEEN = {"host-missing", "host-lost", "handshake-network", "no-map", "missing-cable",
            "extra-cable", "crossed-cables", "wrong-subnet", "lone-rail", "cable-down",
-           "half-missing", "mtu-differs", "mtu-black-hole", "silent-cable", "flapping-port",
+           "half-missing", "mtu-differs", "mtu-black-hole", "silent-cable", "forward-drop",
+           "flapping-port",
            "slow-cable", "slow-half", "sick-direction", "rank-order"}
 # The findings of one host about itself: the name of each, and how a line of shell that runs the
 # doctor plants its cause.
@@ -22,6 +23,7 @@ PLANTED = {
     "nccl-too-old": "LD_LIBRARY_PATH=/tmp/old %s",
     "two-nccl": "PYTHONPATH=/tmp/python %s",
     "foreign-plugin": "NCCL_NET_PLUGIN=/tmp/foreign/libnccl-net.so %s",
+    "plugin-not-chosen": "env -u NCCL_NET_PLUGIN %s",
     "plugin-missing": "NCCL_NET_PLUGIN=/tmp/nowhere/libnccl-net-mesh.so %s",
 }
 PLANTS = """of_python=/tmp/python/nvidia/nccl/lib
@@ -50,8 +52,11 @@ class Doctor(lab_case.LabCase):
     @lab_case.at_length
     def test_what_one_host_finds(self):
         doctor = shlex.quote(lab_case.built("perf/mesh_doctor/mesh_doctor")) + " --quick"
-        script = PLANTS + "".join("echo PLANTED %s\n%s; echo STATUS $?\n" % (name, how % doctor)
-                                  for name, how in PLANTED.items())
+        chosen = "export NCCL_NET_PLUGIN=%s\n" % shlex.quote(
+            lab_case.built("plugin/libnccl-net-mesh.so"))
+        script = PLANTS + chosen + "".join(
+            "echo PLANTED %s\n%s; echo STATUS $?\n" % (name, how % doctor)
+            for name, how in PLANTED.items())
         lab = self.run_lab("pair", script, on="a")
         self.assertEqual(lab.code, 0)
         found, planted = {}, None

@@ -22,6 +22,23 @@ constexpr const char* kWheel = "usr/local/lib/python3.12/dist-packages/nvidia/nc
 constexpr const char* kLimits = "proc/self/limits";
 
 const std::vector<Plant> kPlants{
+    {"no-provider",
+     [](PlantedHost& host) {
+       host.unseen = {"rocep1s0f0:1", "roceP2p1s0f0:1"};
+       host.remove("usr/lib/x86_64-linux-gnu/libibverbs");
+     },
+     "libibverbs has no user-space driver (provider) in its folder"},
+    {"no-provider",
+     [](PlantedHost& host) {
+       host.unseen = {"rocep1s0f0:1", "rocep1s0f1:1", "roceP2p1s0f0:1", "roceP2p1s0f1:1"};
+     },
+     "takes it: /usr/lib/x86_64-linux-gnu/libibverbs/libmlx5-rdmav34.so"},
+    {"no-provider",
+     [](PlantedHost& host) {
+       host.unseen = {"roceP2p1s0f1:1"};
+       host.remove("dev/infiniband");
+     },
+     "there is no file for it in /dev/infiniband"},
     {"port-not-used",
      [](PlantedHost& host) {
        // The card has only one socket, and the plugin takes neither of its halves.
@@ -98,6 +115,8 @@ const std::vector<Plant> kPlants{
     {"plugin-missing",
      [](PlantedHost& host) { host.environment["NCCL_NET_PLUGIN"] = "/gone/libnccl-net-mesh.so"; },
      "the loader does not find it"},
+    {"plugin-not-chosen", [](PlantedHost& host) { host.environment.erase("NCCL_NET_PLUGIN"); },
+     "A job started from here runs without nccl-mesh, and NCCL says nothing"},
     {"plugin-off", [](PlantedHost& host) { host.environment["NCCL_NET_PLUGIN"] = "none"; },
      "keeps NCCL from loading any plugin"},
     {"foreign-plugin",
@@ -144,6 +163,18 @@ const std::vector<Plant> kMachinePlants{
      "is 1500, so RDMA packets carry 1024 bytes instead of 4096"},
     {"mtu-not-taken", [](PlantedHost& host) { host.rail_mtu = 1024; },
      "is 9000, which allows 4096 bytes"},
+    {"same-subnet",
+     [](PlantedHost& host) {
+       host.addresses["rocep1s0f0:1"] = "10.0.9.1/24";
+       host.addresses["rocep1s0f1:1"] = "10.0.9.2/24";
+     },
+     "rocep1s0f0:1 (10.0.9.1/24), rocep1s0f1:1 (10.0.9.2/24)"},
+    {"traffic-class-slow",
+     [](PlantedHost& host) {
+       host.write("traffic_classes/enp1s0f0", "3 10000");
+       host.environment["NCCL_IB_SL"] = "3";
+     },
+     "have priority 3 and traffic class 3, which this port limits to 10 of its 200 Gb/s"},
     {"port-slow",
      [](PlantedHost& host) {
        host.write(host.port("rocep1s0f0") + "link_layer", "InfiniBand");
@@ -233,6 +264,32 @@ TEST(DoctorLocal, AnIWarpPortIsNoRoceWithoutGids) {
   EXPECT_EQ(names_of(check_host(host.facts())), Names{});
 }
 
+// A limit of another class, or one above the port's rate, harms no job.
+TEST(DoctorLocal, OnlyTheLimitOfAJobsOwnClassCounts) {
+  PlantedHost host;
+  host.write("traffic_classes/enp1s0f0", "3 10000\n0 200000");
+  EXPECT_EQ(names_of(check_host(host.facts())), Names{});
+  HostFacts facts = host.facts();
+  for (PortFacts& port : facts.ports) port.classes.priority_of_dscp = {{0, 0}, {26, 3}};
+  EXPECT_EQ(names_of(check_host(facts)), Names{});
+  facts.software.settings.push_back({"NCCL_IB_TC", "106", "the environment"});  // DSCP 26
+  EXPECT_EQ(names_of(check_host(facts)), Names{"traffic-class-slow"});
+}
+
+TEST(DoctorLocal, PortsThatShareASubnetAreNoFaultIfEachAnswersForItself) {
+  PlantedHost host;
+  for (auto& [port, address] : host.addresses) address = "10.0.9.1/24";
+  host.write("proc/sys/net/ipv4/conf/all/arp_ignore", "1");
+  EXPECT_EQ(names_of(check_host(host.facts())), Names{});
+}
+
+TEST(DoctorLocal, APortThatTheUserLeavesOutNeedsNoProvider) {
+  PlantedHost host;
+  host.unseen = {"roceP2p1s0f1:1"};
+  host.environment["NCCL_IB_HCA"] = "=rocep1s0f0,rocep1s0f1,roceP2p1s0f0";
+  EXPECT_EQ(names_of(check_host(host.facts())), Names{"half-unused"});
+}
+
 TEST(DoctorLocal, AVirtualFunctionNeedsNoDevice) {
   const PlantedHost host;
   const std::string function = PlantedHost::function("0003:01:00.0");
@@ -250,9 +307,9 @@ TEST(DoctorLocal, PortsThatTheUserLeavesOutNeedNoGids) {
     host.write(host.port(device) + "gid_attrs/types/1", "IB/RoCE v1");
   }
   HostFacts facts = host.facts();
-  facts.notes.emplace_back(
+  facts.notes = {
       "ports not used: rocep1s0f0:1 is left out by NCCL_IB_HCA, roceP2p1s0f0:1 is left out by "
-      "NCCL_IB_HCA");
+      "NCCL_IB_HCA"};
   EXPECT_EQ(names_of(check_host(facts)), Names{});
 }
 

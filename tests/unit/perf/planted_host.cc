@@ -58,6 +58,10 @@ PlantedHost::PlantedHost(fs::path root)
   plant_half("rocep1s0f1", "0000:01:00.1", "enp1s0f1");
   plant_half("roceP2p1s0f0", "0002:01:00.0", "enP2p1s0f0");
   plant_half("roceP2p1s0f1", "0002:01:00.1", "enP2p1s0f1");
+  write("usr/lib/x86_64-linux-gnu/libibverbs/libmlx5-rdmav34.so", "");
+  write("proc/sys/net/ipv4/conf/all/arp_ignore", "0");
+  write("proc/sys/net/ipv4/ip_forward", "1");
+  write("forward_policy", "drop");
   write("sys/class/net/lo/mtu", "65536");
   write("processor", "x86_64");
   write("proc/cmdline", "root=/dev/nvme0n1p2 quiet");
@@ -132,6 +136,10 @@ void PlantedHost::plant_half(const std::string& device, const std::string& pci,
   write(port(device) + "gid_attrs/ndevs/1", netdev);
   write(port(device) + "hw_counters/packet_seq_err", "7");
   write("sys/class/net/" + netdev + "/mtu", "9000");
+  const std::string number = std::to_string(addresses.size());
+  write("sys/class/infiniband_verbs/uverbs" + number + "/ibdev", device);
+  write("dev/infiniband/uverbs" + number, "");
+  addresses[device + ":1"] = "10.0." + number + ".1/24";
 }
 
 void PlantedHost::remove_cards() const {
@@ -151,14 +159,21 @@ HostFacts PlantedHost::facts() const {
   facts.host = "spark1";
   read_files(Tree(root()), environment, facts);
   facts.plugin = "Mesh (ncclNet v12)";
+  const auto has = [](const std::vector<std::string>& ports, const std::string& name) {
+    return std::find(ports.begin(), ports.end(), name) != ports.end();
+  };
   for (const PortFacts& port : facts.ports) {
-    const bool left_out = std::find(no_rails.begin(), no_rails.end(), port.name) != no_rails.end();
-    if (port.state != "ACTIVE" || left_out) continue;
+    if (has(unseen, port.name)) continue;
+    if (port.state != "ACTIVE" || has(no_rails, port.name)) {
+      facts.notes.push_back("ports not used: " + port.name + " is not usable");
+      continue;
+    }
     RailFacts rail;
     rail.index = static_cast<int>(facts.rails.size());
     rail.name = port.name;
     rail.mtu = rail_mtu;
     rail.pointers = pointers;
+    rail.addresses.push_back({.text = addresses.at(port.name), .gid_index = 1});
     facts.rails.push_back(rail);
   }
   return facts;

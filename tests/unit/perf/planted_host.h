@@ -8,6 +8,7 @@
 #include "src/base/config.h"
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,9 @@ class PlantedHost {
   std::string root() const { return root_.string(); }
 
   Environment environment;
-  std::vector<std::string> no_rails;  // ports that the plugin does not take
+  std::vector<std::string> no_rails;             // ports that the plugin does not take
+  std::vector<std::string> unseen;               // ports of which it knows nothing
+  std::map<std::string, std::string> addresses;  // by port, with prefixes
   int rail_mtu = 4096;
   int pointers = 1;
 
