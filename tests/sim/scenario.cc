@@ -92,7 +92,8 @@ Scenario draw_scenario(std::uint64_t seed, const Options& options) {
   if (options.relays) draw_relays(scenario);
   draw_groups(scenario);
   if (options.mute) draw_mute(scenario);
-  if (options.late) draw_bring_ups(scenario);
+  // A link ends with its control connection until it is up, and relays need the links of others.
+  if (options.late && !options.relays) draw_bring_ups(scenario);
   return scenario;
 }
 
