@@ -53,7 +53,7 @@ constexpr std::array kKinds{
     FindingKind{"two-nccl", Warning, "the loader and Python find different versions of NCCL"},
     FindingKind{"plugin-missing", Broken,
                 "`NCCL_NET_PLUGIN` names a library that the loader does not find"},
-    FindingKind{"plugin-not-chosen", Broken,
+    FindingKind{"plugin-not-chosen", Warning,
                 "`NCCL_NET_PLUGIN` is not set, so NCCL uses its own transport without a word"},
     FindingKind{"plugin-off", Broken, "`NCCL_NET_PLUGIN` is `none`"},
     FindingKind{"plugin-other-version", Warning,
