@@ -151,10 +151,10 @@ TEST(Heard, APeerWithoutACommonSubnetIsNamedOnBothSides) {
   RunOptions options = software({{"NCCL_MESH_RELAY", "0"}});
   options.fabric = "line3.json";
   options.hosts = {"a", "c"};
-  expect_each_reads(run(kDormant, options),
-                    {"INFO NET/Mesh : peer ", "NCCL_ALGO=Ring keeps to neighbours",
-                     "a message to a host that no path leads to fails: hosts ", "10.0.12.0/24",
-                     "10.0.23.0/24"});
+  expect_each_reads(
+      run(kDormant, options),
+      {"INFO NET/Mesh : peer ", "NCCL_ALGO=Ring keeps to neighbours",
+       "a message to a host that no path leads to fails: hosts ", "10.0.12.0/24", "10.0.23.0/24"});
 }
 
 TEST(Heard, APeerOfAnotherVersionIsNamedOnBothSides) {

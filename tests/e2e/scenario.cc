@@ -182,6 +182,20 @@ std::vector<RankEnd> run(const Scenario& scenario, const RunOptions& options) {
   return ranks;
 }
 
+std::string unbroken(const std::string& output) {
+  std::string text, subject;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t plugin = line.find(" NET/Mesh : ");
+    const std::size_t colon = plugin == std::string::npos ? plugin : line.find(": ", plugin + 12);
+    const std::string own = colon == std::string::npos ? "" : line.substr(0, colon + 2);
+    const bool goes_on = !own.empty() && own == subject;
+    text += goes_on ? " " + line.substr(own.size()) : (text.empty() ? "" : "\n") + line;
+    subject = own;
+  }
+  return text;
+}
+
 void expect_success(const std::vector<RankEnd>& ranks) {
   if (testing::Test::IsSkipped()) return;
   bool good = !ranks.empty();

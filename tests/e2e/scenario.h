@@ -82,6 +82,10 @@ struct RankEnd {
   std::string output;
 };
 
+// Returns the output with the lines joined that the plugin continues: a line with the beginning of
+// the line before it ("WARN NET/Mesh : peer b: ") carries on with its text.
+std::string unbroken(const std::string& output);
+
 // Runs the scenario in one process per host. If it cannot run on this cluster, the test is skipped
 // with the reason, and the result is empty.
 std::vector<RankEnd> run(const Scenario& scenario, const RunOptions& options);
