@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
@@ -15,9 +16,11 @@ namespace mesh::e2e {
 namespace {
 
 constexpr std::size_t kBytes = 4096;
-constexpr std::chrono::seconds kIdle{10};
-constexpr double kProcessorBarS = 0.010;
-constexpr double kWakeUpsBar = 200;
+constexpr int kSeconds = 10;
+constexpr double kWakeUpsBar = 20;  // a second
+// A wake-up costs about 50 us where this was written, most of it the way out of the processor's
+// sleep; a machine may be twice as slow.
+constexpr double kProcessorBarS = kWakeUpsBar * 100e-6;  // a second
 
 double processor_s() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
@@ -27,11 +30,18 @@ const Scenario kIdleAfterTraffic("idle_after_traffic", [](Peer& peer) {
   Line line(peer, *communicator, {.bytes = 8 * kBytes});
   stream(line, {.count = trimmed(2000), .bytes = kBytes});
   peer.barrier();
-  const double processor_before = processor_s();
   const long wake_ups_before = wake_ups();
-  std::this_thread::sleep_for(kIdle);  // the time that is measured
-  report_figure("wake_ups", static_cast<double>(wake_ups() - wake_ups_before));
-  report_figure("processor_s", processor_s() - processor_before);
+  std::vector<double> used_s;  // in each second
+  for (int second = 0; second < kSeconds; ++second) {
+    const double before_s = processor_s();
+    std::this_thread::sleep_for(std::chrono::seconds(1));  // the time that is measured
+    used_s.push_back(processor_s() - before_s);
+  }
+  report_figure("wake_ups", static_cast<double>(wake_ups() - wake_ups_before) / kSeconds);
+  // The hypervisor's pauses count as processor time, but not in most of the seconds.
+  std::sort(used_s.begin(), used_s.end());
+  report_figure("processor_s", used_s[kSeconds / 2]);
+  report_figure("processor_max_s", used_s.back());
   peer.barrier();
   stream(line, {.count = trimmed(2000), .bytes = kBytes, .first_number = 100000});
   peer.barrier();
@@ -39,15 +49,16 @@ const Scenario kIdleAfterTraffic("idle_after_traffic", [](Peer& peer) {
   require_success(communicator->close(), "finalize");
 });
 
-TEST(Idle, TenSecondsWithPollersCostLittle) {
+TEST(Idle, ASecondWithPollersCostsLittle) {
   const std::vector<RankEnd> ranks =
       run(kIdleAfterTraffic, {.environment = {{"NCCL_MESH_THREADS", "1"}}});
   expect_success(ranks);
   for (const RankEnd& rank : ranks) {
     EXPECT_LT(figure(rank, "processor_s"), processor_bar_s(kProcessorBarS)) << rank.output;
     EXPECT_LT(figure(rank, "wake_ups"), kWakeUpsBar) << rank.output;
-    std::printf("10 s idle: %.1f ms of processor time, %.0f wake-ups\n",
-                1000 * figure(rank, "processor_s"), figure(rank, "wake_ups"));
+    std::printf("a second of idling: %.2f ms of processor time (at most %.2f), %.1f wake-ups\n",
+                1000 * figure(rank, "processor_s"), 1000 * figure(rank, "processor_max_s"),
+                figure(rank, "wake_ups"));
   }
 }
 
