@@ -25,7 +25,9 @@ ARROWS = {
     "engine": {"include/mesh", "src/base", "src/verbs", "src/relay", "src/topo", "engine/message",
                "engine/control", "engine/data", "engine/link"},
     "tuning": {"include/mesh", "src/base"},
-    "plugin": {"include/mesh", "src/base", "src/verbs", "src/soft", "engine", "tuning"},
+    "plugin/oneshot": {"include/mesh", "src/base"},
+    "plugin": {"include/mesh", "src/base", "src/verbs", "src/soft", "engine", "tuning",
+               "plugin/oneshot"},
     "perf": None,
     "tests": None,
 }
