@@ -1,0 +1,100 @@
+#pragma once
+// The members of one communicator, and the all-reduces between them. Every member sends all that it
+// has to every other one, and each computes the result itself, so an all-reduce takes one exchange.
+// A message is cut into pieces; they are sent, received and reduced in order, so a counter is all
+// that matches them. The engine moves the bytes, and knows nothing of groups. Thread: NCCL's
+// progress thread; the destructor follows its last call. Bounds: kMembersMax members, kJobs
+// outstanding all-reduces, kPieces pieces on their way; a call reduces kReducedBytesMax at most.
+
+#include <mesh/status.h>
+
+#include "plugin/oneshot/element.h"
+#include "plugin/oneshot/member.h"
+#include "plugin/oneshot/memory.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace mesh::oneshot {
+
+class Group;
+
+struct Work {
+  const std::byte* from = nullptr;  // read until the job is done
+  std::byte* to = nullptr;          // may be `from`
+  std::size_t count = 0;            // elements; alike on all members, as is what follows
+  Reduction reduction;
+
+  std::size_t bytes() const noexcept { return count * element_bytes(reduction.element); }
+};
+
+// One all-reduce under way. It stays valid until test() says that it is done.
+struct Job {
+  Group* group = nullptr;  // null: free
+  Work work;
+  std::uint64_t pieces_end = 0;  // it is done with all pieces below this one
+};
+
+class Group {
+ public:
+  // NCCL has eight outstanding for each eight of its channels, of which there are 64 at most.
+  static constexpr std::size_t kJobs = 128;
+  // Inputs that a call reduces at most, so that it holds NCCL's thread for about 20 us.
+  static constexpr std::size_t kReducedBytesMax = std::size_t{256} << 10;
+
+  struct Parts {
+    std::unique_ptr<Memory> memory;
+    std::vector<Member> members;  // by rank; our own has no channels
+    std::size_t rank = 0;
+  };
+  explicit Group(Parts parts) noexcept;
+  ~Group() = default;  // closes the channels; jobs that are still open die
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  // Returns WouldBlock if kJobs are outstanding. An error of a member is final for the group.
+  Result<Job*> all_reduce(const Work& work) noexcept;
+  // Moves all jobs on. Returns Ok if this one is done, and dead; WouldBlock if it is not.
+  Status test(Job& job) noexcept;
+
+  std::size_t size() const noexcept { return parts_.members.size(); }
+
+ private:
+  // A part of a message in our own ring.
+  struct Piece {
+    std::byte* to = nullptr;
+    std::size_t count = 0;
+    Reduction reduction;
+  };
+
+  template <typename Each>
+  void for_members(Each&& each) noexcept;
+  void stage() noexcept;
+  void stage_piece(Job& job) noexcept;
+  void post() noexcept;
+  void post(std::size_t rank, Member& member) noexcept;
+  void turn_engine() noexcept;
+  void reap() noexcept;
+  void take(Course& course, std::size_t rank, std::size_t bytes) noexcept;
+  void reduce_ready() noexcept;
+  std::size_t reduce_slice(const Piece& piece, std::size_t count) noexcept;
+  std::uint64_t pieces_sent() const noexcept;
+  std::uint64_t pieces_done() const noexcept;
+  void fail(Errc cause) noexcept;
+
+  Parts parts_;
+  std::array<Piece, kPieces> pieces_{};
+  std::array<Job, kJobs> jobs_{};
+  Errc failed_ = Errc::Ok;
+  // Counts from the beginning on. Pieces are planned with their job, staged in our ring, reduced.
+  std::uint64_t jobs_begun_ = 0, jobs_staged_ = 0;
+  std::uint64_t planned_ = 0, staged_ = 0, reduced_ = 0;
+  std::size_t staged_bytes_ = 0;   // of the job that is being staged
+  std::size_t reduced_count_ = 0;  // elements of the piece that is being reduced
+  std::size_t turn_ = 0;           // whose request turns the engine next
+};
+
+}  // namespace mesh::oneshot

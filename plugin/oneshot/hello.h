@@ -1,0 +1,35 @@
+#pragma once
+// The first message on each channel of a group: who sends it, and what all members must have alike.
+// A host whose settings or version differ would cut or choose messages in another way. Thread: any
+// (values). Bound: one hello for each channel.
+
+#include "plugin/oneshot/memory.h"
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+namespace mesh::oneshot {
+
+struct Hello {
+  static constexpr std::uint64_t kMagic = 0x746f685365604f4d;
+  // Raise it with every change of the order, the cut or the sums of pieces.
+  static constexpr std::uint32_t kVersion = 1;
+
+  std::uint64_t magic = kMagic;
+  std::uint32_t version = kVersion;
+  std::uint32_t rank = 0, members = 0;
+  std::uint32_t piece_bytes = kPieceBytes, pieces = kPieces;
+  std::uint32_t willing = 0;  // 0: that host cannot take part, and has said why
+  std::uint64_t bound = 0;    // NCCL_MESH_ONESHOT_BYTES
+  std::uint64_t reserved[3] = {};
+};
+static_assert(sizeof(Hello) == 64 && std::is_trivially_copyable_v<Hello>);
+static_assert(std::endian::native == std::endian::little);
+
+// Returns how the peer's hello keeps the two from being one group, or empty.
+std::string disagreement(const Hello& ours, const Hello& peers);
+
+}  // namespace mesh::oneshot
