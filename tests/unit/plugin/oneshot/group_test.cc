@@ -1,0 +1,172 @@
+#include "plugin/oneshot/group.h"
+
+#include <mesh/snapshot.h>
+
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/cables.h"
+#include "tests/unit/plugin/oneshot/group_bed.h"
+
+#include <deque>
+
+namespace mesh::oneshot {
+namespace {
+
+using mesh::testkit::LogCapture, mesh::testkit::row;
+using testkit::GroupBed, testkit::Place, testkit::Round;
+
+constexpr Reduction kFloatSum{Element::Float, Operation::Sum};
+
+struct Shape {
+  const char* name;
+  int hosts;
+  bool ring;
+};
+
+class GroupOf : public testing::TestWithParam<Shape> {
+ protected:
+  void SetUp() override {
+    bed_ = std::make_unique<GroupBed>(
+        testkit::GroupBedOptions{.fabric = row(GetParam().hosts, GetParam().ring)});
+    for (const Errc answer : bed_->connect()) ASSERT_EQ(answer, Errc::Ok) << errc_name(answer);
+  }
+  void TearDown() override {
+    bed_->groups.clear();
+    EXPECT_TRUE(bed_->bed.empties());
+  }
+  void run(Round& round) {
+    round.start(*bed_);
+    EXPECT_TRUE(bed_->bed.until([&] { return round.done(); }));
+    round.expect_right();
+  }
+  std::unique_ptr<GroupBed> bed_;
+};
+INSTANTIATE_TEST_SUITE_P(Shapes, GroupOf,
+                         testing::Values(Shape{"pair", 2, false}, Shape{"triangle", 3, true},
+                                         Shape{"line", 3, false}, Shape{"square", 4, true}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_P(GroupOf, EveryMemberHasTheSumOfAll) {
+  for (const std::size_t count : {1u, 3u, 128u, 4096u, 12'288u, 32'768u, 32'769u, 200'000u}) {
+    Round round(kFloatSum, count, bed_->size());
+    run(round);
+  }
+}
+
+TEST_P(GroupOf, EveryTypeAndOperationIsReduced) {
+  for (std::size_t element = 0; element < kElements; ++element) {
+    for (std::size_t operation = 0; operation < kOperations; ++operation) {
+      Round round({static_cast<Element>(element), static_cast<Operation>(operation)}, 777,
+                  bed_->size());
+      run(round);
+    }
+  }
+}
+
+TEST_P(GroupOf, NothingIsDoneAtOnce) {
+  Round round(kFloatSum, 0, bed_->size());
+  run(round);
+}
+
+TEST_P(GroupOf, ResultMayReplaceTheInput) {
+  for (const std::size_t count : {5u, 300'000u}) {
+    Round round(kFloatSum, count, bed_->size(), Place::InPlace);
+    run(round);
+  }
+}
+
+// NCCL has up to 64 outstanding, and asks for the oldest alone.
+TEST_P(GroupOf, ManyOutstandingEndInOrder) {
+  std::deque<Round> rounds;
+  for (std::size_t i = 0; i < Group::kJobs; ++i) {
+    rounds.emplace_back(kFloatSum, 1 + i * 211, bed_->size());
+    rounds.back().start(*bed_);
+  }
+  Round one_too_many(kFloatSum, 1, bed_->size());
+  EXPECT_EQ(bed_->groups[0]->all_reduce(one_too_many.work(0)).code(), Errc::WouldBlock);
+  for (Round& round : rounds) {
+    EXPECT_TRUE(bed_->bed.until([&] { return round.done(); }));
+    round.expect_right();
+  }
+}
+
+// One member begins long before the others, and then long after them.
+TEST_P(GroupOf, AMemberMayBeFarAhead) {
+  std::deque<Round> rounds;
+  for (std::size_t i = 0; i < 40; ++i) {
+    rounds.emplace_back(kFloatSum, 9'000, bed_->size());
+    rounds.back().start(*bed_->groups[0], 0);
+  }
+  bed_->bed.rounds(50);
+  for (Round& round : rounds) {
+    for (std::size_t rank = bed_->size() - 1; rank > 0; --rank)
+      round.start(*bed_->groups[rank], rank);
+  }
+  for (Round& round : rounds) {
+    EXPECT_TRUE(bed_->bed.until([&] { return round.done(); }));
+    round.expect_right();
+  }
+}
+
+// A peer that ends its communicator ends the open jobs of all others, and every later one.
+TEST_P(GroupOf, AMemberThatLeavesFailsTheOthers) {
+  LogCapture log;
+  Round round(kFloatSum, 1000, bed_->size());
+  for (std::size_t rank = 1; rank < bed_->size(); ++rank) round.start(*bed_->groups[rank], rank);
+  bed_->bed.rounds(20);
+  bed_->groups[0].reset();
+  EXPECT_TRUE(bed_->bed.until([&] { return round.done(); }));
+  for (std::size_t rank = 1; rank < bed_->size(); ++rank) {
+    EXPECT_NE(round.status(rank), Errc::Ok);
+    EXPECT_EQ(bed_->groups[rank]->all_reduce(round.work(rank)).code(), round.status(rank));
+  }
+}
+
+TEST_P(GroupOf, MembersThatDisagreeOnASizeFail) {
+  LogCapture log;
+  Round less(kFloatSum, 100, bed_->size()), more(kFloatSum, 101, bed_->size());
+  less.start(*bed_->groups[0], 0);
+  for (std::size_t rank = 1; rank < bed_->size(); ++rank) more.start(*bed_->groups[rank], rank);
+  EXPECT_TRUE(bed_->bed.until([&] { return less.done(); }));
+  EXPECT_EQ(less.status(0), Errc::Protocol);
+}
+
+// A long message is reduced in slices, and the caller gets its thread back between them.
+TEST_P(GroupOf, ALongMessageTakesMoreThanOneCall) {
+  constexpr std::size_t kBytes = std::size_t{1} << 20;
+  Round round(kFloatSum, kBytes / sizeof(float), bed_->size());
+  round.start(*bed_);
+  std::size_t calls = 0;
+  EXPECT_TRUE(bed_->bed.until([&] { return ++calls, round.done(); }));
+  EXPECT_GE(calls, kBytes * bed_->size() / Group::kReducedBytesMax);
+  round.expect_right();
+}
+
+// Losses of a cable lose and double nothing.
+TEST(GroupOverCables, ACutCableChangesNoResult) {
+  GroupBed bed({.fabric = mesh::testkit::cables(2), .rails = "all"});
+  for (const Errc answer : bed.connect()) ASSERT_EQ(answer, Errc::Ok);
+  LogCapture log;
+  for (int cut = 0; cut < 6; ++cut) {
+    std::deque<Round> rounds;
+    for (std::size_t i = 0; i < 12; ++i) {
+      rounds.emplace_back(kFloatSum, 40'000, bed.size());
+      rounds.back().start(bed);
+    }
+    bed.bed.rounds(3 + cut);
+    mesh::testkit::cut_cable(bed.bed, cut % 2);
+    for (Round& round : rounds) {
+      EXPECT_TRUE(bed.bed.until([&] { return round.done(); }));
+      round.expect_right();
+    }
+    mesh::testkit::mend_cable(bed.bed, cut % 2);
+    bed.bed.rounds(20'000);
+  }
+  std::uint64_t failures = 0;
+  for (const PeerSnapshot& peer : bed.bed.hosts[0].engine->snapshot().peers) {
+    for (const PathSnapshot& path : peer.paths) failures += path.failures;
+  }
+  EXPECT_GE(failures, 6u) << "no cable was lost in the midst of a message";
+}
+
+}  // namespace
+}  // namespace mesh::oneshot
