@@ -25,10 +25,11 @@ bool EndCompletionQueue::add_sender(EndQueuePair& queue_pair) {
   const auto index = static_cast<std::uint32_t>(free - senders_.begin());
   const std::uint32_t left = static_cast<std::uint32_t>(sends_->cqe) - reserved_;
   if (index == kEndQueuePairsMax || queue_pair.reserved() > left) return false;
-  if (free == senders_.end()) senders_.push_back(nullptr);  // may throw
+  if (index == lives_.size()) lives_.push_back(0);  // both may throw
+  if (free == senders_.end()) senders_.push_back(nullptr);
   reserved_ += queue_pair.reserved();
   senders_[index] = &queue_pair;
-  queue_pair.set_index(index);
+  queue_pair.set_index(index, lives_[index]);
   return true;
 }
 
@@ -42,6 +43,7 @@ bool EndCompletionQueue::add_receiver(EndQueuePair& queue_pair) {
 void EndCompletionQueue::remove_sender(EndQueuePair& queue_pair) noexcept {
   const std::lock_guard guard(lock_);
   senders_[queue_pair.index()] = nullptr;
+  lives_[queue_pair.index()] = queue_pair.life() + 1;
   DCHECK(reserved_ >= queue_pair.reserved());
   reserved_ -= queue_pair.reserved();
 }

@@ -48,6 +48,9 @@ class EndCompletionQueue {
   verbs::CqHandle sends_, receives_;
   ShortLock lock_;
   std::vector<EndQueuePair*> senders_;  // by index; null: free
+  // By index: the first life of the next queue pair there. A device may keep completions of one
+  // that is destroyed.
+  std::vector<std::uint32_t> lives_;
   std::vector<EndQueuePair*> receivers_;
   std::uint32_t reserved_ = 0;
   std::uint32_t next_ = 0;    // the sender whose completions come first

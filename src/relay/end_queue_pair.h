@@ -54,8 +54,9 @@ class EndQueuePair {
 
   ibv_qp verbs{};  // the first member, so that the user's pointer is ours
 
-  // ---- Set-up. The completion queue gives the index; with it, every life has an id of its own.
-  void set_index(std::uint32_t index) noexcept { index_ = index; }
+  // ---- Set-up. The completion queue gives the index and the first life, which no queue pair with
+  // that index has had: each life has an id of its own.
+  void set_index(std::uint32_t index, std::uint32_t life) noexcept { index_ = index, life_ = life; }
   bool set_ring(const RingTarget& ring);  // false: there was one
   bool has_ring() const noexcept { return writer_.is_open(); }
   CountsTarget counts() const noexcept;
@@ -85,6 +86,7 @@ class EndQueuePair {
   bool stuck(std::uint64_t now_ns) noexcept;
 
   std::uint32_t index() const noexcept { return index_; }
+  std::uint32_t life() const noexcept { return life_; }  // reset() begins the next one
   std::uint32_t reserved() const noexcept { return parts_.real_depth; }
   const Parts& parts() const noexcept { return parts_; }
 

@@ -2,7 +2,9 @@
 
 #include "src/relay/end_device.h"
 
+#include "src/relay/end_completion_queue.h"
 #include "tests/unit/relay/line.h"
+#include "tests/unit/soft/open_host.h"
 
 #include <gtest/gtest.h>
 
@@ -17,6 +19,11 @@ using testkit::Line;
 using testkit::LineEnd;
 using testkit::LineOptions;
 using testkit::LineWrite;
+
+constexpr const char* kOneCable = R"({"name":"cable",
+  "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"}]},
+           {"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24"}]}],
+  "links":[{"ends":["a/n0","b/n0"]}]})";
 
 // The parameter is the number of middle hosts.
 class EndDeviceOverLine : public ::testing::TestWithParam<std::size_t> {
@@ -173,6 +180,31 @@ TEST_P(EndDeviceOverLine, ErrorStateFlushesSignaledOrNot) {
   ASSERT_EQ(line.post(0, {.wr_id = 50, .bytes = 8, .flags = 0}), 0);
   ASSERT_TRUE(line.until_sent(0, 5)) << "posted in the error state";
   EXPECT_EQ(line.end(0).sent[4].status, IBV_WC_WR_FLUSH_ERR);
+}
+
+// soft-RoCE keeps completions of queue pairs that it has destroyed.
+TEST(EndCompletionQueue, AnIndexThatIsFreeAgainBeginsWithAnotherLife) {
+  const auto host = mesh::testkit::open_host({.fabric = mesh::testkit::parsed(kOneCable),
+                                              .host = "a",
+                                              .agent = soft::Agent::None,
+                                              .clock = {}});
+  const verbs::ContextHandle device(*host, host->open_device("n0"));
+  EndCompletionQueue queue(verbs::CqHandle(*host, host->create_cq(device.get(), 64)),
+                           verbs::CqHandle(*host, host->create_cq(device.get(), 64)));
+  const auto parts = [] {
+    EndQueuePair::Parts made;
+    made.depth = 4;
+    made.real_depth = 8;
+    return made;
+  };
+  EndQueuePair first(parts()), second(parts());
+  ASSERT_TRUE(queue.add_sender(first));
+  const std::uint32_t before = first.life();
+  queue.remove_sender(first);
+  ASSERT_TRUE(queue.add_sender(second));
+  EXPECT_EQ(second.index(), first.index());
+  EXPECT_NE(second.life(), before);
+  queue.remove_sender(second);
 }
 
 INSTANTIATE_TEST_SUITE_P(Middles, EndDeviceOverLine, ::testing::Values(1, 2));
