@@ -240,7 +240,6 @@ class Discovery {
     rail.message_bytes_max = attr.max_msg_sz;
     for (GidEntry& gid : rail.gids) gid.prefix_len = prefix_len(port, rail, gid);
     rail.up = attr.state == IBV_PORT_ACTIVE;
-    rail.physical_path = port.device.physical_path;
     RailInfo& info = rail.info;
     info.name = port.name();
     info.device = port.device.name;

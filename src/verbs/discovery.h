@@ -40,9 +40,8 @@ struct Rail {
   // allows, and of the port. Ports that are down count too: hosts of one make agree whatever is
   // down.
   std::uint32_t identity = 0;
-  bool leaves_site = true;    // it may carry what goes to another site (mark_site_rails())
-  bool up = true;             // its port was active when it was looked at
-  std::string physical_path;  // as DeviceEntry has it
+  bool leaves_site = true;  // it may carry what goes to another site (mark_site_rails())
+  bool up = true;           // its port was active when it was looked at
   ibv_mtu active_mtu = IBV_MTU_1024;
   int cq_entries_max = 0;
   int qp_wr_max = 0;

@@ -59,16 +59,13 @@ QueuePairProbe probe_queue_pair(Provider& provider, ibv_context* context) {
   return {.error = errno != 0 ? errno : EOPNOTSUPP};
 }
 
-// A virtual function (one with a physical_path) has the GUID and port of its port, and is no half.
 std::uint32_t rails_of_cable(std::span<const Rail> rails, const Rail& rail,
                              std::uint64_t among) noexcept {
   std::uint32_t count = 0;
   for (std::size_t i = 0; i < rails.size(); ++i) {
     const Rail& other = rails[i];
     if ((among >> i & 1) == 0 || rail.info.guid == 0) continue;
-    if (rail.info.guid == other.info.guid && rail.info.port == other.info.port &&
-        rail.physical_path.empty() && other.physical_path.empty())
-      ++count;
+    if (rail.info.guid == other.info.guid && rail.info.port == other.info.port) ++count;
   }
   return std::max(count, 1u);
 }

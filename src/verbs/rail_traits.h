@@ -25,8 +25,9 @@ QueuePairProbe probe_queue_pair(Provider& provider, ibv_context* context);
 FabricTraits traits_of(const char* fabric, std::span<const Rail> rails);
 
 // Returns how many of the rails in `among`, a bit for each index, are one port with this rail: 2 if
-// its cable is shown once for each PCIe half. The caller names the rails that meet one peer, as
-// different adapters may have one GUID. GUID 0 tells nothing.
+// its cable is shown once for each PCIe half. The virtual functions of a port share its cable, too.
+// The caller names the rails that meet one peer, as different adapters may have one GUID. GUID 0
+// tells nothing.
 std::uint32_t rails_of_cable(std::span<const Rail> rails, const Rail& rail,
                              std::uint64_t among) noexcept;
 

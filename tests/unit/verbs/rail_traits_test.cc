@@ -59,13 +59,13 @@ TEST(RailTraits, AreThoseOfTheWorstRail) {
 
 constexpr std::uint64_t kAll = UINT64_MAX;  // all rails meet one peer
 
-TEST(RailTraits, VirtualFunctionsOfAPortAreNoHalvesOfItsCable) {
-  Host halves({1, 1});
-  EXPECT_EQ(rails_of_cable(halves.rails, halves.rails[1], kAll), 2u);
-  Host parts({1, 1, 1});
-  parts.rails[1].physical_path = parts.rails[2].physical_path = "/sys/devices/0000:01:00.0";
-  EXPECT_EQ(rails_of_cable(parts.rails, parts.rails[0], kAll), 1u);
-  EXPECT_EQ(rails_of_cable(parts.rails, parts.rails[1], kAll), 1u);
+// They have its GUID and its number (rdma_sysfs_test.cc).
+TEST(RailTraits, VirtualFunctionsOfAPortShareItsCable) {
+  Host parts({1, 1, 1, 2});
+  for (const std::size_t rail : {0u, 1u, 2u})
+    EXPECT_EQ(rails_of_cable(parts.rails, parts.rails[rail], kAll), 3u) << rail;
+  EXPECT_EQ(rails_of_cable(parts.rails, parts.rails[1], 0b0110), 2u);
+  EXPECT_EQ(rails_of_cable(parts.rails, parts.rails[3], kAll), 1u);
 }
 
 TEST(RailTraits, WhatOneRailDoesNotTellTheOthersDo) {
