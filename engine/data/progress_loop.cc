@@ -111,8 +111,17 @@ ProgressLoop::Guard::Guard(ProgressLoop& loop) noexcept : loop_(loop) {
   DCHECK(!loop_.held());  // it would wait for itself
   loop_.progress_lock_.fetch_add(kGuard, std::memory_order_seq_cst);
   Yielding holder;
-  while ((loop_.progress_lock_.fetch_or(kHeld, std::memory_order_seq_cst) & kHeld) != 0)
+  while ((loop_.progress_lock_.fetch_or(kHeld, std::memory_order_seq_cst) & kHeld) != 0) {
+    if (!holder.sleeps()) {
+      holder.wait();
+      continue;
+    }
+    // The claim keeps others out, so a thread that sleeps makes none.
+    loop_.progress_lock_.fetch_sub(kGuard, std::memory_order_seq_cst);
     holder.wait();
+    loop_.progress_lock_.fetch_add(kGuard, std::memory_order_seq_cst);
+    holder.yield_again();
+  }
   loop_.progress_lock_.fetch_sub(kGuard, std::memory_order_seq_cst);
   loop_.holder_.take();
 }

@@ -19,8 +19,12 @@ class Yielding {
  public:
   static constexpr int kYields = 64;
 
+  // Returns true if the next wait() is a sleep.
+  bool sleeps() const noexcept { return yields_ == kYields; }
+  void yield_again() noexcept { yields_ = 0; }  // before the next sleep
+
   void wait() noexcept {
-    if (yields_ < kYields) {
+    if (!sleeps()) {
       ++yields_;
       ::sched_yield();
       return;

@@ -1,7 +1,7 @@
 // A thread that waits for the progress lock leaves the processor to the holder of the progress
 // lock.
 
-#include "engine/data/progress_loop.h"
+#include "engine/data/progress_loop_datapath.h"
 
 #include <gtest/gtest.h>
 
@@ -45,6 +45,24 @@ TEST(Guard, WaitingForTheProgressLockLeavesTheProcessorToItsHolder) {
   const nanoseconds waited = std::chrono::steady_clock::now() - began;
   holder.join();
   EXPECT_LT(used, waited / 10);
+}
+
+// A thread claims the lock while it yields, which takes long on a busy machine, and sleeps between.
+TEST(Guard, AThreadThatSleepsUntilItIsFreeKeepsNobodyOut) {
+  NoControl control;
+  ProgressLoop loop(control);
+  bool taken = false;
+  for (std::chrono::milliseconds held{10}; !taken && held < std::chrono::seconds(10); held *= 2) {
+    std::thread waiting;
+    {
+      const ProgressLoop::Guard guard(loop);
+      waiting = std::thread([&loop] { const ProgressLoop::Guard late(loop); });
+      std::this_thread::sleep_for(held);
+    }
+    taken = ProgressLoop::Attempt(loop).held();
+    waiting.join();
+  }
+  EXPECT_TRUE(taken);
 }
 
 }  // namespace
