@@ -346,6 +346,15 @@ bool EngineImpl::carries_for_others() const {
   return relay_service_.carries();
 }
 
+// The peers of our own links must not wait for others. The links are taken down and not closed,
+// because NCCL's threads may still use the channels.
+void EngineImpl::exit_process() noexcept {
+  Lock lock(mutex_);
+  if (!relay_service_.carries()) return;
+  for (const auto& context : contexts_) context->take_down();
+  end_relays(lock);
+}
+
 void EngineImpl::reap_contexts() {
   for (std::size_t i = contexts_.size(); i-- > 0;) {
     Context& context = *contexts_[i];

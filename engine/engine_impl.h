@@ -54,6 +54,7 @@ class EngineImpl final : public Engine,
   void set_traffic_class(Context& context, int traffic_class) override;
   bool waits_for_peers() const override;
   bool carries_for_others() const override;
+  void exit_process() noexcept override;
   Result<Listener*> listen(Context& context, int rail, HandleBytes& handle) override;
   void close_listener(Listener* listener) noexcept override;
   Result<Channel*> connect(Context& context, int rail, HandleBytes& handle) override;

@@ -148,8 +148,8 @@ void Registry::thread_ended(std::uint64_t thread) noexcept {
 }
 
 // Ends the engine if nothing is open. With a comm or communicator still open, a thread of NCCL may
-// be inside a data call. Then only the way into NCCL's logger is closed, and the engine is left to
-// the kernel, which ends our threads and tells the peers.
+// be inside a data call. Then the engine waits only for messages of other hosts, and is left to the
+// kernel, which ends our threads and tells the peers.
 void Registry::process_exits() noexcept {
   if (in_forked_child()) return;
   drop_logger();
@@ -160,6 +160,8 @@ void Registry::process_exits() noexcept {
     held_for_process_ = false;
     threads_.close_all(*owned_);
     unmake_engine();
+  } else if (owned_ != nullptr) {
+    owned_->exit_process();
   }
   end_.wait();  // a peer that hears no goodbye takes us for killed
 }

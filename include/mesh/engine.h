@@ -111,6 +111,10 @@ class Engine {
   // Returns true if messages of other hosts pass through this process. The destructor would wait
   // for them, and then cut them.
   virtual bool carries_for_others() const = 0;
+  // For a process that exits with contexts open. If messages of other hosts pass through it, ends
+  // its own links, and waits for these messages as the destructor would. Threads of the process may
+  // be in any call meanwhile.
+  virtual void exit_process() noexcept = 0;
 
   virtual Result<Listener*> listen(Context& context, int rail, HandleBytes& handle) = 0;
   // Also closes the channels that were never accepted.

@@ -247,12 +247,12 @@ const Scenario kExitsFirst("relay_exits_first", [](Peer& peer) {
 constexpr driver::milliseconds kLongerThanALinger{2500};  // a second, of contexts that have ended
 
 // Both processes between have finished, and stay for the others until those have finished, too.
-const Scenario kBothExitFirst("relay_both_exit_first", [](Peer& peer) {
+void exit_first(Peer& peer, void (*leave)()) {
   Diagonal diagonal(peer);
   const std::vector<pid_t> all = processes(peer);
   const bool over_b = peer.all_gather(route_to("c")).front() == "b";
   peer.barrier();
-  if (diagonal.job == nullptr) return;
+  if (diagonal.job == nullptr) return leave();
   diagonal.job->verified(50);
   if (peer.rank() == 0)
     require(!ends_within(all[over_b ? 1 : 3], kLongerThanALinger),
@@ -264,6 +264,11 @@ const Scenario kBothExitFirst("relay_both_exit_first", [](Peer& peer) {
   require_success(diagonal.communicator->close(), "finalize");
   for (const std::size_t middle : {1u, 3u})
     require(ends_within(all[middle], patience()), "a host that nobody needs does not go");
+}
+const Scenario kBothExitFirst("relay_both_exit_first", [](Peer& peer) { exit_first(peer, [] {}); });
+// As a program of PyTorch does without destroy_process_group.
+const Scenario kBothExitUnfinished("relay_both_exit_unfinished", [](Peer& peer) {
+  exit_first(peer, [] { std::exit(EXIT_SUCCESS); });
 });
 
 // A ring that has lost a cable for good.
@@ -333,9 +338,11 @@ TEST(RelayFaults, TheHostBetweenExitsFirst) {
                 figure(ranks[0], "longest") * 1e3);
 }
 TEST(RelayFaults, BothHostsBetweenExitFirst) {
-  RunOptions exits = options(1, seed());
-  exits.environment.push_back({"NCCL_MESH_PATH_TIMEOUT", "300"});
-  expect_run(kBothExitFirst, exits);
+  for (const Scenario* const scenario : {&kBothExitFirst, &kBothExitUnfinished}) {
+    RunOptions exits = options(1, seed());
+    exits.environment.push_back({"NCCL_MESH_PATH_TIMEOUT", "300"});
+    expect_run(*scenario, exits);
+  }
 }
 TEST(RelayFaults, ARingWithoutOneCableIsALine) {
   for (int i = 0; i < std::min(times(), kRingHosts); ++i)

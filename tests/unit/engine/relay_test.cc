@@ -236,6 +236,35 @@ TEST_F(Relay, AMiddleHostMayCloseItsCommunicatorFirst) {
   EXPECT_TRUE(nobody_carries());
 }
 
+// PyTorch without destroy_process_group.
+TEST_F(Relay, AMiddleHostThatExitsWithACommunicatorOpenStaysForTheOthers) {
+  open(testkit::kLine);
+  link_neighbours(3, false);
+  const auto far = talk(0, 2);
+  ASSERT_TRUE(wakes(*far));
+  bool carried = false;
+  bed_->meanwhile = [&] {
+    exchange_all_sizes(*far);
+    EXPECT_TRUE(bed_->hosts[1].engine->carries_for_others());
+    EXPECT_NE(neighbours_[0]->pair.send->link.failure(), Errc::Ok) << "its own links do not wait";
+    carried = true;
+    end(*far);
+  };
+  bed_->hosts[1].engine->exit_process();
+  EXPECT_TRUE(carried) << "it has not waited";
+  EXPECT_FALSE(bed_->hosts[1].engine->carries_for_others());
+  end_all();
+}
+
+TEST_F(Relay, AHostThatCarriesNothingExitsAtOnceAndKeepsItsLinks) {
+  open(testkit::kLine);
+  link_neighbours(3, false);
+  bed_->hosts[1].engine->exit_process();
+  EXPECT_EQ(neighbours_[0]->pair.receive->link.failure(), Errc::Ok) << "the kernel ends them";
+  neighbours_[0]->exchange(kBytes);
+  end_all();
+}
+
 // NCCL may close the channels of a failed link much later; its chains must not wait for that.
 TEST_F(Relay, ALinkThatHasFailedLeavesNothingWithTheHostsOnTheWay) {
   open(testkit::kLine);

@@ -108,6 +108,10 @@ class FakeEngine : public Engine {
   }
   bool waits_for_peers() const override { return static_cast<bool>(saying_goodbye()); }
   bool carries_for_others() const override { return false; }
+  void exit_process() noexcept override {
+    const std::lock_guard lock(state().mutex);
+    state().calls.emplace_back("process exits");
+  }
 
   Result<Listener*> listen(Context& context, int rail, HandleBytes& handle) override {
     State& s = state();

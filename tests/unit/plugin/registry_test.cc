@@ -256,6 +256,7 @@ TEST_F(RegistryTest, ExitWithACommOpenLeavesTheEngineToTheKernel) {
   const Connected made = connect_to_self(net(6), nullptr);
   Registry::instance().process_exits();
   EXPECT_EQ(state().engines_alive, 1);
+  EXPECT_EQ(state().calls.back(), "process exits") << "it may carry for others";
   LogCatcher::clear();
   EXPECT_EQ(net(6).close_send(made.send), ncclSuccess);
   int count = 0;
