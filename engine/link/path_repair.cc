@@ -149,7 +149,10 @@ bool PathRepair::tend_path(std::uint32_t index) {
   if (state == PathState::Quarantined) return fence(index);
   if (state != PathState::Down) return false;
   if (is_unasked_beside(index)) return let_beside_stand_by(index);
-  return is_outranked ? let_stand_by(index) : reopen(index);
+  // An acceptor keeps a try that it was asked for: the connector may have admitted the path, or may
+  // be about to, because a better one is lost. It says so if it leaves the try.
+  const bool asked = !link_.connector() && repairs_[index].being_opened();
+  return is_outranked && !asked ? let_stand_by(index) : reopen(index);
 }
 
 // Tends lost paths before a REOPEN: the frames that end the fence may have come with this wake-up.
@@ -294,10 +297,12 @@ bool PathRepair::on(const Fence& body) {
   }
   Repair& repair = repairs_[body.path];
   Path& path = link_.peer_link().paths()[body.path];
+  if (hear_left(body)) return true;
   {
     const ProgressLoop::Guard guard(link_.context().loop);
-    if (body.epoch != path.health.epoch || path.health.state == PathState::Down)
-      return true;  // a repeated FENCE
+    const bool carries =
+        path.health.state == PathState::Up || path.health.state == PathState::Quarantined;
+    if (body.epoch != path.health.epoch || !carries) return true;  // a repeated FENCE
     link_.peer_link().quarantine(
         path, fmt::format("host {}: {}", link_.identity().peer_host, body.cause));
   }

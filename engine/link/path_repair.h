@@ -4,12 +4,12 @@
 // old queue pairs can land any more, and the counts tell what has landed (path_repair.cc). Then the
 // connector opens the path again, with pauses that grow and never end: new queue pairs on both
 // sides (REOPEN, REOPENED), writes that show whether small and full packets get through, and then
-// the path is used again (PATH UP; path_repair_reopen.cc). If no path is up, standby paths are
-// opened in this way too, and fenced when a better one is back (path_repair_standby.cc). A path
-// over other hosts needs chains through them first (relayed_paths.h). Thread: control mutex; it
-// takes the loop's progress lock where it touches paths. Bounds: kPathsMax paths, one of them
-// brought up at a time; ten seconds for each answer; NCCL_MESH_PATH_TIMEOUT without any path, while
-// requests wait.
+// the path is used again (PATH UP), or the connector leaves the try (another FENCE;
+// path_repair_reopen.cc). If no path is up, standby paths are opened in this way too, and fenced
+// when a better one is back (path_repair_standby.cc). A path over other hosts needs chains through
+// them first (relayed_paths.h). Thread: control mutex; it takes the loop's progress lock where it
+// touches paths. Bounds: kPathsMax paths, one of them brought up at a time; ten seconds for each
+// answer; NCCL_MESH_PATH_TIMEOUT without any path, while requests wait.
 
 #include <mesh/channel.h>
 #include <mesh/status.h>
@@ -131,6 +131,7 @@ class PathRepair {
     std::optional<Reopened> answer{};
     std::optional<Reopen> asked{};  // acceptor: the newest REOPEN, not yet begun
     Reopen asked_now{};             // acceptor: the REOPEN that is being done
+    bool left = false;              // acceptor: the connector has left the try while it rises
     std::uint64_t lost_at_ns = 0;   // when the path left Up
 
     bool being_opened() const noexcept {
@@ -140,6 +141,8 @@ class PathRepair {
       return connector_step == ConnectorStep::Making || connector_step == ConnectorStep::Rising ||
              acceptor_step == AcceptorStep::Rising;
     }
+    // Connector: the acceptor knows of the try, and keeps queue pairs for it until it hears more.
+    bool is_known() const noexcept { return connector_step >= ConnectorStep::AwaitReopened; }
   };
 
   // ---- The fence (path_repair.cc).
@@ -165,6 +168,9 @@ class PathRepair {
   bool begin_try(std::uint32_t index);
   void ask(std::uint32_t index);
   void give_up_try(std::uint32_t index, const std::string& why);
+  void say_left(std::uint32_t index, const std::string& why);
+  bool hear_left(const Fence& body);
+  void end_left(std::uint32_t index);
   bool take_apart(std::uint32_t index);
   bool answer(std::uint32_t index);
   void refuse(const Reopen& asked, const std::string& why);

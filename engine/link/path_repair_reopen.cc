@@ -112,8 +112,45 @@ void PathRepair::ask(std::uint32_t index) {
   link_.send(asks);
 }
 
+// Connector: tells the acceptor that the try is over, so that it destroys its queue pairs and the
+// path may stand by.
+void PathRepair::say_left(std::uint32_t index, const std::string& why) {
+  if (!repairs_[index].is_known()) return;
+  link_.send(Fence{.path = static_cast<std::uint8_t>(index),
+                   .epoch = link_.peer_link().paths()[index].health.epoch,
+                   .cause = why,
+                   .taken = {}});
+}
+
+// Acceptor: returns true if the FENCE leaves a try. Nothing was sent over its queue pairs, so there
+// is nothing to count or to answer.
+bool PathRepair::hear_left(const Fence& body) {
+  Repair& repair = repairs_[body.path];
+  const bool rises = repair.acceptor_step == AcceptorStep::Rising;
+  const bool is_next = repair.asked && repair.asked->epoch == body.epoch;
+  const bool is_now = repair.acceptor_step == AcceptorStep::AwaitPathUp || rises;
+  if (!is_next && !(is_now && repair.asked_now.epoch == body.epoch)) return false;
+  if (is_next) repair.asked.reset();
+  {
+    const ProgressLoop::Guard guard(link_.context().loop);
+    link_.peer_link().paths()[body.path].health.last_cause =
+        fmt::format("host {}: {}", link_.identity().peer_host, body.cause);
+  }
+  repair.left = rises;  // a thread is at work on the queue pairs
+  if (!rises) end_left(body.path);
+  return true;
+}
+
+// Acceptor: destroys the queue pairs of a try that the connector has left.
+void PathRepair::end_left(std::uint32_t index) {
+  repairs_[index].acceptor_step = AcceptorStep::AwaitReopen;
+  take_apart(index);
+  link_.host().tend_soon();  // the path may stand by now
+}
+
 void PathRepair::give_up_try(std::uint32_t index, const std::string& why) {
   Repair& repair = repairs_[index];
+  say_left(index, why);
   Path& path = link_.peer_link().paths()[index];
   bool stalled = false;
   {
@@ -233,6 +270,7 @@ bool PathRepair::on(const Reopened& body) {
   }
   if (repair.connector_step != ConnectorStep::AwaitReopened) return true;
   if (body.result != Errc::Ok) {
+    repair.connector_step = ConnectorStep::Waiting;  // the acceptor keeps nothing for this try
     give_up_try(body.path, body.text);
     return true;
   }
@@ -276,10 +314,12 @@ void PathRepair::risen(const BringUp& done) {
 // Acceptor: answers REOPEN. `why` says what was wrong; empty if nothing was.
 void PathRepair::answer_risen(std::uint32_t index, const BringUp& done, const std::string& why) {
   Repair& repair = repairs_[index];
+  const bool left = std::exchange(repair.left, false);
   if (repair.asked) {
     repair.acceptor_step = AcceptorStep::Asked;  // the connector has begun anew meanwhile
     return;
   }
+  if (left) return end_left(index);
   if (!why.empty()) return refuse(repair.asked_now, why);
   Path& path = link_.peer_link().paths()[index];
   set_peer_windows(path.queue_pairs, done.paths().front());

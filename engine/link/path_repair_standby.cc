@@ -122,6 +122,7 @@ bool PathRepair::tend_chains(std::uint32_t index) {
 // Lets a path rest because a better one carries the link. Returns false: nothing is left to do.
 bool PathRepair::let_stand_by(std::uint32_t index) {
   if (repairs_[index].in_bring_up()) return false;  // the bring-up's end wakes us
+  say_left(index, "a better path is up");
   Path& path = link_.peer_link().paths()[index];
   CHECK(path.tier != 0 || path.ends.relayed);
   const ProgressLoop::Guard guard(link_.context().loop);

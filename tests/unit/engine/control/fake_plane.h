@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -22,6 +23,7 @@ class FakePlane : public engine::ControlPlane {
     engine::Bytes frame;
   };
   std::deque<Sent> said;
+  std::function<void(engine::MessageType)> on_said;  // what other threads do at that moment
   std::vector<std::vector<SocketAddress>> dialed;
   std::vector<engine::ConnectionId> closed;
   engine::ConnectionId next = 1;
@@ -35,7 +37,10 @@ class FakePlane : public engine::ControlPlane {
     return next++;
   }
   bool send(engine::ConnectionId id, engine::Bytes frame) override {
+    const engine::MessageType type =
+        engine::decode_header(frame.data(), frame.size(), nullptr)->type;
     said.push_back({id, std::move(frame)});
+    if (on_said) on_said(type);
     return true;
   }
   void identify(engine::ConnectionId) override {}

@@ -16,14 +16,16 @@ engine::FrameHeader header_of(const engine::Bytes& frame) {
   return engine::decode_header(frame.data(), frame.size(), &version).value();
 }
 
+void deliver(const FakePlane::Sent& sent, FakeHost& to) {
+  const std::span<const std::byte> body(sent.frame.data() + engine::kFrameHeaderBytes,
+                                        sent.frame.size() - engine::kFrameHeaderBytes);
+  to.reception.on_frame(sent.connection, header_of(sent.frame), body);
+}
+
 void carry_frames(FakeHost& from, FakeHost& to) {
   std::deque<FakePlane::Sent> said;
   said.swap(from.wire.said);
-  for (const FakePlane::Sent& each : said) {
-    const std::span<const std::byte> body(each.frame.data() + engine::kFrameHeaderBytes,
-                                          each.frame.size() - engine::kFrameHeaderBytes);
-    to.reception.on_frame(each.connection, header_of(each.frame), body);
-  }
+  for (const FakePlane::Sent& each : said) deliver(each, to);
 }
 }  // namespace
 
@@ -53,14 +55,15 @@ FakeHost::~FakeHost() {
   for (const auto& context : contexts) context->cut_links();
 }
 
-TwoEnds::TwoEnds() : fabric_(parsed(kHalves)), a(fabric_, "a", clock_), b(fabric_, "b", clock_) {
+TwoEnds::TwoEnds(const char* fabric, engine::RailsWish wish)
+    : fabric_(parsed(fabric)), a(fabric_, "a", clock_), b(fabric_, "b", clock_) {
   set_log_level(LogLevel::Warn);
   auto made = std::make_unique<Listener>();
   made->context = b.contexts[0].get();
   made->nonce = random_id();
   connect.context = a.contexts[0].get();
   connect.listener = made->nonce;
-  connect.asked = {.wish = engine::RailsWish::All};
+  connect.asked = {.wish = wish};
   b.contexts[0]->listeners.push_back(std::move(made));
   engine::Link& link = a.contexts[0]->add_connector(b.contexts[0]->id, connect.asked);
   link.port = {.addresses = {*SocketAddress::from_text("127.0.0.2")}, .port = 4711};
@@ -78,6 +81,12 @@ bool TwoEnds::carry() {
   carry_frames(a, b);
   carry_frames(b, a);
   return true;
+}
+
+void TwoEnds::carry_one() {
+  const FakePlane::Sent first = std::move(a.wire.said.front());
+  a.wire.said.pop_front();
+  deliver(first, b);
 }
 
 void TwoEnds::carry_all() {

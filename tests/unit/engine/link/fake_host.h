@@ -45,11 +45,11 @@ class FakeHost final : public FakeLinkHost {
   const std::atomic<std::uint64_t>& clock_;
 };
 
-// A link from host a to host b over the two halves of a cable, with a listener at b and a connect
-// at a.
+// A link from host a to host b, over the two halves of a cable unless the test says otherwise, with
+// a listener at b and a connect at a.
 class TwoEnds {
  public:
-  TwoEnds();
+  explicit TwoEnds(const char* fabric = kHalves, engine::RailsWish wish = engine::RailsWish::All);
 
   engine::Link& sender() { return *a.contexts[0]->links.back(); }
   engine::Link& receiver() { return *b.contexts[0]->links.back(); }
@@ -57,6 +57,7 @@ class TwoEnds {
 
   void dial();       // makes the connection and says HELLO
   bool carry();      // carries all frames said so far; returns false if none
+  void carry_one();  // carries the first frame that a has said
   void carry_all();  // carries until nothing more is said, tending both ends
   void come_up();    // brings the link up and opens the waiting channel
   void turn();       // turns NICs and loops
