@@ -276,6 +276,17 @@ SocketAddress Plane::peer_address(ConnectionId id) const {
   return connection == nullptr ? SocketAddress{} : connection->peer;
 }
 
+SocketAddress Plane::own_address(ConnectionId id) const {
+  const OneAtATime::Call call(calls_);
+  const Connection* const connection = find(id);
+  if (connection == nullptr || !connection->fd.valid()) return {};
+  sockaddr_storage own{};
+  socklen_t bytes = sizeof own;
+  auto* const address = reinterpret_cast<sockaddr*>(&own);
+  if (::getsockname(connection->fd.get(), address, &bytes) != 0) return {};
+  return SocketAddress::from_sockaddr(address);
+}
+
 bool Plane::poll_once() {
   const OneAtATime::Call call(calls_);
   std::array<epoll_event, kEventsPerPass> room;

@@ -93,6 +93,8 @@ class ControlPlane {
   virtual void close(ConnectionId id) = 0;  // queued frames are still flushed, for at most 1 s
   virtual std::string peer_name(ConnectionId id) const = 0;  // "10.0.0.2:4711"
   virtual SocketAddress peer_address(ConnectionId id) const = 0;
+  // Returns the address of ours that the connection uses; none if it is not up.
+  virtual SocketAddress own_address(ConnectionId id) const = 0;
 
   // Watches a descriptor of another owner; when it is readable, wait() ends. It must stay open for
   // as long as the plane lives. The plane forgets a descriptor that hangs up.

@@ -42,6 +42,7 @@ class Plane final : public ControlPlane {
   void close(ConnectionId id) override;
   std::string peer_name(ConnectionId id) const override;
   SocketAddress peer_address(ConnectionId id) const override;
+  SocketAddress own_address(ConnectionId id) const override;
 
   Status watch(int fd) override;
 

@@ -179,7 +179,7 @@ class LinkCore {
   // ---- What concerns several parts.
   virtual void take_down(Errc why) noexcept = 0;            // allocates nothing
   virtual void end(Errc why, const std::string& text) = 0;  // the peer or the way to it is lost
-  // Connector: the peer does not answer over the control connection.
+  // The peer does not answer over the control connection, or cannot.
   virtual void distrust_connection(const std::string& text) = 0;
   virtual void set_peer_link(std::unique_ptr<PeerLink> made) = 0;  // it has all its paths
   // Queue pairs are made or go to RTS, those of the link or of one path that is opened again. A

@@ -207,6 +207,7 @@ bool Links::on_rail_away(std::uint32_t rail, const std::string& cause) {
     in_use |= path.health.state != PathState::Standby;
     link.peer_link().quarantine(path, cause);
   });
+  for_each([this, rail](Link& link) { link.redial().on_port_away(host_.rails()[rail]); });
   return in_use;
 }
 

@@ -276,7 +276,7 @@ bool PathRepair::say_fence(std::uint32_t index) {
   if (!link_.connector() && !count_taken(path, &fence)) return false;
   CHECK(repair.stopped && !repair.said);  // one FENCE per life of the queue pairs
   repair.said = true;
-  if (link_.connector() && !repair.peer_said) {
+  if (!repair.peer_said) {
     repair.other_way_at_ns = link_.host().now_ns() + kFenceToOtherWayNs;
     link_.host().tend_at(repair.other_way_at_ns);
   }

@@ -110,8 +110,7 @@ class PathRepair {
     bool stopped = false;  // our queue pairs of the path are stopped
     std::uint64_t drain_until_ns = 0;
     bool said = false;  // FENCE is on its way
-    // Connector: when an unanswered FENCE has the connection replaced; 0: it has been, or is not
-    // said.
+    // When an unanswered FENCE has the connection replaced; 0: it has been, or is not said.
     std::uint64_t other_way_at_ns = 0;
     bool peer_said = false;
     std::vector<std::uint64_t> peer_taken{};

@@ -232,7 +232,7 @@ bool Reception::on_summon(const Caller& caller, const Summon& body) {
     deny(caller, link);
     return true;
   }
-  link->redial().on_summon(body);
+  link->redial().on_summon(body, caller.connection);
   return false;
 }
 

@@ -5,6 +5,8 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/timeouts.h"
+#include "src/verbs/discovery.h"
+#include "src/verbs/gid_choice.h"
 
 #include <algorithm>
 #include <utility>
@@ -34,7 +36,7 @@ bool Redial::begin(Errc reason, const std::string& text) {
   const std::uint64_t patience_ns =
       std::max(link_.path_timeout_ns(), silent_ns + kStreamEndToRedialNs) - silent_ns;
   under_way_ = true;
-  others_first_ = told_of_life_ = false;
+  told_of_life_ = false;
   signs_.clear();
   if (!link_.over()) look_for_life();
   rounds_ = 0;
@@ -53,12 +55,52 @@ bool Redial::begin(Errc reason, const std::string& text) {
 }
 
 void Redial::try_other_way(const std::string& text) {
-  CHECK(link_.connector());
-  if (under_way_ || link_.connection() == 0 || link_.port.addresses.size() < 2 ||
-      link_.state() != LinkState::Up || link_.failure() != Errc::Ok)
+  if (under_way_ || link_.connection() == 0 || link_.state() != LinkState::Up ||
+      link_.failure() != Errc::Ok)
     return;
+  std::vector<SocketAddress> ways = other_ways();
+  if (ways.empty()) return;
   link_.drop_connection();
-  others_first_ = begin(Errc::Timeout, text);
+  if (!begin(Errc::Timeout, text)) return;
+  ways_ = std::move(ways);
+  next_ns_ = lost_ns_;
+}
+
+void Redial::on_port_away(const verbs::Rail& rail) {
+  if (link_.connection() == 0) return;
+  const SocketAddress own = link_.host().plane().own_address(link_.connection());
+  const bool ours = std::any_of(rail.gids.begin(), rail.gids.end(), [&own](const auto& each) {
+    return verbs::address_of(each.gid).same_host(own);
+  });
+  if (ours)
+    try_other_way(fmt::format("{}: its port {} is down", link_.connection_name(), rail.info.name));
+}
+
+// Returns true if a path that is up leads to this address, so that its cable works.
+bool Redial::carries(const SocketAddress& address) const {
+  const auto paths = link_.peer_link().paths().all();
+  return std::any_of(paths.begin(), paths.end(), [&](const Path& path) {
+    if (path.health.state != PathState::Up || path.ends.relayed) return false;
+    const WireRail& rail = link_.terms.peer_rails[path.ends.peer_rail];
+    return SocketAddress::from_gid(rail.addresses[path.ends.peer_address].gid).same_host(address);
+  });
+}
+
+// Returns the addresses to dial instead of the one in use: first those to which paths lead, and the
+// one in use last. An acceptor dials no others than the first: HELLO may name any address, but a
+// path shows that the peer is there.
+std::vector<SocketAddress> Redial::other_ways() const {
+  const SocketAddress used = link_.host().plane().peer_address(link_.connection());
+  const bool connector = link_.connector();
+  std::vector<SocketAddress> ways = connector ? link_.port.addresses : link_.terms.peer_addresses;
+  const auto last = std::stable_partition(
+      ways.begin(), ways.end(), [&used](const auto& each) { return !each.same_host(used); });
+  if (last == ways.begin()) return {};
+  const ProgressLoop::Guard guard(link_.context().loop);
+  const auto unproven =
+      std::stable_partition(ways.begin(), last, [this](const auto& each) { return carries(each); });
+  if (!connector) ways.erase(unproven, ways.end());
+  return ways;
 }
 
 // Returns true if the peer has answered or sent anything on a path that is up since the last call.
@@ -111,18 +153,16 @@ void Redial::dial() {
   const std::uint64_t left_ns = give_up_ns_ > now_ns ? give_up_ns_ - now_ns : 0;
   std::span<const SocketAddress> addresses(link_.port.addresses);
   // Every second round tries the proven address alone, so that its refusal decides without delay.
-  // The rounds between try all addresses, in case the way to the proven one is blocked.
-  if (link_.port.proven && rounds_ % 2 == 0) addresses = addresses.first(1);
-  std::vector<SocketAddress> order(addresses.begin(), addresses.end());
-  if (std::exchange(others_first_, false)) {
-    order = link_.port.addresses;
-    std::rotate(order.begin(), order.begin() + 1, order.end());
-  }
-  ++rounds_;
+  // The rounds between try all addresses, in case the way to the proven one is blocked. Where that
+  // is suspected, they come first.
+  const bool alone = (rounds_++ % 2 == 0) == ways_.empty();
+  on_ways_ = !alone && !ways_.empty();
+  if (on_ways_) addresses = ways_;
+  if (alone && link_.port.proven) addresses = addresses.first(1);
   if (link_.connector()) ++attempt_;
   answered_ns_ = 0;
   set_connection(link_.host().plane().dial(
-      {.addresses = order,
+      {.addresses = addresses,
        .port = link_.port.port,
        .timeout_ns = std::clamp(left_ns, kRedialToAnswerMinNs, kRedialToAnswerNs)}));
 }
@@ -140,6 +180,7 @@ bool Redial::met_another() const {
 
 void Redial::stop() noexcept {
   under_way_ = false;
+  ways_.clear();
   if (connection_ != 0) link_.host().plane().close(connection_);
   set_connection(0);
 }
@@ -182,7 +223,8 @@ bool Redial::on_frame(const FrameHeader& header, std::span<const std::byte> byte
 
 void Redial::on_lost(Errc reason, const std::string& text) {
   const std::uint64_t now_ns = link_.host().now_ns();
-  const bool refused = answered_ns_ == 0 && reason == Errc::PeerGone && link_.port.proven;
+  const bool refused =
+      answered_ns_ == 0 && reason == Errc::PeerGone && link_.port.proven && !on_ways_;
   set_connection(0);
   if (answered_ns_ != 0) give_up_ns_ += now_ns - answered_ns_;
   if (refused) {
@@ -245,20 +287,42 @@ bool Redial::resume_on(ConnectionId connection, const FrameHeader& header,
   link_.drop_connection();  // if we have not noticed its loss yet
   attempt_ = theirs.attempt;
   plane.identify(connection);
+  note_source(plane.peer_address(connection));
   plane.send(connection, encode(link_.conversation().aside(header.link), Resumed{}));
   link_.conversation().acknowledged_now();
   go_on(connection);
   return true;
 }
 
-void Redial::on_summon(const LinkClaim& theirs) {
+// The peer is found where it came from.
+void Redial::note_source(const SocketAddress& address) {
+  std::vector<SocketAddress>& known = link_.port.addresses;
+  const auto is_it = [&address](const SocketAddress& each) { return each.same_host(address); };
+  if (std::any_of(known.begin(), known.end(), is_it)) return;
+  if (known.size() == kControlAddressesMax) known.pop_back();
+  known.insert(known.begin(), address);
+}
+
+// The way by which SUMMON came works, so it is dialed first.
+void Redial::on_summon(const LinkClaim& theirs, ConnectionId caller) {
   CHECK(link_.connector());  // only the connector dials a link
-  if (under_way_) {
-    next_ns_ = 0;
-  } else if (link_.state() == LinkState::Up && theirs.attempt >= attempt_) {
+  const SocketAddress from = link_.host().plane().peer_address(caller);
+  const std::vector<SocketAddress>& named = link_.port.addresses;
+  const auto known = std::find_if(named.begin(), named.end(), [&from](const SocketAddress& each) {
+    return each.same_host(from);
+  });
+  if (!under_way_ && link_.state() == LinkState::Up && theirs.attempt >= attempt_) {
     link_.drop_connection();
     begin(Errc::Timeout, "the peer has lost it");
   }
+  if (!under_way_) return;
+  next_ns_ = 0;
+  if (known == named.end() || known == named.begin()) return;
+  ways_ = {*known};
+  rounds_ = 0;
+  if (connection_ == 0 || answered_ns_ != 0 || on_ways_) return;
+  link_.host().plane().close(connection_);  // it dials the first address, and nobody has answered
+  set_connection(0);
 }
 
 }  // namespace mesh::engine

@@ -7,12 +7,17 @@
 
 #include "engine/control/control_plane.h"
 #include "engine/control/frames.h"
+#include "src/base/socket.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
+
+namespace mesh::verbs {
+struct Rail;
+}
 
 namespace mesh::engine {
 
@@ -24,9 +29,11 @@ class Redial {
 
   // ---- The link's connection is lost. begin() returns false if the link ends with it.
   bool begin(Errc reason, const std::string& text);
-  // Connector: leaves a connection over which the peer does not answer, and dials the peer's other
-  // addresses first. Does nothing if the peer has one address.
+  // Leaves a connection over which the peer does not answer, and dials the peer's other addresses
+  // first. Does nothing if there are none.
   void try_other_way(const std::string& text);
+  // Leaves a connection that runs over this rail's port, which is down.
+  void on_port_away(const verbs::Rail& rail);
   bool tend();           // returns true if it must run again soon
   void stop() noexcept;  // no connection is needed any more, or there is one
   bool under_way() const noexcept { return under_way_; }
@@ -42,11 +49,14 @@ class Redial {
   bool is_newer(const LinkClaim& theirs) const noexcept { return theirs.attempt > attempt_; }
   // Acceptor. Returns false if the peer acknowledges frames that were never sent.
   bool resume_on(ConnectionId connection, const FrameHeader& header, const LinkClaim& theirs);
-  void on_summon(const LinkClaim& theirs);  // connector
+  void on_summon(const LinkClaim& theirs, ConnectionId caller);  // connector
 
  private:
   void set_connection(ConnectionId id) noexcept;
   void dial();
+  bool carries(const SocketAddress& address) const;
+  std::vector<SocketAddress> other_ways() const;
+  void note_source(const SocketAddress& address);
   bool met_another() const;
   bool look_for_life();
   void go_on(ConnectionId connection);
@@ -65,7 +75,8 @@ class Redial {
   std::uint64_t next_ns_ = 0;     // time of the next dial
   std::uint64_t backoff_ns_ = 0;  // between that dial and the one after it
   std::uint64_t give_up_ns_ = 0;
-  bool others_first_ = false;         // the next dial asks the peer's other addresses first
+  std::vector<SocketAddress> ways_;   // if not empty, every second dial asks these addresses
+  bool on_ways_ = false;              // the dial that is under way does
   bool told_of_life_ = false;         // a line says that the link goes on without a connection
   std::uint64_t ended_ = 0;           // requests that had ended when it was last asked
   std::vector<std::uint64_t> signs_;  // PathSet::signs_of_peer() when it was last asked

@@ -47,6 +47,7 @@ class FakePlane : public engine::ControlPlane {
   void close(engine::ConnectionId id) override { closed.push_back(id); }
   std::string peer_name(engine::ConnectionId) const override { return "far"; }
   SocketAddress peer_address(engine::ConnectionId) const override { return peer; }
+  SocketAddress own_address(engine::ConnectionId) const override { return own.front(); }
   Status watch(int) override { return {}; }
   bool poll_once() override { return false; }
   void wait(int) override {}
