@@ -96,6 +96,9 @@ class EngineImpl final : public Engine,
 
   // ---- Requests of loops and channels.
   void wake_control() noexcept override { plane_->wake(); }
+  void guard_ended() noexcept override {
+    if (options_.between_guards) options_.between_guards();
+  }
   Result<Registration*> register_memory(Channel& channel, const MemoryRange& range) override;
   void deregister_memory(Channel& channel, Registration& registration) noexcept override;
   void close_channel(Channel& channel) noexcept override;

@@ -130,6 +130,7 @@ ProgressLoop::Guard::~Guard() {
   loop_.ring_staged();
   loop_.release();
   loop_.after_release();
+  loop_.waker_.guard_ended();
 }
 
 void ProgressLoop::drop_source(const ibv_cq* queue) noexcept {

@@ -35,6 +35,7 @@ inline constexpr std::uint32_t kMailBits = 64;
 class ControlWaker {
  public:
   virtual void wake_control() noexcept = 0;
+  virtual void guard_ended() noexcept {}  // for a simulator, which plays other threads then
 
  protected:
   ~ControlWaker() = default;

@@ -68,6 +68,9 @@ struct EngineOptions {
   Threading threading = Threading::Own;
   // Threading::Manual: called to turn the rest of the world while a bounded wait lasts.
   std::function<void()> while_waiting;
+  // Threading::Manual: called wherever the control path has let go of a progress lock, so that a
+  // simulator can do what other threads may do at that moment.
+  std::function<void()> between_guards;
   // Whether the credits of a receive that has waited for 1 s are written again. Only a simulation
   // in which that may never be needed turns it off.
   bool rewrites_late = true;

@@ -14,6 +14,7 @@ namespace {
 constexpr std::uint64_t kSilenceNs = kSilenceToDeadHostMs * kNsPerMs;
 constexpr std::uint64_t kSlowFrames = 16;  // one in so many takes ControlTiming::pause_ns longer
 constexpr int kEventsPerPass = 64;
+constexpr std::uint64_t kSentAgainNs = 5 * kNsPerMs;  // TCP sends again what the cable has lost
 
 struct LossText {
   Errc reason;
@@ -26,6 +27,7 @@ LossText loss_of(ControlEnd::News news) {
     case ControlEnd::News::TimedOut: return {Errc::Unreachable, "Connection timed out"};
     case ControlEnd::News::Dialed:
     case ControlEnd::News::Frame:
+    case ControlEnd::News::Next:
     case ControlEnd::News::Closed: break;
   }
   return {Errc::PeerGone, "closed the connection"};
@@ -189,11 +191,67 @@ std::size_t ControlNetwork::connections(std::size_t host) const {
   return plane == nullptr ? 0 : plane->ends_.size();
 }
 
+// Dials the first address that is left. Without cables a host has one address.
+void ControlNetwork::try_candidate(ControlEnd& end) {
+  const SocketAddress to = end.candidates.front();
+  end.candidates.pop_front();
+  if (ways_ == nullptr) {
+    end.peer_host = static_cast<std::size_t>(to.bytes[2]) << 8 | to.bytes[3];
+  } else if (end.way = ways_->to(end.plane->host_, to); end.way) {
+    end.peer_host = static_cast<std::size_t>(end.way->far.host);
+  }
+  const bool last = end.candidates.empty();
+  const std::uint64_t patience_ns =
+      last ? end.timeout_ns : std::min(end.timeout_ns, kFirstDialToNextNs);
+  const SimPlane* const plane = plane_of(end.peer_host);
+  const auto lost = lost_.find(end.peer_host);
+  const bool silent = (lost != lost_.end() && lost->second == End::Unplugged) ||
+                      (ways_ != nullptr && !end.way) ||
+                      clock_.now_ns() < silent_until_ns(end.plane->host_, end.peer_host);
+  if (silent) {
+    tell_later(end, last ? ControlEnd::News::TimedOut : ControlEnd::News::Next, patience_ns);
+  } else if (plane == nullptr || lost != lost_.end() || end.port != SimPlane::kPort) {
+    tell_later(end, last ? ControlEnd::News::Refused : ControlEnd::News::Next,
+               random_.below(timing_.delay_max_ns));
+  } else {
+    end.dialed_until_ns = clock_.now_ns() + patience_ns;
+    tell(end, ControlEnd::News::Dialed, {});
+  }
+  end.broken &= last;
+}
+
+// Returns true if the end's next event has to cross a cable that is cut.
+bool ControlNetwork::waits_for_way(ControlEnd& end) {
+  ControlEnd::Event& next = end.news.front();
+  const bool crosses = next.news == ControlEnd::News::Frame ||
+                       next.news == ControlEnd::News::Closed ||
+                       next.news == ControlEnd::News::Dialed;
+  if (ways_ == nullptr || !crosses || !end.way || ways_->works(*end.way)) {
+    end.stuck_since_ns = 0;
+    return false;
+  }
+  const std::uint64_t now_ns = clock_.now_ns();
+  if (next.news == ControlEnd::News::Dialed) {
+    const bool last = end.candidates.empty();
+    tell_later(end, last ? ControlEnd::News::TimedOut : ControlEnd::News::Next,
+               std::max(end.dialed_until_ns, now_ns) - now_ns);
+    end.broken &= last;
+    return true;
+  }
+  if (end.stuck_since_ns == 0) end.stuck_since_ns = now_ns;
+  next.due_ns = now_ns + kSentAgainNs;
+  if (now_ns < end.stuck_since_ns + kSilenceNs) return true;
+  if (end.peer != nullptr) tell_later(*end.peer, ControlEnd::News::TimedOut, 0);
+  tell_later(end, ControlEnd::News::TimedOut, 0);
+  return true;
+}
+
 // ---- One host's plane.
 
 SimPlane::SimPlane(ControlNetwork& network, std::size_t host, engine::ControlEvents& events)
     : network_(network), host_(host), events_(events) {
-  own = {address_of(host)};
+  own =
+      network.ways_ == nullptr ? std::vector{address_of(host)} : network.ways_->addresses_of(host);
 }
 
 SimPlane::~SimPlane() {
@@ -231,21 +289,10 @@ void SimPlane::erase(engine::ConnectionId id) {
 engine::ConnectionId SimPlane::dial(const engine::DialOrder& order) {
   ControlEnd& end = add();
   end.known = end.dials = true;
-  const SocketAddress& to = order.addresses.front();
-  end.peer_host = static_cast<std::size_t>(to.bytes[2]) << 8 | to.bytes[3];
-  SimPlane* const plane = network_.plane_of(end.peer_host);
-  const auto lost = network_.lost_.find(end.peer_host);
-  const bool silent =
-      (lost != network_.lost_.end() && lost->second == ControlNetwork::End::Unplugged) ||
-      network_.clock_.now_ns() < network_.silent_until_ns(host_, end.peer_host);
-  if (silent) {
-    network_.tell_later(end, ControlEnd::News::TimedOut, order.timeout_ns);
-  } else if (plane == nullptr || lost != network_.lost_.end() || order.port != kPort) {
-    network_.tell_later(end, ControlEnd::News::Refused,
-                        network_.random_.below(network_.timing_.delay_max_ns));
-  } else {
-    network_.tell(end, ControlEnd::News::Dialed, {});
-  }
+  end.candidates.assign(order.addresses.begin(), order.addresses.end());
+  end.timeout_ns = order.timeout_ns;
+  end.port = order.port;
+  network_.try_candidate(end);
   network_.trace_.note("control dial", {host_, end.peer_host, end.id});
   return end.id;
 }
@@ -283,13 +330,19 @@ void SimPlane::close(engine::ConnectionId id) {
 
 std::string SimPlane::peer_name(engine::ConnectionId id) const {
   const ControlEnd* const end = find(id);
-  return end == nullptr ? "unknown"
-                        : fmt::format("{}:{}", address_of(end->peer_host).text(), kPort);
+  return end == nullptr ? "unknown" : fmt::format("{}:{}", peer_address(id).text(), kPort);
 }
 
 SocketAddress SimPlane::peer_address(engine::ConnectionId id) const {
   const ControlEnd* const end = find(id);
-  return end == nullptr ? SocketAddress{} : address_of(end->peer_host);
+  if (end == nullptr) return {};
+  return end->way ? network_.ways_->address_of(end->way->far) : address_of(end->peer_host);
+}
+
+SocketAddress SimPlane::own_address(engine::ConnectionId id) const {
+  const ControlEnd* const end = find(id);
+  if (end == nullptr) return {};
+  return end->way ? network_.ways_->address_of(end->way->near) : address_of(host_);
 }
 
 void SimPlane::on_frame(engine::ConnectionId id, const engine::Bytes& frame) {
@@ -319,6 +372,10 @@ bool SimPlane::take(ControlEnd& end) {
     return true;
   }
   network_.trace_.note("control news", {host_, id, static_cast<std::uint64_t>(event.news)});
+  if (event.news == ControlEnd::News::Next) {
+    network_.try_candidate(end);
+    return true;
+  }
   if (event.news == ControlEnd::News::Dialed) {
     SimPlane* const plane = network_.plane_of(end.peer_host);
     if (plane == nullptr || network_.lost_.contains(end.peer_host)) {
@@ -327,6 +384,7 @@ bool SimPlane::take(ControlEnd& end) {
     }
     ControlEnd& other = plane->add();
     other.peer_host = host_;
+    if (end.way) other.way = end.way->reversed();
     other.first_frame_until_ns = network_.clock_.now_ns() + kAcceptToFirstFrameNs;
     other.up = end.up = true;
     other.peer = &end;
@@ -359,7 +417,7 @@ bool SimPlane::poll_once() {
   for (const int fd : watched_) events_.on_readable(fd);
   for (const engine::ConnectionId id : ready) {
     ControlEnd* const end = find(id);
-    if (end != nullptr && !end->news.empty()) active |= take(*end);
+    if (end != nullptr && !end->news.empty() && !network_.waits_for_way(*end)) active |= take(*end);
   }
   return active;
 }

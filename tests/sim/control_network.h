@@ -2,10 +2,11 @@
 // The control path without sockets: connections between the engines of one world, on its clock and
 // by its seed. As with TCP, frames keep their order and take their time, a closed connection says
 // so behind what was sent, a reset loses what was under way, and a silent connection is noticed
-// when something was sent and nobody has answered for 20 s.
+// when something was sent and nobody has answered for 20 s. In some worlds it runs over the cables.
 
 #include "engine/control/control_plane.h"
 #include "src/base/clock.h"
+#include "tests/sim/control_ways.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 #include "tests/unit/engine/control/fake_plane.h"
@@ -16,6 +17,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,7 +40,8 @@ struct CloseSaid {
 
 // One end of a connection.
 struct ControlEnd {
-  enum class News : std::uint8_t { Dialed, Frame, Closed, Reset, Refused, TimedOut };
+  // Next: the address that is dialed has not answered.
+  enum class News : std::uint8_t { Dialed, Frame, Closed, Reset, Refused, TimedOut, Next };
   struct Event {
     std::uint64_t due_ns = 0;
     News news = News::Frame;
@@ -57,6 +60,15 @@ struct ControlEnd {
   bool settled = false;  // its link is up, and outlives its loss
   std::deque<Event> news;
   std::vector<engine::Bytes> unsent;  // frames that were sent before it was up
+
+  // ---- For a dial: the addresses that are left, the first of which is dialed, until that time.
+  std::deque<SocketAddress> candidates;
+  std::uint64_t timeout_ns = 0, dialed_until_ns = 0;
+  std::uint16_t port = 0;
+
+  // ---- Over cables.
+  std::optional<ControlWay> way;
+  std::uint64_t stuck_since_ns = 0;  // since its next event waits for the way; 0: it does not
 };
 
 class ControlNetwork final : public engine::ControlNetwork {
@@ -68,6 +80,8 @@ class ControlNetwork final : public engine::ControlNetwork {
   void expect(std::size_t host) { next_host_ = host; }
   Result<std::unique_ptr<engine::ControlPlane>> open(const engine::ControlPlaneOptions& options,
                                                      engine::ControlEvents& events) override;
+  // Every connection runs over a cable from now on. Called before any plane is opened.
+  void run_over(std::unique_ptr<ControlWays> ways) { ways_ = std::move(ways); }
   void set_timing(const ControlTiming& timing) { timing_ = timing; }
   void on_close(std::function<void(const CloseSaid&)> call) { on_close_ = std::move(call); }
 
@@ -94,6 +108,8 @@ class ControlNetwork final : public engine::ControlNetwork {
   void forget(SimPlane& plane);
   SimPlane* plane_of(std::size_t host) const;
   std::uint64_t arrival_ns(const ControlEnd& to);
+  void try_candidate(ControlEnd& end);
+  bool waits_for_way(ControlEnd& end);
   void tell(ControlEnd& end, ControlEnd::News news, engine::Bytes frame);
   void tell_later(ControlEnd& end, ControlEnd::News news, std::uint64_t after_ns);
   void cut(ControlEnd& end);
@@ -103,6 +119,7 @@ class ControlNetwork final : public engine::ControlNetwork {
   const Clock clock_;
   Random random_;
   Trace& trace_;
+  std::unique_ptr<ControlWays> ways_;  // null: a network of its own
   ControlTiming timing_;
   std::size_t next_host_ = 0;
   std::map<std::size_t, SimPlane*> planes_;
@@ -126,6 +143,7 @@ class SimPlane final : public testkit::FakePlane {
   std::string peer_name(engine::ConnectionId id) const override;
   Status watch(int fd) override { return watched_.push_back(fd), Status(); }
   SocketAddress peer_address(engine::ConnectionId id) const override;
+  SocketAddress own_address(engine::ConnectionId id) const override;
   bool poll_once() override;
 
   static SocketAddress address_of(std::size_t host);

@@ -48,6 +48,7 @@ std::string replay(std::uint64_t seed, const Options& options) {
   if (options.device) text += " --device";
   if (options.outages) text += " --outages";
   if (options.mute) text += " --mute";
+  if (options.pessimistic) text += " --pessimistic";
   if (options.both_ways) text += " --both-ways";
   if (options.shapes) text += " --shapes";
   if (options.shared) text += " --shared-subnet";
@@ -226,6 +227,8 @@ int main(int argc, char** argv) {
                "In every seed the control network is silent for up to two minutes");
   app.add_flag("--mute", arguments.options.mute,
                "In every seed a card hangs without a word, or hosts stand still");
+  app.add_flag("--pessimistic", arguments.options.pessimistic,
+               "Control runs over the cables, which are cut, and threads take turns anywhere");
   app.add_flag("--groups", arguments.options.groups,
                "In every seed receives are started in groups");
   app.add_flag("--late", arguments.options.late,

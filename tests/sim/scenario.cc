@@ -94,6 +94,7 @@ Scenario draw_scenario(std::uint64_t seed, const Options& options) {
   if (options.mute) draw_mute(scenario);
   // A link ends with its control connection until it is up, and relays need the links of others.
   if (options.late && !options.relays) draw_bring_ups(scenario);
+  if (options.pessimistic) draw_pessimistic(scenario);
   return scenario;
 }
 

@@ -43,9 +43,11 @@ struct Options {
   bool relays = false;     // not every host is cabled to every other: see scenario_relays.cc
   bool both_ways = false;  // the hosts form rings, and neighbours' messages go both ways round
   bool outages = false;    // the control network is silent in every seed for up to two minutes
-  bool mute = false;       // a card hangs without a word, or hosts stand still, in every seed
-  bool shapes = false;     // with relays: longer rings and tori, several cables, untidy ports
-  bool shared = false;     // all cables are in one subnet, and ports are in any order
+  // Control runs over the cables, and other threads run between any two steps of the control path.
+  bool pessimistic = false;
+  bool mute = false;    // a card hangs without a word, or hosts stand still, in every seed
+  bool shapes = false;  // with relays: longer rings and tori, several cables, untidy ports
+  bool shared = false;  // all cables are in one subnet, and ports are in any order
 };
 
 // The hosts that are cabled to one another.
@@ -140,6 +142,8 @@ struct Scenario {
   int ack_timeout = 10, retries = 3;  // of queue pairs; a try takes 4.096 us * 2^ack_timeout
   int path_timeout_s = 30;            // how long the engine waits without any path
   ControlTiming control;
+  bool control_over_cables = false;   // else over a network of its own
+  std::uint64_t switches_one_in = 0;  // Guards after which other threads run; 0: none
   std::uint64_t write_delay_ns = 0, reorder_ns = 0;  // of every host
   // Plain writes of one queue pair overtake one another by up to this time; 0: none does.
   std::uint64_t out_of_order_ns = 0;
@@ -185,5 +189,6 @@ ChannelPlan& add_channel(Scenario& scenario, Random& random, std::size_t from, s
 void draw_faults(Scenario& scenario, Random& random);
 void draw_outages(Scenario& scenario);
 void draw_mute(Scenario& scenario);
+void draw_pessimistic(Scenario& scenario);
 
 }  // namespace mesh::sim

@@ -77,10 +77,24 @@ void draw_faults(Scenario& scenario, Random& random) {
   }
 }
 
+namespace {
+// Kills or unplugs a host in the midst of an outage: nothing but its silence tells of its end.
+void add_death(Scenario& scenario, Random& random) {
+  FaultPlan& outage = scenario.faults.back();
+  outage.duration_ns = 120 * kSecond;
+  FaultPlan death = outage;
+  death.kind = random.one_in(2) ? FaultPlan::Kind::HostLost : FaultPlan::Kind::HostUnplugged;
+  death.gap_ns = random.below(90 * kSecond);
+  scenario.faults.push_back(death);
+}
+
+}  // namespace
+
 // A switch between management ports that restarts is silent for longer than any patience of the
 // engine, while the cables work.
 void draw_outages(Scenario& scenario) {
   constexpr std::uint64_t kOutagesStream = 11, kOutagesMax = 2, kLongest = 120;
+  constexpr std::uint64_t kKilledOneIn = 4, kKilledRemainder = 2;
   Random random(scenario.seed, kOutagesStream);
   // Senders rest between their messages, so that some messages are sent late in an outage.
   constexpr std::uint64_t kBurstMax = 8, kRestMax = 15;
@@ -100,6 +114,7 @@ void draw_outages(Scenario& scenario) {
                                          : random.between(1 * kMs, 1 * kSecond);
     scenario.faults.push_back(fault);
   }
+  if (scenario.seed % kKilledOneIn == kKilledRemainder) add_death(scenario, random);
   std::stable_sort(scenario.faults.begin(), scenario.faults.end(),
                    [](const FaultPlan& a, const FaultPlan& b) { return a.at < b.at; });
 }

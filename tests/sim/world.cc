@@ -1,5 +1,6 @@
 #include "tests/sim/world.h"
 
+#include "src/base/timeouts.h"
 #include "tests/unit/soft/open_host.h"
 
 #include <fmt/format.h>
@@ -16,6 +17,9 @@ constexpr std::uint64_t kLeapFirstNs = 1'000, kLeapMaxNs = 20'000'000;
 // NCCL_MESH_PATH_TIMEOUT.
 constexpr std::uint64_t kStuckNs = 200'000'000'000;
 constexpr std::uint64_t kStuckStepsMin = 20'000;
+constexpr std::uint64_t kSwitchingStream = 14;  // of Random
+constexpr std::uint64_t kBreaksMax = 8, kBreakOneIn = 40, kTurnsMax = 24;
+constexpr std::uint64_t kLossSlackNs = 2'000'000'000;
 }  // namespace
 
 World::World(const Scenario& scenario, Trace& trace, std::atomic<std::uint64_t>& clock_ns)
@@ -24,7 +28,13 @@ World::World(const Scenario& scenario, Trace& trace, std::atomic<std::uint64_t>&
       clock_ns_(clock_ns),
       random_(scenario.seed, 2),
       control_(Clock(&clock_ns), Random(scenario.seed, 3), trace),
-      leap_ns_(kLeapFirstNs) {
+      leap_ns_(kLeapFirstNs),
+      switching_(scenario.seed, kSwitchingStream),
+      breaks_left_(switching_.below(kBreaksMax)) {
+  if (scenario_.control_over_cables) {
+    control_.run_over(std::make_unique<ControlWays>(
+        scenario_.fabric, [this](const soft::NicRef& nic) { return port_up(nic); }));
+  }
   control_.set_timing(scenario_.control);
   control_.on_close([this](const CloseSaid& said) { on_close(said); });
   hosts_.resize(scenario_.hosts.size());
@@ -72,6 +82,7 @@ void World::open_host(std::size_t number) {
   options.rewrites_late =
       scenario_.repeats || scenario_.uses_indices_again() || scenario_.options.mute;
   options.bring_up_ns = scenario_.hosts[number].bring_up_ns;
+  if (scenario_.switches_one_in != 0) options.between_guards = [this] { between_guards(); };
   options.control_network = &control_;
   control_.expect(number);
   host.open(std::make_unique<CountingProvider>(
@@ -89,6 +100,7 @@ void World::run() {
     apply_faults();
     abort_contexts();
     watch_for_stillness();
+    watch_losses();
   }
   if (!trace_.violated()) end();
 }
@@ -211,11 +223,54 @@ void World::watch_counters(Host& host) {
   constexpr std::size_t kSmallWorld = 8;
   if (hosts_.size() > kSmallWorld && ++host.passes % hosts_.size() != 0) return;
   const auto number = static_cast<std::size_t>(&host - hosts_.data());
+  const bool was = std::exchange(switched_, true);  // all its figures are of one moment
   const EngineSnapshot shot = host.engine->snapshot();
+  switched_ = was;
   if (const std::string fallen = host.counters.see(shot); !fallen.empty())
     trace_.violate(fmt::format("host {}: {}", number, fallen));
   watch_chains(shot);
   watch_silence(shot);
+  if (!scenario_.options.pessimistic) return;
+  if (const std::string late = fences_.see(number, shot, now_ns()); !late.empty())
+    trace_.violate(late);
+}
+
+// A sign of life that came just before the end of a host counts for kSignToSignNs.
+void World::watch_losses() {
+  if (!scenario_.options.outages || !lost_) return;
+  const std::uint64_t timeout_ns = static_cast<std::uint64_t>(scenario_.path_timeout_s) * kSecond;
+  const std::uint64_t bound_ns = timeout_ns + kSignToSignNs + kLossSlackNs + paused_ns_;
+  for (const auto& channel : channels_) {
+    if (const std::string late = losses_.see(*channel, now_ns(), bound_ns); !late.empty())
+      trace_.violate(late);
+  }
+}
+
+bool World::port_up(const soft::NicRef& nic) {
+  const auto& provider = hosts_[static_cast<std::size_t>(nic.host)].provider;
+  const std::string& name = scenario_.fabric.nic(nic).name;
+  return provider == nullptr || !provider->under().faults().port_down(name, now_ns());
+}
+
+// The control path has let go of a progress lock: other threads may take it before the next one.
+void World::between_guards() {
+  const bool opening = contexts_.size() < scenario_.contexts.size();
+  if (over_ || opening || switched_ || !switching_.one_in(scenario_.switches_one_in)) return;
+  switched_ = true;
+  if (tally_.path_faults != 0 && breaks_left_ != 0 && switching_.one_in(kBreakOneIn)) {
+    --breaks_left_;
+    break_queue_pair();
+  }
+  for (std::uint64_t turns = switching_.between(1, kTurnsMax); turns != 0; --turns) {
+    Host& host = hosts_[switching_.below(hosts_.size())];
+    const ContextState& context = contexts_[switching_.below(contexts_.size())];
+    if (switching_.one_in(2)) {
+      if (host.alive && host.provider != nullptr) host.provider->under().turn();
+    } else if (context.context != nullptr && runs(hosts_[context.host])) {
+      hosts_[context.host].engine->poll_loop(*context.context);
+    }
+  }
+  switched_ = false;
 }
 
 // Checks the count in a CLOSE. A channel that no user ever had has carried nothing.

@@ -9,6 +9,7 @@
 #include "tests/sim/control_network.h"
 #include "tests/sim/counter_watch.h"
 #include "tests/sim/counting_provider.h"
+#include "tests/sim/loss_watch.h"
 #include "tests/sim/memory.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/trace.h"
@@ -95,6 +96,9 @@ class World {
   void close_one(std::size_t number);
   void watch_for_stillness();
   void watch_counters(Host& host);
+  void watch_losses();
+  bool port_up(const soft::NicRef& nic);
+  void between_guards();
   void on_close(const CloseSaid& said);
 
   // world_faults.cc
@@ -116,6 +120,7 @@ class World {
   void watch_chains(const EngineSnapshot& shot);
   void watch_silence(const EngineSnapshot& shot);
   void mute_nic(const FaultPlan& fault);
+  void break_queue_pair();
   void leave();
   void exit_host(const FaultPlan& fault);
 
@@ -151,6 +156,14 @@ class World {
   bool silent_ = false;            // some host says nothing for as long as a chain waits for it
   std::uint64_t paused_ns_ = 0;    // of all hosts
   bool muted_ = false;             // some card has completed nothing for a while
+
+  // ---- Other threads, and what is lost.
+  Random switching_;
+  bool switched_ = false;      // between_guards() runs, or may not
+  std::uint64_t breaks_left_;  // queue pairs that may still fail there
+  FenceWatch fences_;
+  LossWatch losses_;
+  bool lost_ = false;  // a host is killed or unplugged
 };
 
 }  // namespace mesh::sim

@@ -92,12 +92,30 @@ void World::fail_nics(const FaultPlan& fault, const soft::Fault& what) {
     if (contexts_[plan.from].host == fault.host || contexts_[plan.to].host == fault.host)
       channel->strike();
   }
+  // Another cable carries on, and control goes over to it. Only a handshake may have been under way
+  // on this one.
+  if (scenario_.options.pessimistic) {
+    for (const auto& channel : channels_)
+      if (!channel->connected()) channel->excuse_both(kPathFailed);
+    return;
+  }
   // Each of the next work requests may be the first one after a pause of the path that the work
   // request before has cost.
   constexpr std::uint64_t kPauseNs = 400'000'000;
   const std::uint64_t strikes = std::max<std::uint64_t>(what.work_requests, 1);
   const bool outlives = outlived(what.duration_ns + (strikes - 1) * kPauseNs);
   if (!kPathsRecover || !outlives || reset_in_silence_) excuse_everybody(fault.host);
+}
+
+// A path that has just come back, or stands in for another one, is lost at this moment.
+void World::break_queue_pair() {
+  const std::size_t host = switching_.below(hosts_.size());
+  const std::vector<std::string>& nics = scenario_.hosts[host].nics;
+  soft::Fault broken{.kind = soft::FaultKind::QpError, .work_requests = 1};
+  broken.nic = nics[switching_.below(nics.size())];
+  if (!hosts_[host].provider->under().faults().arm(broken, now_ns()).ok())
+    trace_.violate("a fault cannot be armed");
+  trace_.note("queue pair breaks", {host});
 }
 
 // Links go on over another cable, if there is one, however long the card hangs.
@@ -170,6 +188,7 @@ void World::excuse_everybody(std::size_t host) {
 void World::lose_host(const FaultPlan& fault) {
   Host& lost = hosts_[fault.host];
   lost.alive = false;
+  lost_ = true;
   control_.lose_host(fault.host, fault.kind == FaultPlan::Kind::HostLost
                                      ? ControlNetwork::End::Killed
                                      : ControlNetwork::End::Unplugged);

@@ -1,0 +1,42 @@
+#include "tests/sim/loss_watch.h"
+
+#include "tests/sim/channel_run.h"
+
+#include <fmt/format.h>
+
+namespace mesh::sim {
+
+namespace {
+// A FENCE that is not answered has 200 ms, and an address that does not answer 300 ms. The bar is
+// half a second; hosts here are slow, too.
+constexpr std::uint64_t kFencedNs = 1 * kSecond;
+}  // namespace
+
+std::string FenceWatch::see(std::size_t host, const EngineSnapshot& shot, std::uint64_t now_ns) {
+  for (const PeerSnapshot& peer : shot.peers) {
+    for (const PathSnapshot& path : peer.paths) {
+      Lost& lost = lost_[fmt::format("{} {} {} {}", host, peer.peer, peer.sends, path.name)];
+      const bool waits = path.quarantined != 0 && peer.channels != 0;  // an ended link fences none
+      if (!waits || lost.failures != path.failures)
+        lost = {.failures = path.failures, .since_ns = now_ns};
+      if (now_ns < lost.since_ns + kFencedNs) continue;
+      return fmt::format("host {}: path {} is lost and not fenced in {} ms: {}", host, path.name,
+                         kFencedNs / kMs, path.last_cause);
+    }
+  }
+  return {};
+}
+
+std::string LossWatch::see(ChannelRun& channel, std::uint64_t now_ns, std::uint64_t bound_ns) {
+  for (Side* const side : {&channel.sender(), &channel.receiver()}) {
+    const bool waits = !side->gone && channel.other(*side).gone && !side->open.empty();
+    Oldest& oldest = oldest_[side];
+    if (!waits || oldest.number != side->open.front().number)
+      oldest = {.number = waits ? side->open.front().number : SIZE_MAX, .since_ns = now_ns};
+    if (waits && now_ns >= oldest.since_ns + bound_ns)
+      return channel.describe() + ": a request has outlived its host";
+  }
+  return {};
+}
+
+}  // namespace mesh::sim

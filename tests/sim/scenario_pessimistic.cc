@@ -1,0 +1,51 @@
+// Draws a world that believes nothing good (--pessimistic): control runs over the cables, a cable
+// is cut for longer than every patience while another one works, and other threads run wherever the
+// control path has let go of a progress lock. Each of these is drawn by itself. No request may fail
+// for them.
+
+#include "tests/sim/scenario.h"
+
+#include <algorithm>
+
+namespace mesh::sim {
+
+namespace {
+constexpr std::uint64_t kPessimisticStream = 13;  // of Random
+constexpr std::uint64_t kCutsMax = 3, kCutMax = 60, kBurstMax = 8, kRestMax = 8;
+// From the end of a cut to the next one: the path is back, and has been up for long enough.
+constexpr std::uint64_t kBetweenCutsNs = 12 * kSecond;
+
+void add_cut(Scenario& scenario, Random& random) {
+  FaultPlan fault;
+  fault.kind = FaultPlan::Kind::PortDown;
+  fault.at = random.below(scenario.messages() + 1);
+  fault.host = random.below(scenario.hosts.size());
+  fault.other = (fault.host + 1) % scenario.hosts.size();
+  const std::vector<std::string>& nics = scenario.hosts[fault.host].nics;
+  fault.nic = nics[random.below(nics.size())];
+  fault.duration_ns = random.one_in(2) ? random.between(1 * kMs, 1 * kSecond)
+                                       : random.between(1, kCutMax) * kSecond;
+  if (scenario.has_double(fault.host, fault.nic)) scenario.faults.push_back(fault);
+}
+}  // namespace
+
+void draw_pessimistic(Scenario& scenario) {
+  Random random(scenario.seed, kPessimisticStream);
+  scenario.control_over_cables = !random.one_in(4);
+  scenario.switches_one_in = random.one_in(4) ? 0 : random.between(1, 8);
+  scenario.path_timeout_s = 30;
+  scenario.faults.clear();
+  for (HostPlan& host : scenario.hosts) host.slowness = std::min<std::uint64_t>(host.slowness, 4);
+  for (ChannelPlan& channel : scenario.channels) {
+    channel.burst = random.between(1, kBurstMax);
+    channel.rest_ns = random.between(1, kRestMax) * kSecond;
+  }
+  for (std::uint64_t cuts = random.between(1, kCutsMax); cuts != 0; --cuts)
+    add_cut(scenario, random);
+  std::stable_sort(scenario.faults.begin(), scenario.faults.end(),
+                   [](const FaultPlan& a, const FaultPlan& b) { return a.at < b.at; });
+  for (std::size_t i = 1; i < scenario.faults.size(); ++i)
+    scenario.faults[i].gap_ns = scenario.faults[i - 1].duration_ns + kBetweenCutsNs;
+}
+
+}  // namespace mesh::sim
