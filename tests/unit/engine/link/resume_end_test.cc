@@ -2,6 +2,8 @@
 
 #include "tests/unit/engine/link/resume_fixture.h"
 
+#include <cstdio>
+
 namespace mesh {
 namespace {
 
@@ -92,6 +94,28 @@ TEST_F(ResumeTest, AnOutageOfTwoMinutesEndsNoLink) {
   end(talk);
 }
 
+TEST_F(ResumeTest, APeerThatDiesInAnOutageIsAnErrorWithinThePathTimeout) {
+  Talk talk(bed_, kA, kB, 4096);
+  proxy_.play_dead();
+  proxy_.cut();
+  bed_.tick_ns = 10 * kMs;
+  const std::uint64_t began_ns = bed_.now_ns();
+  while (bed_.now_ns() - began_ns < 60 * kSecond) talk.exchange(4096);
+  wait_on(talk);
+  const std::uint64_t died_ns = bed_.now_ns();
+  const soft::Fault gone{.kind = soft::FaultKind::PeerLost, .peer_host = "b"};
+  ASSERT_TRUE(bed_.hosts[0].provider->faults().arm(gone).ok());
+  testkit::BedHost& dead = bed_.hosts[1];
+  dead.nics_stand = dead.loops_stand = dead.control_stands = true;
+  EXPECT_NE(bed_.finish(sending_).code(), Errc::Ok);
+  const std::uint64_t took_ns = bed_.now_ns() - died_ns;
+  EXPECT_LE(took_ns, 30 * kSecond) << "NCCL_MESH_PATH_TIMEOUT";
+  std::printf("a peer that dies after 60 s without control: an error %.1f s later\n",
+              static_cast<double>(took_ns) / 1e9);
+  dead.nics_stand = dead.loops_stand = dead.control_stands = false;
+  end(talk);
+}
+
 // The control connection runs over one of two cables, and that one is pulled.
 class ControlOverACable : public ResumeTest {
  protected:
@@ -117,6 +141,8 @@ TEST_F(ControlOverACable, ThatIsPulledFailsOverAtOnce) {
   EXPECT_TRUE(bed_.finish(sending).ok());
   EXPECT_TRUE(bed_.until([this] { return resumes() == 2; })) << "on each side, " << log_.joined();
   EXPECT_LE(bed_.now_ns() - began_ns, kSecond / 2) << log_.joined();
+  std::printf("control over the cable that is pulled: failover in %.1f ms\n",
+              static_cast<double>(bed_.now_ns() - began_ns) / 1e6);
   talk.release(), talk.close_both();
 }
 
