@@ -76,19 +76,21 @@ void Redial::on_port_away(const verbs::Rail& rail) {
     try_other_way(fmt::format("{}: its port {} is down", link_.connection_name(), rail.info.name));
 }
 
-// Returns true if a path that is up leads to this address, so that its cable works.
+// Returns true if a path that is up leads to this address, so that its cable works, or one that
+// would be opened in place of a lost path.
 bool Redial::carries(const SocketAddress& address) const {
   const auto paths = link_.peer_link().paths().all();
   return std::any_of(paths.begin(), paths.end(), [&](const Path& path) {
-    if (path.health.state != PathState::Up || path.ends.relayed) return false;
+    const PathState state = path.health.state;
+    if ((state != PathState::Up && state != PathState::Standby) || path.ends.relayed) return false;
     const WireRail& rail = link_.terms.peer_rails[path.ends.peer_rail];
     return SocketAddress::from_gid(rail.addresses[path.ends.peer_address].gid).same_host(address);
   });
 }
 
 // Returns the addresses to dial instead of the one in use: first those to which paths lead, and the
-// one in use last. An acceptor dials no others than the first: HELLO may name any address, but a
-// path shows that the peer is there.
+// one in use last. An acceptor dials no others than the first: HELLO may name any address, and the
+// addresses of paths get queue pairs anyway.
 std::vector<SocketAddress> Redial::other_ways() const {
   const SocketAddress used = link_.host().plane().peer_address(link_.connection());
   const bool connector = link_.connector();
