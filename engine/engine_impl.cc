@@ -83,7 +83,9 @@ Status EngineImpl::open_plane() {
 
 Status EngineImpl::start() {
   if (const Status opened = open_plane(); !opened.ok()) return opened;  // logs the version
-  Result<std::vector<verbs::Rail>> found = verbs::discover(*options_.provider, settings_);
+  Result<std::vector<verbs::Rail>> found =
+      verbs::discover(*options_.provider, settings_, &refused_ports_);
+  if (options_.refused_ports != nullptr) *options_.refused_ports = refused_ports_;
   if (!found.ok()) return found.status();
   rails_ = std::move(*found);
   verbs::find_device_memory(*options_.provider, settings_, rails_);
@@ -94,8 +96,8 @@ Status EngineImpl::start() {
     if (rail.up) rail_infos_.push_back(rail.info);
     fit_to_device(rail);
   }
-  for (const std::string& line : shared_subnet_lines(describe_rails(*options_.provider, rails_)))
-    LOG_INFO("{}", line);
+  notes_ = shared_subnet_lines(describe_rails(*options_.provider, rails_));
+  for (const std::string& line : notes_) LOG_INFO("{}", line);
   port_events_.watch(*plane_);
   if (settings_.relay != 0) relay_client_.set_ticket(random_id());
   if (options_.threading == Threading::Manual) return {};
@@ -215,7 +217,11 @@ EngineSnapshot EngineImpl::snapshot() const {
   shot.host = options_.provider->host_name();
   shot.stats = stats();
   shot.rails = rail_states(options_, rails_);
+  shot.refused_ports = refused_ports_;
+  shot.notes = notes_;
   const Lock lock(mutex_);
+  for (std::size_t i = 0; i < shot.rails.size(); ++i)
+    shot.rails[i].port_downs = port_events_.downs_of(i);
   figures_.add_to(shot, contexts_, clock_.now_ns());
   shot.relay = relay_service_.figures();
   return shot;

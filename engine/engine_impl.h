@@ -5,6 +5,7 @@
 // links.
 
 #include <mesh/engine.h>
+#include <mesh/snapshot.h>
 
 #include "engine/control/control_plane.h"
 #include "engine/figures.h"
@@ -109,6 +110,8 @@ class EngineImpl final : public Engine,
   const Clock clock_;
   std::vector<verbs::Rail> rails_;
   std::vector<RailInfo> rail_infos_;  // NCCL's devices: the first of the rails
+  std::vector<RefusedPort> refused_ports_;
+  std::vector<std::string> notes_;  // about rails that share a subnet
 
   mutable ControlMutex mutex_;
   std::condition_variable_any changed_;  // notified at the end of every control pass

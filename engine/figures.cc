@@ -4,6 +4,8 @@
 #include "engine/request_watch.h"
 #include "src/base/log.h"
 #include "src/base/timeouts.h"
+#include "src/verbs/discovery.h"
+#include "src/verbs/gid_choice.h"
 
 #include <algorithm>
 #include <exception>
@@ -49,6 +51,7 @@ void add_path(const PathSnapshot& path, std::vector<PathSnapshot>& to) {
   found->failures += path.failures;
   found->replayed_stripes += path.replayed_stripes;
   found->reopen_tries += path.reopen_tries;
+  found->black_holes += path.black_holes;
   if (!path.last_cause.empty()) found->last_cause = path.last_cause;
 }
 
@@ -132,6 +135,7 @@ PathSnapshot snapshot_of(const Path& path) {
   shot.failures = path.health.failures;
   shot.replayed_stripes = path.health.replayed_stripes;
   shot.reopen_tries = path.health.reopen_tries;
+  shot.black_holes = path.health.black_holes;
   shot.last_cause = path.health.last_cause;
   if (!path.over.empty()) shot.routes = {path.over};
   return shot;
@@ -286,6 +290,13 @@ std::vector<RailSnapshot> rail_states(const EngineOptions& options,
     state.name = rail.info.name;
     state.address = rail.info.address;
     state.speed_mbps = rail.info.speed_mbps;
+    state.offered = rail.up;
+    for (const verbs::GidEntry& gid : rail.gids)
+      state.addresses.push_back({.address = verbs::address_text(gid), .gid_index = gid.index});
+    if (!rail.gids.empty()) state.gid_type = verbs::gid_type_name(rail.gids.front().type);
+    state.mtu = rail.info.mtu;
+    state.numa_node = rail.info.numa_node;
+    state.pci = verbs::pci_address(rail.info);
     ibv_port_attr port{};
     const bool told = options.provider->query_port(rail.context.get(), rail.info.port, &port) == 0;
     state.active = told && port.state == IBV_PORT_ACTIVE;

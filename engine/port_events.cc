@@ -10,6 +10,7 @@
 namespace mesh::engine {
 
 void PortEvents::watch(ControlPlane& plane) {
+  downs_.resize(host_.rails().size());
   for (const verbs::Rail& rail : host_.rails()) {
     const int fd = host_.options().provider->event_fd(rail.context.get());
     if (fd >= 0) static_cast<void>(plane.watch(fd));
@@ -75,6 +76,7 @@ void PortEvents::doubt_cables() noexcept {
 
 void PortEvents::on_port_change(std::uint32_t rail, bool up) {
   doubt_cables();
+  if (!up) ++downs_[rail];
   const bool in_use = up ? links_.on_port_up(rail) : links_.on_rail_away(rail, "our port is down");
   // The lines of the paths that are lost and back name the rail, too.
   MESH_LOG(in_use ? LogLevel::Detail : LogLevel::Info, "rail {} {}: its port is {}", rail,
@@ -82,6 +84,7 @@ void PortEvents::on_port_change(std::uint32_t rail, bool up) {
 }
 
 void PortEvents::on_card_left(std::uint32_t rail) {
+  ++downs_[rail];
   const std::string cause = verbs::card_left_text(host_.rails()[rail]);
   LOG_WARN("rail {}: {}; the device says that it has failed", rail, cause);
   links_.on_rail_away(rail, cause);

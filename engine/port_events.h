@@ -6,7 +6,9 @@
 #include "engine/link/link_host.h"
 #include "engine/link/links.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace mesh::engine {
 
@@ -20,6 +22,10 @@ class PortEvents {
   // trouble.
   void watch(ControlPlane& plane);
   void on_readable(int fd);
+  // Returns how often the device has told that the rail's port went down, or that it has failed.
+  std::uint64_t downs_of(std::size_t rail) const noexcept {
+    return rail < downs_.size() ? downs_[rail] : 0;
+  }
 
  private:
   void take(std::uint32_t rail, const verbs::DeviceEvent& event);
@@ -30,6 +36,7 @@ class PortEvents {
 
   LinkHost& host_;
   Links& links_;
+  std::vector<std::uint64_t> downs_;  // by rail
 };
 
 }  // namespace mesh::engine

@@ -37,8 +37,9 @@ struct PathHealth {
   std::uint64_t failures = 0;  // times it left Up
   std::uint64_t replayed_stripes = 0;  // stripes of ours that it lost and others carried
   std::uint64_t reopen_tries = 0;
-  std::string last_cause;     // of its last failure, for log lines
-  bool probe_failed = false;  // while Down: its new queue pairs do not carry anything
+  std::uint64_t black_holes = 0;  // times small packets came through, and full ones did not
+  std::string last_cause;         // of its last failure, for log lines
+  bool probe_failed = false;      // while Down: its new queue pairs do not carry anything
 };
 
 // The two ends of a path: our rail's address, and the peer's rail with its address, as indices into

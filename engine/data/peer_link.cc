@@ -86,6 +86,7 @@ void PeerLink::on_error_completion(QueuePair& queue_pair, const ibv_wc& completi
   const bool black_hole = completion.status == IBV_WC_RETRY_EXC_ERR &&
                           identity_.role == LinkRole::Connector &&
                           SendQueuePair::of(*path.queue_pairs[0]).full_packet_hangs();
+  if (black_hole) ++path.health.black_holes;
   try {
     const std::string cause = cause_text(completion);
     LOG_DETAIL("peer {}: path {}: queue pair {} (number {}): {}", identity_.peer_host, path.name,

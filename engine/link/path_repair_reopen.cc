@@ -351,6 +351,10 @@ bool PathRepair::probe(std::uint32_t index) {
     return false;
   }
   if (failed || link_.host().now_ns() >= repairs_[index].at_ns) {
+    if (black_hole) {
+      const ProgressLoop::Guard guard(link_.context().loop);
+      ++path.health.black_holes;
+    }
     give_up_try(index, black_hole ? black_hole_text(path) : "nothing gets through");
     return false;
   }

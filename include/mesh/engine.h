@@ -17,6 +17,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace mesh {
 
@@ -28,6 +29,7 @@ class ControlNetwork;
 }
 
 struct EngineSnapshot;  // <mesh/snapshot.h>
+struct RefusedPort;
 
 inline constexpr std::size_t kHandleBytes = 128;  // NCCL_NET_HANDLE_MAXSIZE
 using HandleBytes = std::array<std::byte, kHandleBytes>;
@@ -82,6 +84,8 @@ struct EngineOptions {
   std::uint64_t both_ways_bytes = std::uint64_t{16} << 20;
   // Null: the kernel's sockets. Outlives the engine.
   engine::ControlNetwork* control_network = nullptr;
+  // Filled in by open(), also if it fails: the ports that are no rails. Null: nobody asks.
+  std::vector<RefusedPort>* refused_ports = nullptr;
 };
 
 struct ContextOptions {

@@ -44,7 +44,8 @@ struct PathSnapshot {
   std::uint64_t up = 0, quarantined = 0, down = 0, standby = 0;
   std::uint64_t epoch = 0;  // the highest of living links
   std::uint64_t failures = 0, replayed_stripes = 0, reopen_tries = 0;
-  std::string last_cause;  // cause of the last failure; empty: none
+  std::uint64_t black_holes = 0;  // times only small packets came through: an MTU on the way
+  std::string last_cause;         // cause of the last failure; empty: none
   // Relayed: the hosts that it leads over ("b", "b and c"), or led over last; each route once.
   std::vector<std::string> routes;
 };
@@ -68,11 +69,32 @@ struct PeerSnapshot {
   std::vector<PathSnapshot> paths;
 };
 
+struct AddressSnapshot {
+  std::string address;  // with its prefix, "10.0.12.1/24"
+  int gid_index = -1;
+};
+
 struct RailSnapshot {
   std::string name, address;
   std::uint64_t speed_mbps = 0;
   std::string state;  // the port's state as the device says: "active", "down"
   bool active = false;
+  bool offered = false;  // a device of NCCL's; false: its port was down at the start
+  std::vector<AddressSnapshot> addresses;  // the preferred one first
+  std::string gid_type;                    // "RoCE v2"
+  std::uint64_t mtu = 0;                   // of RDMA packets
+  int numa_node = -1;
+  std::string pci;               // "0000:01:00.0"; empty: no PCI parent
+  std::uint64_t port_downs = 0;  // times the device has told that the port went down
+};
+
+// Why a port is no rail.
+enum class RefusalKind : std::uint8_t { Unusable, Down, LeftOut };
+
+struct RefusedPort {
+  std::string port;  // "mlx5_0:1", or "mlx5_0" for all ports of a device
+  RefusalKind kind = RefusalKind::Unusable;
+  std::string reason;  // "has no RoCE v2 GID among 4: give its net device an address"
 };
 
 // Traffic that this process carries for other hosts, in at one of its rails and out at another.
@@ -101,6 +123,8 @@ struct EngineSnapshot {
   EngineStats stats;
   StallCounts stalls;
   std::vector<RailSnapshot> rails;
+  std::vector<RefusedPort> refused_ports;
+  std::vector<std::string> notes;  // about rails, for people: which share a subnet
   std::vector<PeerSnapshot> peers;
   RelaySnapshot relay;
 };

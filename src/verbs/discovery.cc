@@ -45,10 +45,6 @@ const char* state_name(ibv_port_state state) noexcept {
   return "in an unknown state";
 }
 
-std::string address_text(const GidEntry& gid) {
-  return fmt::format("{}/{}", address_of(gid.gid).text(), gid.prefix_len);
-}
-
 // Returns a rail or plane as NCCL takes it, in 16 bits.
 std::int16_t number_for_nccl(int assigned) {
   return assigned >= 0 && assigned <= INT16_MAX ? static_cast<std::int16_t>(assigned) : kUnassigned;
@@ -101,11 +97,15 @@ class Discovery {
     for (Place& each : places_) rails.push_back(std::move(each.rail));
     return rails;
   }
-  const std::string& refusals() const { return refusals_; }
-  // Returns the refusals together with the ports that are down but have a place.
-  const std::string& all_refusals() const { return refusals_of_all_; }
-  // Returns what NCCL_IB_HCA leaves out, if it leaves out everything; otherwise empty.
-  std::string all_left_out() const { return only_left_out_ ? left_out_ : ""; }
+  // Returns the ports that are no rails. Those that are down but have a place are rails of a host
+  // that has one that is up.
+  std::vector<RefusedPort> refusals(bool has_rail) const {
+    std::vector<RefusedPort> ports;
+    for (const Refusal& each : refusals_) {
+      if (!has_rail || !each.has_place) ports.push_back(each.port);
+    }
+    return ports;
+  }
 
  private:
   void look_at(const DeviceEntry& device, std::uint16_t place) {
@@ -136,22 +136,20 @@ class Discovery {
     Rail rail;
   };
 
-  static void append(std::string& list, const std::string& what) {
-    list += (list.empty() ? "" : ", ") + what;
-  }
+  struct Refusal {
+    RefusedPort port;
+    bool has_place = false;  // the port is down, and takes its place when it comes up
+  };
+
   void refuse(const std::string& what, const std::string& why) {
-    append(refusals_, what + " " + why);
-    append(refusals_of_all_, what + " " + why);
-    only_left_out_ = false;
+    refusals_.push_back({{what, RefusalKind::Unusable, why}});
   }
-  void note_down(const Port& port, ibv_port_state state) {
-    append(refusals_of_all_, fmt::format("{} is {}", port.name(), state_name(state)));
-    only_left_out_ = false;
+  void note_down(const Port& port, ibv_port_state state, bool has_place) {
+    const std::string reason = fmt::format("is {}", state_name(state));
+    refusals_.push_back({{port.name(), RefusalKind::Down, reason}, has_place});
   }
   void leave_out(const std::string& what) {
-    append(refusals_, what + " left out by NCCL_IB_HCA");
-    append(refusals_of_all_, what + " left out by NCCL_IB_HCA");
-    append(left_out_, what);
+    refusals_.push_back({{what, RefusalKind::LeftOut, "left out by NCCL_IB_HCA"}});
   }
 
   // Takes the context when the port becomes a rail.
@@ -172,9 +170,9 @@ class Discovery {
     const bool up = attr.state == IBV_PORT_ACTIVE;
     const GidWish wish = gid_wish(settings_, ethernet);
     std::vector<GidEntry> gids = up ? gids_of(port, table, wish) : choose_gids(table, wish);
-    if (!up) note_down(port, attr.state);
-    if (!up && !has_place(gids, ethernet))
-      return append(refusals_, fmt::format("{} is {}", port.name(), state_name(attr.state)));
+    const bool placed = up || has_place(gids, ethernet);
+    if (!up) note_down(port, attr.state, placed);
+    if (!placed) return;
     if (gids.empty()) return refuse(port.name(), no_gid_reason(ethernet, table.size()));
     if (!ethernet && !has_pkey(context.get(), port.number))
       return refuse(port.name(), fmt::format("has no partition key at NCCL_IB_PKEY {} of {}",
@@ -276,15 +274,30 @@ class Discovery {
   const Settings& settings_;
   const NameRule rule_;
   std::vector<Place> places_;
-  std::string refusals_, refusals_of_all_;
-  std::string left_out_;
-  bool only_left_out_ = true;  // no port was looked at
+  std::vector<Refusal> refusals_;
 };
+
+// Returns "PORT REASON, PORT REASON".
+std::string refusals_text(std::span<const RefusedPort> ports) {
+  std::string text;
+  for (const RefusedPort& each : ports)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", each.port, each.reason);
+  return text;
+}
+
+// Returns the names of the ports if NCCL_IB_HCA leaves out all of them; otherwise an empty text.
+std::string all_left_out(std::span<const RefusedPort> ports) {
+  std::string text;
+  for (const RefusedPort& each : ports) {
+    if (each.kind != RefusalKind::LeftOut) return {};
+    text += (text.empty() ? "" : ", ") + each.port;
+  }
+  return text;
+}
 
 void log_rail(std::size_t index, const Rail& rail) {
   const RailInfo& info = rail.info;
-  const std::size_t slash = info.pci_path.rfind('/');
-  const std::string pci = slash == std::string::npos ? "none" : info.pci_path.substr(slash + 1);
+  const std::string pci = pci_address(info);
   std::string others;
   for (std::size_t i = 1; i < rail.gids.size(); ++i)
     others += fmt::format("{}{} (GID index {})", i == 1 ? "" : ", ", address_text(rail.gids[i]),
@@ -296,7 +309,7 @@ void log_rail(std::size_t index, const Rail& rail) {
   }
   LOG_INFO("rail {} {}: {}, {} GID index {}, {} Gb/s, MTU {}, NUMA node {}, PCI {}", index,
            info.name, info.address, gid_type_name(rail.gids.front().type), rail.gids.front().index,
-           info.speed_mbps / 1000, info.mtu, info.numa_node, pci);
+           info.speed_mbps / 1000, info.mtu, info.numa_node, pci.empty() ? "none" : pci);
   if (!others.empty()) LOG_DETAIL("rail {} {} also has {}", index, info.name, others);
 }
 
@@ -306,17 +319,27 @@ bool rails_are_needed(const Settings& settings) {
 }
 
 // A host without a device is usual in a mixed cluster. A list that names nothing is a mistake.
-void log_no_rail(const Provider& provider, const Settings& settings, const Discovery& discovery) {
-  if (const std::string all = discovery.all_left_out(); !all.empty()) {
+void log_no_rail(const Provider& provider, const Settings& settings,
+                 std::span<const RefusedPort> refused) {
+  if (const std::string all = all_left_out(refused); !all.empty()) {
     LOG_WARN("NCCL_IB_HCA={} leaves no port of {} (fabric {}), which has {}", settings.hca,
              provider.host_name(), provider.fabric(), all);
     return;
   }
   const LogLevel level = rails_are_needed(settings) ? LogLevel::Warn : LogLevel::Info;
   MESH_LOG(level, "no usable rail on {} (fabric {}): {}", provider.host_name(), provider.fabric(),
-           discovery.all_refusals().empty() ? "there is no device" : discovery.all_refusals());
+           refused.empty() ? "there is no device" : refusals_text(refused));
 }
 }  // namespace
+
+std::string address_text(const GidEntry& gid) {
+  return fmt::format("{}/{}", address_of(gid.gid).text(), gid.prefix_len);
+}
+
+std::string pci_address(const RailInfo& info) {
+  const std::size_t slash = info.pci_path.rfind('/');
+  return slash == std::string::npos ? "" : info.pci_path.substr(slash + 1);
+}
 
 std::optional<std::uint16_t> current_lid(Provider& provider, const Rail& rail) {
   ibv_port_attr attr{};
@@ -365,21 +388,24 @@ std::string why_away(Provider& provider, const Rail& rail) {
 }
 
 std::string card_left_text(const Rail& rail) {
-  const std::string& path = rail.info.pci_path;
-  const std::string place = path.substr(path.rfind('/') + 1);  // npos + 1 is 0
+  const std::string place = pci_address(rail.info);
   return fmt::format("the card left: rail {}{}{}", rail.info.name, place.empty() ? "" : ", PCI ",
                      place);
 }
 
-Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings) {
+Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings,
+                                   std::vector<RefusedPort>* refused) {
   Discovery discovery(provider, settings);
   discovery.look_at_all(provider.devices());
   std::vector<Rail> rails = discovery.take_rails();
-  if (rails.empty() || !rails.front().up) {
-    log_no_rail(provider, settings, discovery);
+  const bool has_rail = !rails.empty() && rails.front().up;
+  const std::vector<RefusedPort> others = discovery.refusals(has_rail);
+  if (refused != nullptr) *refused = others;
+  if (!has_rail) {
+    log_no_rail(provider, settings, others);
     return Errc::NotFound;
   }
-  if (!discovery.refusals().empty()) LOG_INFO("ports not used: {}", discovery.refusals());
+  if (!others.empty()) LOG_INFO("ports not used: {}", refusals_text(others));
   if (rails.size() > kRailsMax) {
     LOG_WARN(
         "{} usable rails, at most {} are used; {} and those after it are left out; NCCL_IB_HCA "

@@ -5,6 +5,7 @@
 
 #include <mesh/config.h>
 #include <mesh/engine.h>
+#include <mesh/snapshot.h>
 #include <mesh/status.h>
 
 #include "src/verbs/handle.h"
@@ -76,8 +77,14 @@ std::string card_left_text(const Rail& rail);
 // Returns the rails, sorted by the PCI address of their device and by port: first those that are
 // up, which become NCCL's devices, then those whose port is down but has an address that tells
 // where it belongs. The latter take their place when they come up. Returns NotFound if no rail is
-// up; one line says what was looked at and why each port is no rail.
-Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings);
+// up; one line says what was looked at and why each port is no rail. `refused`, if it is not null,
+// gets the ports that are no rails.
+Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings,
+                                   std::vector<RefusedPort>* refused = nullptr);
+
+std::string address_text(const GidEntry& gid);  // with its prefix, "10.0.12.1/24"
+// Returns the last part of the rail's path in sysfs, "0000:01:00.0"; empty: no PCI parent.
+std::string pci_address(const RailInfo& info);
 
 // Marks the rails of this host that leave its site, as NCCL_MESH_SITE_RAILS says. Returns
 // InvalidArgument if an entry names no rail or the host has no site; one line says what

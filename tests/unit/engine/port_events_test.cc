@@ -33,6 +33,8 @@ TEST_F(PortEvents, APortThatGoesDownAndUpIsSaidOfItsRailOnly) {
   bed_.rounds(10);
   EXPECT_EQ(log.count(LogLevel::Info, "rail 1 n1:1: its port is up"), 1) << log.joined();
   EXPECT_EQ(log.count(LogLevel::Info, "its port is"), 2) << log.joined();
+  EXPECT_EQ(bed_.hosts[0].engine->snapshot().rails.at(0).port_downs, 0u);
+  EXPECT_EQ(bed_.hosts[0].engine->snapshot().rails.at(1).port_downs, 1u);
 }
 
 TEST_F(PortEvents, APulledCableCostsNoRetriesAndIsUsedAgainWhenItIsBack) {

@@ -37,6 +37,11 @@ TEST(Snapshot, RailsAreThereBeforeAnyPeer) {
   EXPECT_EQ(shot.rails[0].address, "10.0.1.1/24");
   EXPECT_TRUE(shot.rails[0].active);
   EXPECT_EQ(shot.rails[0].state, "active");
+  EXPECT_TRUE(shot.rails[0].offered);
+  EXPECT_EQ(shot.rails[0].port_downs, 0u);
+  EXPECT_EQ(shot.rails[0].gid_type, "RoCE v2");
+  ASSERT_EQ(shot.rails[0].addresses.size(), 1u);
+  EXPECT_EQ(shot.rails[0].addresses[0].address, shot.rails[0].address);
 }
 
 TEST(Snapshot, BothSidesCountMessagesBytesAndPaths) {

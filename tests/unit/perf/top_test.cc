@@ -35,8 +35,10 @@ EngineSnapshot snapshot_of(std::uint64_t bytes) {
   EngineSnapshot shot;
   shot.host = "a";
   shot.stats.queue_pairs = 7;
-  shot.rails = {{.name = "mesh0:1", .address = "10.0.0.1", .state = "active", .active = true},
-                {.name = "mesh1:1", .address = "10.0.1.1", .state = "down", .active = false}};
+  shot.rails.resize(2);
+  shot.rails[0].name = "mesh0:1";
+  shot.rails[0].active = true;
+  shot.rails[1].name = "mesh1:1";
   shot.peers = {peer};
   shot.relay.ways = {{.from = "mesh0:1", .rail = "mesh1:1", .bytes = bytes}};
   return shot;

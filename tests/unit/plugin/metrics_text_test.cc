@@ -20,16 +20,15 @@ EngineSnapshot two_peers() {
   shot.stats.contexts = 2;
   shot.stats.errors = 3;
   shot.stalls = {.credit = 4, .queue = 5, .window = 6, .inflight = 7};
-  shot.rails = {{.name = "n0:1",
-                 .address = "10.0.1.1/24",
-                 .speed_mbps = 100'000,
-                 .state = "active",
-                 .active = true},
-                {.name = "n1:1",
-                 .address = "10.0.2.1/24",
-                 .speed_mbps = 0,
-                 .state = "down",
-                 .active = false}};
+  shot.rails.resize(2);
+  shot.rails[0].name = "n0:1";
+  shot.rails[0].address = "10.0.1.1/24";
+  shot.rails[0].speed_mbps = 100'000;
+  shot.rails[0].state = "active";
+  shot.rails[0].active = true;
+  shot.rails[1].name = "n1:1";
+  shot.rails[1].address = "10.0.2.1/24";
+  shot.rails[1].state = "down";
   PeerSnapshot send;
   send.peer = "b";
   send.sends = true;

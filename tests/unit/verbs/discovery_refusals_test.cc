@@ -34,7 +34,16 @@ TEST(DiscoveryRefusals, OneLineSaysWhyEachPortFellOut) {
   Settings settings;
   settings.hca = "^c";
   const LogCapture log;
-  EXPECT_EQ(discover(provider, settings).code(), Errc::NotFound);
+  std::vector<RefusedPort> refused;
+  EXPECT_EQ(discover(provider, settings, &refused).code(), Errc::NotFound);
+  ASSERT_EQ(refused.size(), 4u);
+  const RefusalKind kinds[]{RefusalKind::LeftOut, RefusalKind::Down, RefusalKind::Unusable,
+                            RefusalKind::Unusable};
+  const char* const ports[]{"c", "a:1", "a:2", "b"};
+  for (std::size_t i = 0; i < refused.size(); ++i) {
+    EXPECT_EQ(refused[i].port, ports[i]);
+    EXPECT_EQ(refused[i].kind, kinds[i]) << refused[i].port;
+  }
   ASSERT_EQ(log.all().size(), 1u) << log.joined();
   EXPECT_EQ(log.all()[0].level, LogLevel::Info);
   for (const char* part : {"host-a", "fake", "a:1 is down", "a:2 has no RoCE v2 GID among 1",
