@@ -7,11 +7,40 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
+#include <new>
 #include <string_view>
 
 namespace mesh::plugin {
 
 namespace {
+
+struct RecentLine {
+  LogLevel level = LogLevel::None;
+  std::string text;
+};
+struct Recent {
+  std::mutex mutex;
+  std::vector<RecentLine> lines;
+};
+
+// Never destroyed, because the plugin's threads may log until the process is gone.
+Recent& recent() noexcept {
+  alignas(Recent) static std::byte place[sizeof(Recent)];
+  static Recent* const all = new (place) Recent;
+  return *all;
+}
+
+void remember(LogLevel level, const char* text) noexcept {
+  if (level > LogLevel::Info) return;
+  try {
+    const std::lock_guard lock(recent().mutex);
+    if (recent().lines.size() == kRecentLines) recent().lines.erase(recent().lines.begin());
+    recent().lines.push_back({level, text});
+  } catch (...) {
+    return;  // no memory: the line has gone to NCCL in any case
+  }
+}
 
 std::atomic<ncclDebugLogger_t> g_logger{nullptr};  // released in use_logger, acquired in forward
 std::atomic<int> g_calls{0};                       // calls of the logger that are under way
@@ -57,6 +86,7 @@ std::string_view first_part(std::string_view text, std::size_t room) noexcept {
 // who looks for a peer finds all of them, and NCCL's last error names it. The text is never used as
 // the format, because a file name or a peer may put a percent sign there.
 void forward(LogLevel level, const char* file, int line, const char* text) {
+  remember(level, text);
   // Counted before the logger is read, so that quiet_logger() misses no call (both seq_cst).
   g_calls.fetch_add(1, std::memory_order_seq_cst);
   if (const ncclDebugLogger_t logger = g_logger.load(std::memory_order_seq_cst);
@@ -83,6 +113,20 @@ void use_logger(ncclDebugLogger_t logger) noexcept {
   if (logger == nullptr) return;
   g_logger.store(logger, std::memory_order_release);
   set_log_sink(forward);
+}
+
+std::vector<std::string> recent_lines(LogLevel up_to) {
+  const std::lock_guard lock(recent().mutex);
+  std::vector<std::string> texts;
+  for (const RecentLine& line : recent().lines) {
+    if (line.level <= up_to) texts.push_back(line.text);
+  }
+  return texts;
+}
+
+void forget_lines() noexcept {
+  const std::lock_guard lock(recent().mutex);
+  recent().lines.clear();
 }
 
 void drop_logger() noexcept { g_logger.store(nullptr, std::memory_order_release); }

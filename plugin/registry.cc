@@ -10,12 +10,15 @@
 #include "src/base/log.h"
 #include "src/base/own_thread.h"
 #include "src/base/setting_grammar.h"
+#include "src/base/version.h"
 
 #include <algorithm>
 #include <chrono>
 #include <exception>
 #include <new>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <strings.h>
 #include <unistd.h>
@@ -132,19 +135,51 @@ void Registry::close_communicator(Communicator* communicator) noexcept {
   unmake_engine_if_unused();
 }
 
-// Closes the thread's contexts without the mutex. threads_ending_ keeps the engine meanwhile.
+void Registry::leave_engine() noexcept {
+  CHECK(engine_users_ > 0 && owned_ != nullptr);
+  --engine_users_;
+  unmake_engine_if_unused();
+}
+
+// Closes the thread's contexts without the mutex. engine_users_ keeps the engine meanwhile.
 void Registry::thread_ended(std::uint64_t thread) noexcept {
   if (in_forked_child()) return;
   {
     const std::lock_guard lock(mutex_);
     if (owned_ == nullptr) return;
-    ++threads_ending_;
+    ++engine_users_;
   }
   threads_.thread_ended(*owned_, thread);
   const std::lock_guard lock(mutex_);
-  CHECK(threads_ending_ > 0 && owned_ != nullptr);
-  --threads_ending_;
-  unmake_engine_if_unused();
+  leave_engine();
+}
+
+// Asks the engine without the mutex, because the firmware of a port may take its time.
+Snapshot Registry::snapshot() {
+  Snapshot shot;
+  Engine* engine = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    shot = known_;
+    engine = owned_.get();
+    if (engine != nullptr) ++engine_users_;
+  }
+  shot.plugin = version();
+  shot.process.process = ::getpid();
+  shot.process.now_s = unix_seconds();
+  shot.process.running = engine != nullptr;
+  shot.warnings = recent_lines(LogLevel::Warn);
+  if (engine == nullptr) return shot;
+  std::exception_ptr failure;
+  try {
+    shot.engine = engine->snapshot();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  const std::lock_guard lock(mutex_);
+  leave_engine();
+  if (failure) std::rethrow_exception(failure);
+  return shot;
 }
 
 // Ends the engine if nothing is open. With a comm or communicator still open, a thread of NCCL may
@@ -156,7 +191,7 @@ void Registry::process_exits() noexcept {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
   finish_stats();
-  if (owned_ != nullptr && communicators_.empty() && threads_ending_ == 0 && !threads_.any_held()) {
+  if (owned_ != nullptr && communicators_.empty() && engine_users_ == 0 && !threads_.any_held()) {
     held_for_process_ = false;
     threads_.close_all(*owned_);
     unmake_engine();
@@ -169,32 +204,56 @@ void Registry::process_exits() noexcept {
 Status Registry::make_engine() {
   if (owned_ != nullptr) return {};
   end_.wait();  // two engines would both be this host
+  forget_lines();
+  known_ = {};
+  known_.process.start_s = unix_seconds();
   const Result<Settings> settings = load_settings();
-  if (!settings.ok()) return settings.status();
-  set_log_level(log_level_of(*settings));
-  Result<std::unique_ptr<verbs::Provider>> provider = open_provider(*settings);
+  const Status made = settings.ok() ? open_engine(*settings) : settings.status();
+  note_start(made);
+  if (made.ok()) start_stats(*settings);
+  return made;
+}
+
+Status Registry::open_engine(const Settings& settings) {
+  set_log_level(log_level_of(settings));
+  for (auto& [name, value] : setting_values(settings)) known_.settings.push_back({name, value});
+  Result<std::unique_ptr<verbs::Provider>> provider = open_provider(settings);
   if (!provider.ok()) return provider.status();
+  known_.fabric = (*provider)->fabric();
 
   EngineOptions options;
-  options.settings = *settings;
-  Result<ProfileChoice> profile = load_profile(*settings);
+  options.settings = settings;
+  Result<ProfileChoice> profile = load_profile(settings);
   if (!profile.ok()) return profile.status();
   // The engine calls it when the devices are open, because the rules look at them.
   options.choose_policy = [&](const FabricTraits& traits) {
-    return choose_policy(*settings, *profile, traits);
+    return choose_policy(settings, *profile, traits);
   };
   options.provider = provider->get();
+  options.refused_ports = &known_.engine.refused_ports;
   Result<std::unique_ptr<Engine>> engine = Engine::open(options);
-  if (!engine.ok()) return engine.status();
+  if (!engine.ok()) {
+    known_.engine.host = (*provider)->host_name();
+    return engine.status();
+  }
 
-  log_settings(*settings);
+  log_settings(settings);
   provider_ = std::move(*provider);
   owned_ = std::move(*engine);
-  profiler_wanted_ = names_profiler(settings->profiler);
+  profiler_wanted_ = names_profiler(settings.profiler);
   DCHECK(engine_.load(std::memory_order_relaxed) == nullptr && stats_ == nullptr);
   engine_.store(owned_.get(), std::memory_order_release);
-  start_stats(*settings);
   return {};
+}
+
+// Keeps the result of a start for snapshots, and the lines that say why it failed.
+void Registry::note_start(const Status& made) noexcept {
+  try {
+    known_.start = errc_name(made.code());
+    if (!made.ok()) known_.start_lines = recent_lines(LogLevel::Info);
+  } catch (const std::exception& error) {
+    LOG_WARN("snapshots will not say how the start went: {}", error.what());
+  }
 }
 
 // Starts the metrics writer. An init never fails because of metrics.
@@ -210,16 +269,19 @@ void Registry::start_stats(const Settings& settings) noexcept {
       return;
     }
     hung_stats_.reset();
-    ProcessFacts facts{.process = ::getpid(),
-                       .start_s = unix_seconds(),
-                       .interval_s = static_cast<std::uint64_t>(target->seconds)};
+    known_.process.interval_s = static_cast<std::uint64_t>(target->seconds);
+    const std::string page = stats_file_name(target->file, provider_->host_name(), ::getpid());
     stats_ = StatsWriter::start(
-        {.file = stats_file_name(target->file, provider_->host_name(), facts.process),
+        {.files = {page, snapshot_file_name(page)},
          .period = std::chrono::seconds(target->seconds),
-         .page = [engine = owned_.get(), facts](PageKind kind) mutable {
-           facts.now_s = unix_seconds();
-           facts.running = kind == PageKind::Usual;
-           return metrics_page(engine->snapshot(), facts);
+         .texts = [engine = owned_.get(), shot = known_](PageKind kind) mutable {
+           shot.process.process = ::getpid();
+           shot.process.now_s = unix_seconds();
+           shot.process.running = kind == PageKind::Usual;
+           shot.plugin = version();
+           shot.warnings = recent_lines(LogLevel::Warn);
+           shot.engine = engine->snapshot();
+           return std::vector{metrics_page(shot.engine, shot.process), to_json(shot)};
          }});
   } catch (const std::exception& error) {
     LOG_WARN("NCCL_MESH_STATS: {}; there will be no metrics", error.what());
@@ -235,7 +297,7 @@ void Registry::finish_stats() noexcept {
 }
 
 void Registry::unmake_engine_if_unused() noexcept {
-  if (!communicators_.empty() || held_for_process_ || threads_ending_ != 0) return;
+  if (!communicators_.empty() || held_for_process_ || engine_users_ != 0) return;
   // Other hosts' messages pass through this engine, so it stays: the next init takes it as it is,
   // or the end of the process waits for those messages.
   if (owned_ != nullptr && owned_->carries_for_others()) return quiet_logger();

@@ -10,6 +10,7 @@
 #include "plugin/communicator.h"
 #include "plugin/stats_writer.h"
 #include "plugin/thread_contexts.h"
+#include "src/base/snapshot_json.h"
 #include "src/verbs/provider.h"
 
 #include <atomic>
@@ -52,6 +53,9 @@ class Registry {
   // Returns true if NCCL_PROFILER_PLUGIN names a profiler.
   bool profiler_wanted() noexcept;
 
+  // Returns what the plugin knows now, or why its latest start failed.
+  Snapshot snapshot();
+
   // Returns null while there is no engine.
   Engine* engine() const noexcept { return engine_.load(std::memory_order_acquire); }
   ThreadContexts& threads() noexcept { return threads_; }
@@ -63,8 +67,11 @@ class Registry {
  private:
   // The following functions are called with mutex_ held.
   Status make_engine();
+  Status open_engine(const Settings& settings);
+  void note_start(const Status& made) noexcept;
   void unmake_engine_if_unused() noexcept;
   void unmake_engine() noexcept;
+  void leave_engine() noexcept;  // the end of a call that is counted in engine_users_
   void start_stats(const Settings& settings) noexcept;
   void finish_stats() noexcept;
   std::vector<std::unique_ptr<Communicator>>::iterator find(const Communicator* wanted) noexcept;
@@ -76,7 +83,10 @@ class Registry {
   std::vector<std::unique_ptr<Communicator>> communicators_;
   bool held_for_process_ = false;
   bool profiler_wanted_ = false;
-  int threads_ending_ = 0;                   // threads of NCCL whose contexts are being closed
+  Snapshot known_;  // what does not change while the engine lives; also of a start that failed
+  // Calls that use the engine without the mutex: they close a thread's contexts, or take a
+  // snapshot.
+  int engine_users_ = 0;
   std::unique_ptr<StatsWriter> stats_;       // null: no metrics are wanted
   std::unique_ptr<StatsWriter> hung_stats_;  // a writer that hangs in a file system; at most one
   OpenComms comms_;

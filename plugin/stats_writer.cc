@@ -1,9 +1,11 @@
 #include "plugin/stats_writer.h"
 
+#include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/own_thread.h"
 #include "src/base/timeouts.h"
 
+#include <cstddef>
 #include <cstring>
 #include <exception>
 #include <utility>
@@ -15,7 +17,7 @@ std::unique_ptr<StatsWriter> StatsWriter::start(Options options) {
   if (start_own_thread(writer->thread_, "mesh-stats", [raw = writer.get()] { raw->run(); }).ok())
     return writer;
   LOG_WARN("NCCL_MESH_STATS: cannot start the thread that writes {}; there will be no metrics",
-           writer->options_.file);
+           writer->options_.files.front());
   return nullptr;
 }
 
@@ -28,10 +30,10 @@ bool StatsWriter::has_ended() const noexcept {
   return done_;
 }
 
-void StatsWriter::warn(const char* reason) noexcept {
+void StatsWriter::warn(const std::string& file, const char* reason) noexcept {
   if (!failing_) {
-    LOG_WARN("NCCL_MESH_STATS: {} cannot be written{}: {}{}", options_.file,
-             wrote_ ? " any more" : "", reason, wrote_ ? "" : "; there will be no metrics");
+    LOG_WARN("NCCL_MESH_STATS: {} cannot be written{}: {}{}", file, wrote_ ? " any more" : "",
+             reason, wrote_ ? "" : "; there will be no metrics");
   }
   failing_ = true;
 }
@@ -40,18 +42,21 @@ void StatsWriter::warn(const char* reason) noexcept {
 // one that the file system refuses.
 bool StatsWriter::write(PageKind kind) noexcept {
   try {
-    std::string text;
+    std::vector<std::string> texts;
     {
       const std::lock_guard lock(page_mutex_);
       if (abandoned_) return false;
-      text = options_.page(kind);
+      texts = options_.texts(kind);
     }
-    const int error = options_.write(options_.file, text);
-    if (error != 0) return warn(std::strerror(error)), false;
+    DCHECK(texts.size() == options_.files.size());
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      const int error = options_.write(options_.files[i], texts[i]);
+      if (error != 0) return warn(options_.files[i], std::strerror(error)), false;
+    }
     failing_ = false;
     return wrote_ = true;
   } catch (const std::exception& error) {
-    return warn(error.what()), false;
+    return warn(options_.files.front(), error.what()), false;
   }
 }
 
@@ -85,7 +90,7 @@ bool StatsWriter::finish() {
     return true;
   }
   LOG_WARN("NCCL_MESH_STATS: {} takes longer than {} ms to write; its last page may be missing",
-           options_.file, kExitToLastPageMs);
+           options_.files.front(), kExitToLastPageMs);
   // Lets a page that is being made end, which is soon, and no other page begin.
   const std::lock_guard lock(page_mutex_);
   abandoned_ = true;

@@ -1,8 +1,9 @@
 #pragma once
-// Writes every page of metrics to its file on a thread of its own, so that a file system that hangs
-// delays neither an init nor messages nor the control path. Each page replaces the previous one as
-// a whole. Thread: start, finish and destruction on one thread; `page` is called on the writer's
-// own. Bound: one file; finish() takes at most kExitToLastPageMs.
+// Writes every page of metrics, and the snapshot beside it, to their files on a thread of its own,
+// so that a file system that hangs delays neither an init nor messages nor the control path. Each
+// text replaces the previous one as a whole. Thread: start, finish and destruction on one thread;
+// `texts` is called on the writer's own. Bound: the files; finish() takes at most
+// kExitToLastPageMs.
 
 #include "src/base/small_file.h"
 #include "src/base/timeouts.h"
@@ -15,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 namespace mesh::plugin {
 
@@ -23,13 +25,14 @@ enum class PageKind : std::uint8_t { Usual, Last };
 class StatsWriter {
  public:
   struct Options {
-    std::string file;
+    std::vector<std::string> files;
     std::chrono::seconds period{kStatsPeriodSeconds};
-    std::function<std::string(PageKind)> page;  // not called after finish()
+    // Returns one text for each file. It is not called after finish().
+    std::function<std::vector<std::string>(PageKind)> texts;
     std::function<int(const std::string& file, std::string_view text)> write = replace_file;
   };
-  // Returns at once. If the first page cannot be written, one WARN line says why, and no other page
-  // is tried. Returns null, after one WARN line, if the thread cannot be started.
+  // Returns at once. If the first texts cannot be written, one WARN line says why, and no others
+  // are tried. Returns null, after one WARN line, if the thread cannot be started.
   static std::unique_ptr<StatsWriter> start(Options options);
 
   // Writes the last page and ends the thread. Returns false if the file system does not answer; the
@@ -47,13 +50,13 @@ class StatsWriter {
   bool stop_in_time();
   void run();
   bool write(PageKind kind) noexcept;
-  void warn(const char* reason) noexcept;
+  void warn(const std::string& file, const char* reason) noexcept;
 
   const Options options_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false, done_ = false;
-  bool wrote_ = false;     // writer thread: some page is in the file
+  bool wrote_ = false;     // writer thread: some page is in its file
   bool failing_ = false;   // writer thread: a line has said that pages cannot be written
   std::mutex page_mutex_;  // locked while a page is made
   bool abandoned_ = false;

@@ -10,6 +10,8 @@
 
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace mesh {
 
@@ -33,6 +35,9 @@ std::string describe_settings(const Settings& settings, const Environment& envir
 // setting.
 void log_settings(const Settings& settings);
 void log_settings(const Settings& settings, const Environment& environment);
+
+// Returns name and value of every setting, in the order of the documentation.
+std::vector<std::pair<std::string, std::string>> setting_values(const Settings& settings);
 
 std::string settings_markdown();  // the table in plugin/README.md
 

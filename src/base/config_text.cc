@@ -78,6 +78,13 @@ void log_settings(const Settings& settings, const Environment& environment) {
 
 void log_settings(const Settings& settings) { log_settings(settings, process_environment()); }
 
+std::vector<std::pair<std::string, std::string>> setting_values(const Settings& settings) {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const Setting& setting : settings_table())
+    values.emplace_back(setting.name, value_text(setting, settings));
+  return values;
+}
+
 std::string settings_markdown() {
   const Settings defaults;
   std::string text = "| variable | default | range | meaning |\n|---|---|---|---|\n";

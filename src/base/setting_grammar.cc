@@ -117,6 +117,12 @@ std::string stats_file_name(std::string_view file, std::string_view host, int pr
   return name;
 }
 
+std::string snapshot_file_name(std::string_view stats_file) {
+  constexpr std::string_view kPage = ".prom";
+  if (stats_file.ends_with(kPage)) stats_file.remove_suffix(kPage.size());
+  return std::string(stats_file) + ".json";
+}
+
 std::optional<std::vector<int>> read_cpu_list(std::string_view text) {
   std::set<int> cpus;
   const auto read_index = [](std::string_view index) {

@@ -62,6 +62,8 @@ std::optional<StatsTarget> read_stats_target(std::string_view text);
 
 // Returns the file's name with this process's host and number filled in.
 std::string stats_file_name(std::string_view file, std::string_view host, int process);
+// Returns the name of the snapshot beside a file of metrics: ".json" instead of ".prom".
+std::string snapshot_file_name(std::string_view stats_file);
 
 inline constexpr int kCpuIndexMax = 8192;
 

@@ -174,11 +174,12 @@ constexpr std::array kTable{
             "can."},
     Setting{"NCCL_MESH_PATH_TIMEOUT", "seconds", IntField{&Settings::path_timeout_s, 1, 3600},
             "How long requests wait while no path to their peer is up; then they fail."},
-    Setting{"NCCL_MESH_STATS", "",
-            TextField{&Settings::stats, stats_text,
-                      "FILE[:SECONDS], seconds 1..3600, %h and %p for host and process in FILE"},
-            "File for metrics in Prometheus' text format, written every 10 seconds (or SECONDS) "
-            "and at the end; unset: none."},
+    Setting{
+        "NCCL_MESH_STATS", "",
+        TextField{&Settings::stats, stats_text,
+                  "FILE[:SECONDS], seconds 1..3600, %h and %p for host and process in FILE"},
+        "File for metrics in Prometheus' text format, with a snapshot (.json) beside it, written "
+        "every 10 seconds (or SECONDS) and at the end; unset: none."},
     Setting{"NCCL_PROFILER_PLUGIN", "",
             TextField{&Settings::profiler, any_text, "none or a library"},
             "NCCL's profiler; if one is named, it gets an event for each queue pair that carries a "

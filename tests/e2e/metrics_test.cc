@@ -3,6 +3,7 @@
 // every rank.
 #include "perf/driver/launcher.h"
 #include "perf/driver/world.h"
+#include "src/base/snapshot_json.h"
 #include "tests/e2e/pace.h"
 #include "tests/unit/plugin/prometheus_text.h"
 
@@ -57,17 +58,45 @@ class Metrics : public testing::Test {
     launcher.wait({.timeout = scaled(std::chrono::seconds(300))});
     EXPECT_TRUE(launcher.end(0).success()) << launcher.output(0);
     std::map<std::string, MetricsPage> pages;
+    std::map<std::string, Snapshot> snapshots;
     for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
-      EXPECT_EQ(entry.path().extension(), ".prom")
-          << "nothing half written is left: " << entry.path();
       const std::string name = entry.path().filename().string();
+      const std::string host = name.substr(0, name.find('-'));
       std::ostringstream text;
       text << std::ifstream(entry.path()).rdbuf();
-      EXPECT_TRUE(
-          pages.emplace(name.substr(0, name.find('-')), testkit::parse_metrics(text.str())).second)
-          << name;
+      if (entry.path().extension() == ".json") {
+        std::string why;
+        const Result<Snapshot> snapshot = snapshot_from(text.str(), &why);
+        EXPECT_TRUE(snapshot.ok()) << name << ": " << why;
+        if (snapshot.ok()) snapshots[host] = *snapshot;
+        continue;
+      }
+      EXPECT_EQ(entry.path().extension(), ".prom")
+          << "nothing half written is left: " << entry.path();
+      EXPECT_TRUE(pages.emplace(host, testkit::parse_metrics(text.str())).second) << name;
     }
+    EXPECT_EQ(snapshots.size(), pages.size()) << "one beside each page";
+    for (const auto& [host, snapshot] : snapshots) expect_same(snapshot, pages.at(host));
     return pages;
+  }
+
+  // A page and the snapshot beside it are of one moment.
+  static void expect_same(const Snapshot& shot, const MetricsPage& page) {
+    SCOPED_TRACE(shot.engine.host);
+    EXPECT_EQ(shot.start, "ok");
+    EXPECT_FALSE(shot.process.running);
+    EXPECT_EQ(metric(page, "mesh_page_time_seconds"), static_cast<double>(shot.process.now_s));
+    for (const RailSnapshot& rail : shot.engine.rails)
+      EXPECT_EQ(metric(page, "mesh_rail_up", {{"rail", rail.name}}), rail.active ? 1 : 0);
+    for (const PeerSnapshot& peer : shot.engine.peers) {
+      for (const PathSnapshot& path : peer.paths) {
+        EXPECT_EQ(metric(page, "mesh_path_bytes_total",
+                         {{"peer", peer.peer},
+                          {"direction", peer.sends ? "send" : "receive"},
+                          {"path", path.name}}),
+                  static_cast<double>(path.counters.bytes_sent));
+      }
+    }
   }
 
   const std::filesystem::path folder_ =

@@ -31,5 +31,11 @@ TEST(StatsTarget, MarksBecomeHostAndProcess) {
       << "what was put in is not looked at again";
 }
 
+TEST(StatsTarget, TheSnapshotLiesBesideThePage) {
+  EXPECT_EQ(snapshot_file_name("/m/a-42.prom"), "/m/a-42.json");
+  EXPECT_EQ(snapshot_file_name("/m/page"), "/m/page.json");
+  EXPECT_EQ(snapshot_file_name("/m/page.json"), "/m/page.json.json") << "never the page itself";
+}
+
 }  // namespace
 }  // namespace mesh

@@ -46,7 +46,7 @@ TEST(SharedObject, StaysLoadedAndResolvesAtOnce) {
   EXPECT_NE(text.find("BIND_NOW"), std::string::npos) << text;
 }
 
-TEST(SharedObject, ShowsOnlyTheTables) {
+TEST(SharedObject, ShowsOnlyTheTablesAndTheSnapshot) {
   const Outcome nm = run({"nm", "-D", "--defined-only", MESH_PLUGIN_FILE}, {}, kPath);
   ASSERT_EQ(nm.exit_status, 0) << joined(nm.lines);
   std::set<std::string> shown;
@@ -54,6 +54,7 @@ TEST(SharedObject, ShowsOnlyTheTables) {
   std::set<std::string> expected;
   for (int version = 5; version <= 12; ++version)
     expected.insert("ncclNetPlugin_v" + std::to_string(version));
+  expected.insert("nccl_mesh_snapshot");
   EXPECT_EQ(shown, expected);
 }
 

@@ -12,12 +12,14 @@
 #include <iterator>
 #include <new>
 #include <utility>
+#include <vector>
 
 namespace mesh::plugin {
 namespace {
 
 using namespace std::chrono_literals;
 using testkit::LogCapture;
+using Texts = std::vector<std::string>;
 
 class StatsWriterTest : public testing::Test {
  protected:
@@ -34,9 +36,9 @@ TEST_F(StatsWriterTest, FirstPageComesByItselfAndTheLastOneAtTheEnd) {
   std::promise<void> written;
   bool first = true;
   auto writer = StatsWriter::start(
-      {.file = file_,
+      {.files = {file_},
        .period = 3600s,
-       .page = [](PageKind kind) { return kind == PageKind::Last ? "last\n" : "usual\n"; },
+       .texts = [](PageKind kind) { return Texts{kind == PageKind::Last ? "last\n" : "usual\n"}; },
        .write =
            [&](const std::string& file, std::string_view page) {
              const int error = replace_file(file, page);
@@ -53,13 +55,25 @@ TEST_F(StatsWriterTest, FirstPageComesByItselfAndTheLastOneAtTheEnd) {
   EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
 }
 
+TEST_F(StatsWriterTest, EachFileGetsItsText) {
+  const std::string other = folder_ + "/mesh.json";
+  auto writer =
+      StatsWriter::start({.files = {file_, other}, .period = 3600s, .texts = [](PageKind) {
+                            return Texts{"page\n", "{}\n"};
+                          }});
+  ASSERT_NE(writer, nullptr);
+  EXPECT_TRUE(writer->finish());
+  EXPECT_EQ(text(), "page\n");
+  EXPECT_EQ(read_short_file(other, 1000).value(), "{}\n");
+}
+
 TEST_F(StatsWriterTest, PagesFollowEachOther) {
   std::promise<void> third;
   std::atomic<int> pages{0};
-  auto writer = StatsWriter::start({.file = file_, .period = 0s, .page = [&](PageKind) {
+  auto writer = StatsWriter::start({.files = {file_}, .period = 0s, .texts = [&](PageKind) {
                                       const int number = ++pages;
                                       if (number == 3) third.set_value();
-                                      return std::to_string(number);
+                                      return Texts{std::to_string(number)};
                                     }});
   ASSERT_NE(writer, nullptr);
   EXPECT_EQ(third.get_future().wait_for(30s), std::future_status::ready);
@@ -69,9 +83,9 @@ TEST_F(StatsWriterTest, PagesFollowEachOther) {
 
 TEST_F(StatsWriterTest, WhatCannotBeWrittenIsOneWarningThatNamesFileAndReason) {
   const LogCapture log;
-  const auto page = [](PageKind) { return std::string("x"); };
+  const auto texts = [](PageKind) { return Texts{"x"}; };
   for (const std::string& file : {folder_ + "/none/mesh.prom", folder_}) {
-    auto writer = StatsWriter::start({.file = file, .period = 0s, .page = page});
+    auto writer = StatsWriter::start({.files = {file}, .period = 0s, .texts = texts});
     ASSERT_NE(writer, nullptr);
     EXPECT_TRUE(writer->finish());
   }
@@ -88,11 +102,11 @@ TEST_F(StatsWriterTest, PageThatThrowsIsOneWarningAndTheNextOneIsWritten) {
   const LogCapture log;
   std::promise<void> third;
   std::atomic<int> pages{0};
-  auto writer = StatsWriter::start({.file = file_, .period = 0s, .page = [&](PageKind) {
+  auto writer = StatsWriter::start({.files = {file_}, .period = 0s, .texts = [&](PageKind) {
                                       const int number = ++pages;
                                       if (number == 2) throw std::bad_alloc();
                                       if (number == 3) third.set_value();
-                                      return std::to_string(number);
+                                      return Texts{std::to_string(number)};
                                     }});
   ASSERT_NE(writer, nullptr);
   EXPECT_EQ(third.get_future().wait_for(30s), std::future_status::ready);
@@ -123,9 +137,9 @@ TEST_F(StatsWriterTest, FileSystemThatHangsAtTheFirstPageHoldsUpNobody) {
   Gate gate;
   std::atomic<int> pages{0};
   auto writer = StatsWriter::start(
-      {.file = file_,
+      {.files = {file_},
        .period = 0s,
-       .page = [&](PageKind) { return ++pages, std::string("x"); },
+       .texts = [&](PageKind) { return ++pages, Texts{"x"}; },
        .write = [&](const std::string&, std::string_view) { return gate.hang(); }});
   ASSERT_NE(writer, nullptr) << "start() returns, though the first page hangs";
   ASSERT_TRUE(gate.entered());
@@ -141,11 +155,11 @@ TEST_F(StatsWriterTest, LaterFailureWarnsOnce) {
   const LogCapture log;
   std::promise<void> tried;
   std::atomic<int> pages{0};
-  auto writer = StatsWriter::start({.file = file_, .period = 0s, .page = [&](PageKind) {
+  auto writer = StatsWriter::start({.files = {file_}, .period = 0s, .texts = [&](PageKind) {
                                       const int number = ++pages;
                                       if (number == 2) std::filesystem::remove_all(folder_);
                                       if (number == 6) tried.set_value();
-                                      return std::string("x");
+                                      return Texts{"x"};
                                     }});
   ASSERT_NE(writer, nullptr);
   EXPECT_EQ(tried.get_future().wait_for(30s), std::future_status::ready);
@@ -159,9 +173,9 @@ TEST_F(StatsWriterTest, FileSystemThatHangsIsLeftBehindAndNoFurtherPageIsMade) {
   Gate gate;
   std::atomic<int> pages{0}, writes{0};
   auto writer = StatsWriter::start(
-      {.file = file_,
+      {.files = {file_},
        .period = 0s,
-       .page = [&](PageKind) { return ++pages, std::string("x"); },
+       .texts = [&](PageKind) { return ++pages, Texts{"x"}; },
        .write = [&](const std::string&,
                     std::string_view) { return ++writes == 2 ? gate.hang() : 0; }});
   ASSERT_NE(writer, nullptr);

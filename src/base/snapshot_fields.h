@@ -1,0 +1,213 @@
+#pragma once
+// The fields of the snapshot (snapshot_json.h), one function for each object. A visitor gets the
+// name, the value and the meaning of each field. A field that is of another type in the text passes
+// through a local variable, which a reader fills. Thread: any (pure). Bound: the values'.
+
+#include "src/base/snapshot_json.h"
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace mesh::fields {
+
+inline constexpr std::array kRefusalNames{"unusable", "down", "left-out"};  // by RefusalKind
+
+// A reason for which channels wait, of the array of a PeerSnapshot.
+struct WaitRow {
+  std::string reason;
+  WaitSnapshot wait;
+};
+using Waits = std::array<WaitSnapshot, kWaitReasons>;
+
+inline std::vector<WaitRow> rows_of(const Waits& waits) {
+  std::vector<WaitRow> rows;
+  for (std::size_t i = 0; i < waits.size(); ++i) {
+    if (waits[i].channels != 0)
+      rows.push_back({wait_reason_name(static_cast<WaitReason>(i)), waits[i]});
+  }
+  return rows;
+}
+
+// Leaves out reasons that this program does not know.
+inline Waits waits_of(const std::vector<WaitRow>& rows) {
+  Waits waits{};
+  for (std::size_t i = 0; i < waits.size(); ++i) {
+    for (const WaitRow& row : rows) {
+      if (row.reason == wait_reason_name(static_cast<WaitReason>(i))) waits[i] = row.wait;
+    }
+  }
+  return waits;
+}
+
+template <typename Visitor>
+void visit(Visitor& field, SettingSnapshot& setting) {
+  field("name", setting.name, "Environment variable.");
+  field("value", setting.value, "Value in use.");
+}
+
+template <typename Visitor>
+void visit(Visitor& field, AddressSnapshot& address) {
+  field("address", address.address, "Address with its prefix.");
+  field("gid_index", address.gid_index, "Index in the port's GID table at the start.");
+}
+
+template <typename Visitor>
+void visit(Visitor& field, RailSnapshot& rail) {
+  field("name", rail.name, "Device and port.");
+  field("offered", rail.offered, "NCCL has the rail as a device; the others were down at start.");
+  field("active", rail.active, "The port is active.");
+  field("state", rail.state, "State of the port, in the device's words.");
+  field("speed_mbps", rail.speed_mbps, "Speed that the port reported at the start.");
+  field("address", rail.address, "Preferred address.");
+  field("addresses", rail.addresses, "All addresses, the preferred one first.");
+  field("gid_type", rail.gid_type, "Type of its GIDs.");
+  field("mtu", rail.mtu, "Bytes of an RDMA packet.");
+  field("numa_node", rail.numa_node, "NUMA node; -1: not known.");
+  field("pci", rail.pci, "PCI address; empty: no PCI parent.");
+  field("port_downs", rail.port_downs, "Times the device told that the port went down.");
+}
+
+template <typename Visitor>
+void visit(Visitor& field, RefusedPort& port) {
+  std::string kind = kRefusalNames[static_cast<std::size_t>(port.kind)];
+  field("port", port.port, "Device and port, or a device for all its ports.");
+  field("kind", kind, "`unusable`, `down` or `left-out` (by NCCL_IB_HCA).");
+  field("reason", port.reason, "Reason, for people.");
+  for (std::size_t i = 0; i < kRefusalNames.size(); ++i) {
+    if (kind == kRefusalNames[i]) port.kind = static_cast<RefusalKind>(i);
+  }
+}
+
+template <typename Visitor>
+void visit(Visitor& field, EngineStats& stats) {
+  field("contexts", stats.contexts, "Communicators.");
+  field("links", stats.links, "Peer links.");
+  field("channels", stats.channels, "Channels.");
+  field("queue_pairs", stats.queue_pairs, "Queue pairs.");
+  field("completion_queues", stats.completion_queues, "Completion queues.");
+  field("registrations", stats.registrations, "Registered memory ranges.");
+  field("messages_sent", stats.messages_sent, "Messages posted whole.");
+  field("messages_received", stats.messages_received, "Messages received.");
+  field("bytes_sent", stats.bytes_sent, "Bytes of messages posted.");
+  field("bytes_received", stats.bytes_received, "Bytes of messages received.");
+  field("work_requests", stats.work_requests, "Work requests of living links.");
+  field("doorbells", stats.doorbells, "Doorbells of living links.");
+  field("send_completions", stats.send_completions, "Completions of living links' posted work.");
+  field("announcements", stats.announcements, "Write-with-immediate completions of living links.");
+  field("late_announcements", stats.late_announcements, "Those that matched no open receive.");
+  field("revokes", stats.revokes, "Times memory was taken back while receives were open.");
+  field("resumes", stats.resumes, "Control connections that were lost and came back.");
+  field("errors", stats.errors, "Links that failed and messages that were too large.");
+  field("pending_answers", stats.pending_answers, "Peers' requests that wait for completions.");
+}
+
+template <typename Visitor>
+void visit(Visitor& field, StallCounts& stalls) {
+  field("credit", stalls.credit, "Visits to a channel without a posted receive of the peer.");
+  field("queue", stalls.queue, "Visits with a full send queue.");
+  field("window", stalls.window, "Visits without receive credits.");
+  field("inflight", stalls.inflight, "Visits with all bytes in flight that a path may have.");
+}
+
+template <typename Visitor>
+void visit(Visitor& field, WaitRow& row) {
+  field("reason", row.reason, "Reason, as in `mesh_waiting_seconds`.");
+  field("channels", row.wait.channels, "Channels that wait for it.");
+  field("longest_ns", row.wait.longest_ns, "Age of the oldest request.");
+}
+
+template <typename Visitor>
+void visit(Visitor& field, PathCounters& counters) {
+  field("bytes_sent", counters.bytes_sent, "Bytes of messages posted on the path.");
+  field("work_requests", counters.work_requests, "Work requests posted.");
+  field("doorbells", counters.doorbells, "Doorbells rung.");
+  field("send_completions", counters.send_completions, "Completions of posted work.");
+  field("announcements", counters.announcements, "Write-with-immediate completions received.");
+}
+
+template <typename Visitor>
+void visit(Visitor& field, PathSnapshot& path) {
+  field("name", path.name, "Ports and addresses of both ends, ours first.");
+  field("rail", path.rail, "Our rail.");
+  field("up", path.up, "Links that use the path.");
+  field("quarantined", path.quarantined, "Links that have just lost it.");
+  field("down", path.down, "Links that try to open it again.");
+  field("standby", path.standby, "Links for which it stands by.");
+  field("counters", path.counters, "Counts since the start.");
+  field("inflight_bytes", path.inflight_bytes, "Bytes posted and not acknowledged.");
+  field("epoch", path.epoch, "How often it was opened again, on the link with the most.");
+  field("failures", path.failures, "Times it was lost.");
+  field("replayed_stripes", path.replayed_stripes, "Stripes lost with it and sent again.");
+  field("reopen_tries", path.reopen_tries, "Tries to open it again.");
+  field("black_holes", path.black_holes,
+        "Times small packets came through and full ones did not: an MTU on the way is too small.");
+  field("last_cause", path.last_cause, "Why it was lost the last time, for people.");
+  field("routes", path.routes, "Hosts over which it leads; empty: a cable.");
+}
+
+template <typename Visitor>
+void visit(Visitor& field, PeerSnapshot& peer) {
+  std::string direction = peer.sends ? "send" : "receive";
+  std::vector<WaitRow> waits = rows_of(peer.waits);
+  field("host", peer.peer, "Host of the peer; `(others)`: all beyond the bound.");
+  field("direction", direction, "`send` or `receive`.");
+  field("links", peer.links, "Peer links now.");
+  field("channels", peer.channels, "Channels now.");
+  field("open_requests", peer.open_requests, "Open requests now.");
+  field("messages", peer.messages, "Messages posted whole, or received.");
+  field("bytes", peer.bytes, "Bytes of messages posted, or received.");
+  field("degraded_ns", peer.degraded_ns, "Time with some path not up.");
+  field("without_path_ns", peer.without_path_ns, "Time with no path up.");
+  field("waits", waits, "Channels whose oldest request is open for a second, by reason.");
+  field("paths", peer.paths, "Paths, past and present.");
+  peer.sends = direction == "send";
+  peer.waits = waits_of(waits);
+}
+
+template <typename Visitor>
+void visit(Visitor& field, RelayedSnapshot& way) {
+  field("from", way.from, "Rail over which it comes.");
+  field("rail", way.rail, "Rail over which it leaves.");
+  field("bytes", way.bytes, "Bytes relayed.");
+  field("work_requests", way.work_requests, "Work requests relayed.");
+  field("ring_full", way.ring_full, "Polls that found the next host's ring full.");
+}
+
+template <typename Visitor>
+void visit(Visitor& field, RelaySnapshot& relay) {
+  field("paths", relay.paths, "Paths of other hosts that this process relays.");
+  field("chains", relay.chains, "Chains of queue pairs of these.");
+  field("ring_bytes", relay.ring_bytes, "Memory of their rings.");
+  field("refused_paths", relay.refused_paths, "Relay requests that were refused.");
+  field("refused_frames", relay.refused_frames, "Malformed frames about paths.");
+  field("refused_requests", relay.refused_requests, "Malformed work requests.");
+  field("ways", relay.ways, "Traffic by pair of rails.");
+}
+
+template <typename Visitor>
+void visit(Visitor& field, Snapshot& shot) {
+  field("schema", shot.schema, "Version of this table. Fields may be added without a new one.");
+  field("plugin", shot.plugin, "Version of nccl-mesh.");
+  field("host", shot.engine.host, "This host's name.");
+  field("process", shot.process.process, "Number of the process.");
+  field("start_s", shot.process.start_s, "When the plugin was started, since the epoch.");
+  field("now_s", shot.process.now_s, "When this was written, since the epoch.");
+  field("interval_s", shot.process.interval_s, "Seconds between two files; 0: none is written.");
+  field("running", shot.process.running, "The plugin is in use; false in its last file.");
+  field("fabric", shot.fabric, "`rdma` or `soft`.");
+  field("start", shot.start, "Result of the latest start: `ok`, or an error's name.");
+  field("start_lines", shot.start_lines, "Why the start failed, for people.");
+  field("settings", shot.settings, "All settings.");
+  field("rails", shot.engine.rails, "Rails: first those that NCCL has, in NCCL's order.");
+  field("refused_ports", shot.engine.refused_ports, "Ports that are no rails.");
+  field("notes", shot.engine.notes, "Remarks about rails, for people.");
+  field("warnings", shot.warnings, "Newest warnings of the log, for people.");
+  field("counters", shot.engine.stats, "Counts of the process.");
+  field("stalls", shot.engine.stalls, "Visits to a channel that could not post.");
+  field("peers", shot.engine.peers, "One entry for each peer and direction.");
+  field("relay", shot.engine.relay, "What is carried for other hosts.");
+}
+
+}  // namespace mesh::fields

@@ -1,0 +1,175 @@
+// The snapshot's JSON: what is written is read again, and plugin/README.md names every field.
+#include "src/base/snapshot_json.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mesh {
+namespace {
+
+PeerSnapshot busy_peer() {
+  PathSnapshot path;
+  path.name = "n0:1 10.0.1.1 -> n0:1 \"10.0.1.2\"\n";
+  path.rail = "n0:1";
+  path.counters = {.bytes_sent = (std::uint64_t{1} << 63) + 1,
+                   .work_requests = 2,
+                   .doorbells = 3,
+                   .send_completions = 4,
+                   .announcements = 5};
+  path.up = 6;
+  path.quarantined = 7;
+  path.down = 8;
+  path.standby = 9;
+  path.black_holes = 10;
+  path.last_cause = "our port is down";
+  path.routes = {"c", "d and e"};
+  PeerSnapshot peer;
+  peer.peer = "b";
+  peer.sends = true;
+  peer.bytes = 11;
+  peer.waits[static_cast<std::size_t>(WaitReason::Tag)] = {.channels = 12, .longest_ns = 13};
+  peer.waits[static_cast<std::size_t>(WaitReason::QueuePairs)] = {.channels = 14};
+  peer.paths = {path};
+  return peer;
+}
+
+// Every list has an item, so that every field is written.
+Snapshot full_snapshot() {
+  Snapshot shot;
+  shot.plugin = "0.1.0";
+  shot.process = {.process = 77, .start_s = 1, .now_s = 2, .interval_s = 3, .running = false};
+  shot.fabric = "rdma";
+  shot.start = "not found";
+  shot.start_lines = {"no usable rail"};
+  shot.settings = {{.name = "NCCL_MESH_QPS", .value = "4"}};
+  shot.warnings = {"peer b: a path is lost"};
+  shot.engine.host = "a";
+  shot.engine.stats.messages_sent = 15;
+  shot.engine.stalls.window = 16;
+  shot.engine.rails = {{.name = "n0:1",
+                        .address = "10.0.1.1/24",
+                        .speed_mbps = 100'000,
+                        .state = "active",
+                        .active = true,
+                        .offered = true,
+                        .addresses = {{.address = "10.0.1.1/24", .gid_index = 3}},
+                        .gid_type = "RoCE v2",
+                        .mtu = 4096,
+                        .numa_node = -1,
+                        .pci = "0000:01:00.0",
+                        .port_downs = 17}};
+  shot.engine.refused_ports = {
+      {.port = "n1", .kind = RefusalKind::LeftOut, .reason = "left out by NCCL_IB_HCA"}};
+  shot.engine.notes = {"rails n0:1, n2:1 are in one subnet"};
+  shot.engine.peers = {busy_peer()};
+  shot.engine.relay.ways = {
+      {.from = "n0:1", .rail = "n1:1", .bytes = 18, .work_requests = 19, .ring_full = 20}};
+  return shot;
+}
+
+TEST(SnapshotJson, WhatIsWrittenIsRead) {
+  const std::string text = to_json(full_snapshot());
+  std::string why;
+  const Result<Snapshot> read = snapshot_from(text, &why);
+  ASSERT_TRUE(read.ok()) << why;
+  EXPECT_EQ(to_json(*read), text);
+  ASSERT_EQ(read->engine.peers.size(), 1u);
+  const PeerSnapshot& peer = read->engine.peers[0];
+  EXPECT_TRUE(peer.sends);
+  EXPECT_EQ(peer.waits[static_cast<std::size_t>(WaitReason::Tag)].longest_ns, 13u);
+  EXPECT_EQ(peer.waits[static_cast<std::size_t>(WaitReason::QueuePairs)].channels, 14u);
+  EXPECT_EQ(peer.waits[static_cast<std::size_t>(WaitReason::Credit)].channels, 0u);
+  ASSERT_EQ(peer.paths.size(), 1u);
+  EXPECT_EQ(peer.paths[0].name, busy_peer().paths[0].name);
+  EXPECT_EQ(peer.paths[0].counters.bytes_sent, (std::uint64_t{1} << 63) + 1);
+  ASSERT_EQ(read->engine.refused_ports.size(), 1u);
+  EXPECT_EQ(read->engine.refused_ports[0].kind, RefusalKind::LeftOut);
+  EXPECT_EQ(read->engine.rails[0].numa_node, -1);
+}
+
+TEST(SnapshotJson, AnEmptyOneIsOneLineOfJson) {
+  const std::string text = to_json({});
+  EXPECT_TRUE(nlohmann::json::parse(text).is_object());
+  EXPECT_EQ(text.find('\n'), text.size() - 1);
+}
+
+TEST(SnapshotJson, BytesThatAreNoTextAreReplaced) {
+  Snapshot shot;
+  shot.engine.host = "a\xff";
+  EXPECT_EQ(nlohmann::json::parse(to_json(shot))["host"], "a\xef\xbf\xbd");
+}
+
+TEST(SnapshotJson, AnotherSchemaAndOtherTextsAreRefused) {
+  const std::pair<const char*, const char*> cases[]{
+      {"", "it is not JSON"},
+      {"mesh_running{} 1", "it is not JSON"},
+      {"[1]", "wanted: an object"},
+      {"{}", "its schema is 0; this program reads schema 1"},
+      {R"({"schema":2})", "its schema is 2; this program reads schema 1"},
+      {R"({"schema":1,"rails":{}})", "rails is {}; wanted: a list"},
+      {R"({"schema":1,"rails":[{"mtu":"x"}]})", "mtu is \"x\"; wanted: a whole number"},
+      {R"({"schema":1,"rails":[{"mtu":-1}]})", "mtu is -1; wanted: a whole number"},
+      {R"({"schema":1,"peers":[7]})", "peers is 7; wanted: an object"},
+      {R"({"schema":1,"running":1})", "running is 1; wanted: true or false"}};
+  for (const auto& [text, reason] : cases) {
+    std::string why;
+    EXPECT_EQ(snapshot_from(text, &why).code(), Errc::Protocol) << text;
+    EXPECT_TRUE(why.starts_with("no snapshot of nccl-mesh: ")) << why;
+    EXPECT_NE(why.find(reason), std::string::npos) << why;
+  }
+}
+
+TEST(SnapshotJson, FieldsThatOneSideLacksAreNoMistake) {
+  std::string why;
+  const Result<Snapshot> read =
+      snapshot_from(R"({"schema":1,"later":[1],"rails":[{"name":"n0:1","new":{}}]})", &why);
+  ASSERT_TRUE(read.ok()) << why;
+  EXPECT_EQ(read->engine.rails[0].name, "n0:1");
+  EXPECT_EQ(read->engine.rails[0].numa_node, -1);
+}
+
+// Adds the names of all fields, as the table writes them: "peers[].paths[].name".
+void add_names(const nlohmann::json& object, const std::string& prefix,
+               std::set<std::string>& names) {
+  for (const auto& [key, value] : object.items()) {
+    names.insert(prefix + key);
+    if (value.is_object()) add_names(value, prefix + key + ".", names);
+    if (!value.is_array()) continue;
+    for (const nlohmann::json& item : value) {
+      if (item.is_object()) add_names(item, prefix + key + "[].", names);
+    }
+  }
+}
+
+std::set<std::string> names_in_table(const std::string& table) {
+  std::set<std::string> names;
+  const std::string mark = "\n| `";
+  for (std::size_t at = table.find(mark); at != std::string::npos; at = table.find(mark, at + 1)) {
+    const std::size_t begin = at + mark.size();
+    names.insert(table.substr(begin, table.find('`', begin) - begin));
+  }
+  return names;
+}
+
+TEST(PluginPage, HoldsTheSnapshotsFieldsAsGenerated) {
+  std::ifstream stream(MESH_PLUGIN_PAGE_FILE);
+  const std::string page((std::istreambuf_iterator<char>(stream)), {});
+  EXPECT_NE(page.find(snapshot_markdown()), std::string::npos) << "paste this:\n"
+                                                               << snapshot_markdown();
+}
+
+TEST(PluginPage, NamesEachFieldThatASnapshotHasAndNoOther) {
+  std::set<std::string> written;
+  add_names(nlohmann::json::parse(to_json(full_snapshot())), "", written);
+  EXPECT_EQ(written, names_in_table(snapshot_markdown()));
+}
+
+}  // namespace
+}  // namespace mesh
