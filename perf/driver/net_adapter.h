@@ -24,6 +24,7 @@ class Library {
   Library& operator=(Library&&) = delete;
   ~Library();
   void* symbol(const char* name) const noexcept;
+  Snapshot snapshot() const;
 
  private:
   void* handle_;
@@ -41,6 +42,7 @@ class NetAdapter final : public NetApi {
 
   int version() const noexcept override { return kVersion; }
   const char* name() const noexcept override { return name_.c_str(); }
+  Snapshot snapshot() const override { return library_.snapshot(); }
 
   int init(std::uint64_t comm_id, void** context) override {
     *context = nullptr;

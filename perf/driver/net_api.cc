@@ -34,6 +34,27 @@ Library::~Library() {
 
 void* Library::symbol(const char* name) const noexcept { return ::dlsym(handle_, name); }
 
+// The text may grow between two calls, so it is asked for until it fits.
+Snapshot Library::snapshot() const {
+  using Ask = std::size_t (*)(char*, std::size_t) noexcept;
+  const auto ask = reinterpret_cast<Ask>(symbol("nccl_mesh_snapshot"));
+  std::string text;
+  for (std::size_t needed = 1; ask != nullptr && needed > text.size();) {
+    text.resize(needed);
+    needed = ask(text.data(), text.size() + 1);
+    if (needed <= text.size()) {
+      text.resize(needed);
+      break;
+    }
+  }
+  std::string why;
+  Result<Snapshot> snapshot = snapshot_from(text, &why);
+  if (snapshot.ok()) return *std::move(snapshot);
+  Snapshot none;
+  none.schema = 0;
+  return none;
+}
+
 const char* net_result_name(int result) noexcept {
   switch (result) {
     case kDriverTimeout: return "driver timeout";

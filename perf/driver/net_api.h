@@ -6,6 +6,7 @@
 // ncclResult_t values as int; the ones that we meet have names below.
 
 #include "plugin/nccl/versions.h"
+#include "src/base/snapshot_json.h"
 
 #include <array>
 #include <cstddef>
@@ -67,6 +68,9 @@ class NetApi {
 
   virtual int version() const noexcept = 0;
   virtual const char* name() const noexcept = 0;
+  // Returns what the plugin tells of itself now (src/base/snapshot_json.h), or of its latest start
+  // if that failed. A plugin that is not nccl-mesh has none: the result has schema 0.
+  virtual Snapshot snapshot() const = 0;
 
   // Sets the callback that every init passes on, from v10. NCCL passes one whether a profiler is
   // loaded or not.

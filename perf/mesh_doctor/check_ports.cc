@@ -23,8 +23,19 @@ int roce_mtu(int netdev_mtu) {
 
 bool active(const PortFacts& port) { return port.state == "ACTIVE"; }
 
+// Returns what the plugin says of a port, or of its whole device; null: nothing.
+const RefusalFacts* refusal_of(const HostFacts& facts, const PortFacts& port) {
+  for (const std::string& name : {port.name, port.device}) {
+    for (const RefusalFacts& each : facts.refused) {
+      if (each.port == name) return &each;
+    }
+  }
+  return nullptr;
+}
+
 bool left_out(const HostFacts& facts, const PortFacts& port) {
-  return reason_of(facts, port).find("left out by") != std::string::npos;
+  const RefusalFacts* const refusal = refusal_of(facts, port);
+  return refusal != nullptr && refusal->left_out;
 }
 
 void check_use(const HostFacts& facts, const PortFacts& port, Findings& found) {
@@ -157,16 +168,8 @@ void check_types(const HostFacts& facts, const PortFacts& port, Findings& found)
 }  // namespace
 
 std::string reason_of(const HostFacts& facts, const PortFacts& port) {
-  constexpr std::string_view kBegin = ": ";
-  for (const std::string& note : facts.notes) {
-    if (!note.starts_with("ports not used: ") && !note.starts_with("no usable rail on ")) continue;
-    const std::size_t at = note.find(" " + port.name + " ", note.find(kBegin));
-    const std::size_t device = note.find(" " + port.device + " ", note.find(kBegin));
-    const std::size_t begin = at != std::string::npos ? at : device;
-    if (begin == std::string::npos) continue;
-    return note.substr(begin + 1, note.find(", ", begin) - begin - 1);
-  }
-  return {};
+  const RefusalFacts* const refusal = refusal_of(facts, port);
+  return refusal == nullptr ? "" : refusal->port + " " + refusal->reason;
 }
 
 void check_ports(const HostFacts& facts, Findings& found) {

@@ -29,7 +29,7 @@ void check_settings(const HostFacts& facts, Findings& found);
 // the way explains.
 Findings explain_silence(Findings between, const std::vector<HostFacts>& hosts);
 
-// Returns the plugin's words about a port, from a line "ports not used: a:1 is down, b:1 ...".
+// Returns the plugin's words about a port, "mlx5_0:1 is down"; empty: it says nothing.
 std::string reason_of(const HostFacts& facts, const PortFacts& port);
 // Returns true for a port of a device that the plugin says nothing about, because libibverbs does
 // not show it. Without libibverbs no device is shown, and that is another finding.

@@ -48,6 +48,13 @@ struct TrafficClasses {
   std::map<int, int> priority_of_dscp;  // empty: the service level is the priority
 };
 
+// A port that the plugin does not offer, in its own words.
+struct RefusalFacts {
+  std::string port;       // "mlx5_0:1", or "mlx5_0" for all ports of a device
+  bool left_out = false;  // by NCCL_IB_HCA
+  std::string reason;
+};
+
 // A port of the kernel's RDMA devices, rail or not.
 struct PortFacts {
   std::string name;  // "mlx5_0:1"
@@ -128,7 +135,8 @@ struct HostFacts {
   std::string plugin_file, plugin_version;
   std::string plugin_error;
   std::vector<RailFacts> rails;
-  std::vector<std::string> notes;  // the plugin's lines about ports that are no rails
+  std::vector<RefusalFacts> refused;
+  std::vector<std::string> notes;  // sentences about ports that are no rails, for people
   std::vector<PortFacts> ports;
   std::vector<PcieFacts> pcie;
   SoftwareFacts software;

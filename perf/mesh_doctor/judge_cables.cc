@@ -9,21 +9,10 @@
 namespace mesh::doctor {
 namespace {
 
-bool said(const Measured& measured, const char* words) {
-  const auto has = [words](const std::string& line) {
-    return line.find(words) != std::string::npos;
-  };
-  return std::any_of(measured.at_a.lines.begin(), measured.at_a.lines.end(), has) ||
-         std::any_of(measured.at_b.lines.begin(), measured.at_b.lines.end(), has);
-}
-
-std::string first_line_with(const Measured& measured, const char* words) {
-  for (const Seen* end : {&measured.at_a, &measured.at_b}) {
-    for (const std::string& line : end->lines) {
-      if (line.find(words) != std::string::npos) return line.substr(0, line.find(';'));
-    }
-  }
-  return {};
+// Returns what one of the ends has seen, a's before b's; empty: neither has.
+std::string first_of(const Measured& measured, std::string Seen::*what) {
+  const std::string& at_a = measured.at_a.*what;
+  return at_a.empty() ? measured.at_b.*what : at_a;
 }
 
 // A direction is sick if it carries less than this share of the faster direction.
@@ -41,9 +30,6 @@ bool messages_failed(const Measured& measured) {
   };
   return needs_cable(measured.at_a) && needs_cable(measured.at_b);
 }
-
-constexpr const char* kBlackHole = "full packets of";
-constexpr const char* kPortDown = "its port is down";
 
 // Judges one cable by its steps; the halves come before the whole.
 class CableJudge {
@@ -107,15 +93,14 @@ std::string CableJudge::failure_text(const Measured& measured) const {
     text += fmt::format("{}at {}, {} failed ({})", text.empty() ? "" : "; ",
                         cabling_.hosts[host].host, seen->failed, seen->why);
   }
-  const std::string said_why = first_line_with(measured, "path");
+  const std::string said_why = first_of(measured, &Seen::said);
   return said_why.empty() ? text : fmt::format("{}. The plugin said: {}.", text, said_why);
 }
 
 void CableJudge::failed(const Measured& measured) {
-  if (said(measured, kBlackHole)) {
+  if (const std::string path = first_of(measured, &Seen::black_hole); !path.empty()) {
     add("mtu-black-hole", name_of(measured),
-        fmt::format("Small packets pass and full ones are lost. The plugin said: {}.",
-                    first_line_with(measured, kBlackHole)),
+        fmt::format("Small packets pass and full ones are lost, on the path {}.", path),
         "Raise the MTU of the switches and routers in between, or lower the MTU of the interfaces "
         "at both ends.");
     return;
@@ -134,7 +119,7 @@ void CableJudge::failed(const Measured& measured) {
 void CableJudge::flapped(const Measured& measured) {
   add("flapping-port", name_of(measured),
       fmt::format("The port went down while the cable was measured: {}.",
-                  first_line_with(measured, kPortDown)),
+                  first_of(measured, &Seen::port_down)),
       "Reseat the cable and its transceivers, or replace them. The kernel's log shows when the "
       "link was lost.");
 }
@@ -148,8 +133,8 @@ void CableJudge::rated(const Measured& measured) {
 }
 
 void CableJudge::look_at(const Measured& measured) {
-  if (said(measured, kPortDown)) return flapped(measured);
-  if (!measured.passed() || said(measured, kBlackHole)) return failed(measured);
+  if (!first_of(measured, &Seen::port_down).empty()) return flapped(measured);
+  if (!measured.passed() || !first_of(measured, &Seen::black_hole).empty()) return failed(measured);
   rated(measured);
 }
 

@@ -3,7 +3,6 @@
 #include "perf/collectives/volley.h"
 #include "perf/driver/own_process.h"
 #include "perf/driver/pattern.h"
-#include "perf/driver/plugin_log.h"
 #include "perf/driver/registered.h"
 #include "perf/driver/world.h"
 #include "perf/mesh_doctor/flood.h"
@@ -26,7 +25,6 @@ using Json = nlohmann::json;
 constexpr std::size_t kFloodBytesMin = 64u << 10, kFloodBytesMax = 1u << 20;
 constexpr double kMessageSeconds = 0.5e-3;  // the time of a flood's message at the port's speed
 constexpr std::size_t kSmallBytes = 8;
-constexpr std::size_t kLinesMax = 20;
 
 std::size_t flood_bytes(std::uint32_t speed_mbps) {
   const double wanted = speed_mbps * 1e6 / 8 * kMessageSeconds;
@@ -35,29 +33,31 @@ std::size_t flood_bytes(std::uint32_t speed_mbps) {
   return bytes / kFloodBytesMin * kFloodBytesMin;
 }
 
-// Returns true if a line of the plugin tells of a port or a path that is lost.
-bool tells(const std::string& line) {
-  constexpr std::array kSigns{"its port is ", "is lost",       "full packets of",         "no path",
-                              "paths carry",  "queue pair to", "could not be brought up", "fails",
-                              " after "};
-  return std::any_of(kSigns.begin(), kSigns.end(),
-                     [&](const char* sign) { return line.find(sign) != std::string::npos; });
-}
-
-std::vector<std::string> telling_lines() {
-  std::vector<std::string> lines;
-  for (const std::string& line : driver::PluginLog::instance().texts()) {
-    if (tells(line) && lines.size() < kLinesMax) lines.push_back(line);
-  }
-  return lines;
-}
-
 }  // namespace
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Seen, failed, why, alone_gbps, received_gbps, latency_us, lines)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Seen, failed, why, alone_gbps, received_gbps, latency_us,
+                                   port_down, black_hole, said)
 
 std::string to_text(const Seen& seen) {
   return Json(seen).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// The plugin was started for this step, so all that it counts belongs to it.
+void note_trouble(const Snapshot& snapshot, Seen& seen) {
+  for (const RailSnapshot& rail : snapshot.engine.rails) {
+    if (rail.port_downs != 0)
+      seen.port_down = fmt::format("rail {}: its port went down", rail.name);
+    if (!rail.offered) seen.port_down = fmt::format("rail {}: its port is down", rail.name);
+  }
+  if (!snapshot.warnings.empty()) seen.said = snapshot.warnings.back();
+  for (const PeerSnapshot& peer : snapshot.engine.peers) {
+    for (const PathSnapshot& path : peer.paths) {
+      if (path.black_holes != 0) seen.black_hole = path.name;
+      if (!path.last_cause.empty())
+        seen.said = fmt::format("path {} is lost: {}", path.name, path.last_cause);
+    }
+  }
+  seen.said = seen.said.substr(0, seen.said.find(';'));  // advice follows
 }
 
 Seen seen_from(const std::string& text) {
@@ -121,7 +121,6 @@ bool Probe::fail(const char* what, int result) {
 }
 
 std::string Probe::open() {
-  driver::PluginLog::instance().clear();
   settings_ = std::make_unique<Settings>(step_.rails, times_.patience);
   communicator_ =
       std::make_unique<driver::Communicator>(api_, driver::CommunicatorOptions{.id = 1});
@@ -237,7 +236,7 @@ bool Probe::measure() {
 
 Seen Probe::run(const std::string& handle) {
   if (seen_.failed.empty() && connect(handle)) measure();
-  seen_.lines = telling_lines();
+  note_trouble(api_.snapshot(), seen_);
   close();
   return seen_;
 }

@@ -5,6 +5,7 @@
 
 #include "perf/driver/communicator.h"
 #include "perf/driver/net_api.h"
+#include "src/base/snapshot_json.h"
 
 #include <chrono>
 #include <cstdint>
@@ -30,14 +31,18 @@ struct ProbeStep {
 
 // The result of one end.
 struct Seen {
-  std::string failed;              // what did not work, "the connection"; empty: all did
-  std::string why;                 // the plugin's result
-  double alone_gbps = 0;           // of payload, while only the other end sent; 0: not measured
-  double received_gbps = 0;        // of payload, while both ends sent
-  double latency_us = 0;           // half of the median round trip of 8 bytes; the serving end's
-  std::vector<std::string> lines;  // of the plugin, about what went wrong
+  std::string failed;        // what did not work, "the connection"; empty: all did
+  std::string why;           // the plugin's result
+  double alone_gbps = 0;     // of payload, while only the other end sent; 0: not measured
+  double received_gbps = 0;  // of payload, while both ends sent
+  double latency_us = 0;     // half of the median round trip of 8 bytes; the serving end's
+  std::string port_down;     // "rail p0:1: its port went down"; empty: no port did
+  std::string black_hole;    // the path on which small packets pass and full ones do not
+  std::string said;          // the plugin's words about what went wrong
 };
 std::string to_text(const Seen& seen);
+// Notes the ports and paths that were lost, as the plugin tells them.
+void note_trouble(const Snapshot& snapshot, Seen& seen);
 Seen seen_from(const std::string& text);  // a text that is not of to_text() is a failure
 
 class Probe {

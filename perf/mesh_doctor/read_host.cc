@@ -2,7 +2,6 @@
 
 #include "perf/driver/net_api.h"
 #include "perf/driver/own_process.h"
-#include "perf/driver/plugin_log.h"
 #include "perf/mesh_rails/report.h"
 
 #include <unistd.h>
@@ -22,13 +21,13 @@ RailFacts facts_of(const rails::Rail& rail) {
                   .port = rail.properties.port,
                   .pointers = rail.properties.ptr_support,
                   .guid = rail.properties.guid};
-  if (!rail.line) return facts;
-  for (const rails::GidAddress& each : rail.line->addresses)
+  if (!rail.known) return facts;
+  for (const AddressSnapshot& each : rail.known->addresses)
     facts.addresses.push_back({.text = each.address, .gid_index = each.gid_index});
-  facts.gid_type = rail.line->gid_type;
-  facts.mtu = rail.line->mtu;
-  facts.numa_node = rail.line->numa_node;
-  if (rail.line->pci != "none") facts.pci = rail.line->pci;
+  facts.gid_type = rail.known->gid_type;
+  facts.mtu = static_cast<int>(rail.known->mtu);
+  facts.numa_node = rail.known->numa_node;
+  facts.pci = rail.known->pci;
   return facts;
 }
 
@@ -62,15 +61,13 @@ void read_rails(const std::string& plugin_file, HostFacts& facts) {
   if (!report.refusal.empty()) facts.plugin_error = "it does not start: " + report.refusal;
   facts.plugin = report.plugin;
   facts.notes = report.notes;
-  constexpr std::string_view kNamed = "nccl-mesh ";  // the plugin's first line
-  for (const std::string& line : driver::PluginLog::instance().texts()) {
-    if (!line.starts_with(kNamed)) continue;
-    facts.plugin_version = line.substr(kNamed.size(), line.find(':') - kNamed.size());
-  }
+  facts.plugin_version = report.snapshot.plugin;
   for (const rails::Rail& rail : report.rails) facts.rails.push_back(facts_of(rail));
-  // Other reasons (no libibverbs) are among the plugin's few lines.
-  if (facts.rails.empty() && facts.notes.empty())
-    facts.notes = driver::PluginLog::instance().texts();
+  for (const RefusedPort& each : report.snapshot.engine.refused_ports)
+    facts.refused.push_back(
+        {.port = each.port, .left_out = each.kind == RefusalKind::LeftOut, .reason = each.reason});
+  // Another reason (no libibverbs) is in the plugin's words.
+  if (facts.rails.empty() && facts.notes.empty()) facts.notes = report.snapshot.start_lines;
 }
 
 void read_files(const Tree& tree, const Environment& environment, HostFacts& facts) {

@@ -40,7 +40,7 @@ int fail(const char* what, const std::string& why) {
 // Fills in what lies between the NICs and the rest of this host.
 void fill_ways(mesh::rails::Report& report) {
   const auto has_pci = [](const mesh::rails::Rail& rail) {
-    return rail.line && rail.line->pci != "none";
+    return rail.known && !rail.known->pci.empty();
   };
   if (std::none_of(report.rails.begin(), report.rails.end(), has_pci)) return;
   mesh::Result<mesh::topo::HostParts> host = mesh::topo::read_host_parts();
@@ -49,8 +49,8 @@ void fill_ways(mesh::rails::Report& report) {
   const mesh::topo::HostTopology cpus = mesh::topo::read_host_topology();
   for (mesh::rails::Rail& rail : report.rails) {
     if (!has_pci(rail)) continue;
-    rail.ways = mesh::rails::ways_of(report.host, rail.line->pci);
-    const std::vector<int> order = mesh::topo::poller_cpus(cpus, rail.line->numa_node);
+    rail.ways = mesh::rails::ways_of(report.host, rail.known->pci);
+    const std::vector<int> order = mesh::topo::poller_cpus(cpus, rail.known->numa_node);
     if (!order.empty()) rail.ways.poller_cpu = order.front();
   }
 }
@@ -71,9 +71,9 @@ int run(const Options& options) {
   std::fputs((options.as_json ? mesh::rails::json(report) : mesh::rails::table(report)).c_str(),
              stdout);
   if (!report.rails.empty()) return 0;
-  // Other reasons (no libibverbs) are among the plugin's few lines; its warnings are out already.
+  // Another reason (no libibverbs) is in the plugin's words; its warnings are out already.
   if (report.notes.empty() && log.warnings() == 0 && !options.verbose)
-    for (const std::string& line : log.texts())
+    for (const std::string& line : report.snapshot.start_lines)
       std::fprintf(stderr, "mesh_rails: %s\n", line.c_str());
   return 1;
 }

@@ -1,7 +1,6 @@
 #include "perf/mesh_rails/report.h"
 
-#include "perf/driver/plugin_log.h"
-
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -13,19 +12,31 @@ namespace mesh::rails {
 namespace {
 
 using driver::kNetSuccess;
-using driver::PluginLog;
 
-std::string refusal_of(int result) {
-  if (tell_of_no_rail(PluginLog::instance().texts())) return {};
+// Returns true if the plugin has looked at all ports and found no rail.
+bool found_none(const Snapshot& snapshot) {
+  return snapshot.start == errc_name(Errc::NotFound) && !snapshot.fabric.empty();
+}
+
+std::string refusal_of(int result, const Snapshot& snapshot) {
+  if (found_none(snapshot)) return {};
   std::string why = driver::net_result_name(result);
-  for (const std::string& line : PluginLog::instance().warning_texts()) why += "; " + line;
+  for (const std::string& line : snapshot.warnings) why += "; " + line;
   return why;
+}
+
+std::string text_of(const std::vector<RefusedPort>& ports) {
+  std::string text;
+  for (const RefusedPort& each : ports)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", each.port, each.reason);
+  return text.empty() ? "there is no device" : text;
 }
 
 int ask(driver::NetApi& api, Report& report) {
   void* context = nullptr;
   if (const int refused = api.init(1, &context); refused != kNetSuccess) {
-    report.refusal = refusal_of(refused);
+    report.snapshot = api.snapshot();
+    report.refusal = refusal_of(refused, report.snapshot);
     return kNetSuccess;
   }
   int count = 0;
@@ -35,6 +46,7 @@ int ask(driver::NetApi& api, Report& report) {
     rail.index = index;
     result = api.properties(index, &rail.properties);
   }
+  report.snapshot = api.snapshot();
   const int closed = api.finalize(context);
   return result != kNetSuccess ? result : closed;
 }
@@ -66,16 +78,16 @@ std::vector<Cells> rows_of(const Rail& rail) {
               "?",
               "?",
               guid_text(rail.properties.guid)};
-  if (!rail.line) return {first};
-  first[5] = std::to_string(rail.line->mtu);
-  first[6] = rail.line->numa_node < 0 ? "none" : std::to_string(rail.line->numa_node);
-  first[7] = rail.line->pci;
+  if (!rail.known) return {first};
+  first[5] = std::to_string(rail.known->mtu);
+  first[6] = rail.known->numa_node < 0 ? "none" : std::to_string(rail.known->numa_node);
+  first[7] = rail.known->pci.empty() ? "none" : rail.known->pci;
   std::vector<Cells> rows{first};
-  for (std::size_t i = 0; i < rail.line->addresses.size(); ++i) {
+  for (std::size_t i = 0; i < rail.known->addresses.size(); ++i) {
     if (i > 0) rows.emplace_back();
-    rows.back()[2] = rail.line->addresses[i].address;
+    rows.back()[2] = rail.known->addresses[i].address;
     rows.back()[3] =
-        rail.line->gid_type + " at " + std::to_string(rail.line->addresses[i].gid_index);
+        rail.known->gid_type + " at " + std::to_string(rail.known->addresses[i].gid_index);
   }
   return rows;
 }
@@ -102,17 +114,39 @@ std::string ways_table(const Report& report) {
 int read_rails(driver::NetApi& api, Report& report) {
   report.plugin = std::string(api.name()) + " (ncclNet v" + std::to_string(api.version()) + ")";
   if (const int result = ask(api, report); result != kNetSuccess) return result;
-  const std::vector<std::string> lines = PluginLog::instance().texts();
-  report.notes = port_notes(lines);
-  for (const std::string& line : lines) {
-    std::optional<RailLine> parsed = parse_rail_line(line);
-    const auto at = static_cast<std::size_t>(parsed ? parsed->index : -1);
-    if (at < report.rails.size() && parsed->name == report.rails[at].properties.name)
-      report.rails[at].line = std::move(parsed);
-    for (Rail& rail : report.rails)
-      if (rail.line) add_other_addresses(line, *rail.line);
+  report.notes = notes_of(report.snapshot);
+  for (Rail& rail : report.rails) {
+    const auto& known = report.snapshot.engine.rails;
+    const auto found = std::find_if(known.begin(), known.end(), [&rail](const RailSnapshot& each) {
+      return each.offered && each.name == rail.properties.name;
+    });
+    if (found != known.end()) rail.known = *found;
   }
   return kNetSuccess;
+}
+
+// A setting that leaves out every port has its own warning.
+std::vector<std::string> notes_of(const Snapshot& snapshot) {
+  const EngineSnapshot& shot = snapshot.engine;
+  const auto left_out = [](const RefusedPort& port) { return port.kind == RefusalKind::LeftOut; };
+  if (found_none(snapshot)) {
+    const bool all = !shot.refused_ports.empty() &&
+                     std::all_of(shot.refused_ports.begin(), shot.refused_ports.end(), left_out);
+    if (all) return {};
+    return {fmt::format("no usable rail on {} (fabric {}): {}", shot.host, snapshot.fabric,
+                        text_of(shot.refused_ports))};
+  }
+  std::vector<std::string> notes;
+  if (!shot.refused_ports.empty())
+    notes.push_back("ports not used: " + text_of(shot.refused_ports));
+  for (std::size_t i = 0; i < shot.rails.size(); ++i) {
+    if (shot.rails[i].offered) continue;
+    notes.push_back(
+        fmt::format("rail {} {}: {}, its port is down; it takes its place when it comes up", i,
+                    shot.rails[i].name, shot.rails[i].address));
+  }
+  notes.insert(notes.end(), shot.notes.begin(), shot.notes.end());
+  return notes;
 }
 
 std::string table(const Report& report) {
@@ -144,11 +178,11 @@ std::string json(const Report& report) {
                                 {"speed_mbps", rail.properties.speed_mbps},
                                 {"pci_path", rail.properties.pci_path},
                                 {"guid", guid_text(rail.properties.guid)}};
-    if (rail.line) {
-      each["mtu"] = rail.line->mtu;
-      each["numa_node"] = rail.line->numa_node;
-      each["gid_type"] = rail.line->gid_type;
-      for (const GidAddress& one : rail.line->addresses)
+    if (rail.known) {
+      each["mtu"] = rail.known->mtu;
+      each["numa_node"] = rail.known->numa_node;
+      each["gid_type"] = rail.known->gid_type;
+      for (const AddressSnapshot& one : rail.known->addresses)
         each["addresses"].push_back({{"address", one.address}, {"gid_index", one.gid_index}});
     }
     add_ways(report.host, rail.ways, each);

@@ -1,6 +1,9 @@
-// mesh_top shows what running jobs say of themselves in the files that NCCL_MESH_STATS names.
+// mesh_top shows what running jobs say of themselves in the snapshots that NCCL_MESH_STATS asks
+// for.
 #include "perf/driver/command_line.h"
 #include "perf/mesh_top/view.h"
+#include "src/base/setting_grammar.h"
+#include "src/base/small_file.h"
 #include "src/base/version.h"
 
 #include <CLI/CLI.hpp>
@@ -12,8 +15,6 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <string>
 #include <system_error>
@@ -22,28 +23,30 @@
 namespace {
 
 namespace fs = std::filesystem;
-using mesh::top::Page;
 using mesh::top::Process;
 
 constexpr const char* kFooter =
     "FILE is the value of NCCL_MESH_STATS, quoted, with %h and %p for any host and process, or a "
-    "folder of such files:\n  NCCL_MESH_STATS=/dev/shm/mesh-%h-%p.prom:1 torchrun ... &   mesh_top "
-    "'/dev/shm/mesh-%h-%p.prom'\nA rate is taken between the last two pages of a process. Ctrl-C "
-    "ends mesh_top.";
+    "folder of such files; mesh_top reads the snapshots (.json) beside the pages of metrics "
+    "(.prom):\n  NCCL_MESH_STATS=/dev/shm/mesh-%h-%p.prom:1 torchrun ... &   mesh_top "
+    "'/dev/shm/mesh-%h-%p.prom'\nA rate is taken between the last two snapshots of a process. "
+    "Ctrl-C ends mesh_top.";
 
 struct Options {
   std::vector<std::string> files;
   double interval_s = 1;
   bool once = false;
+  bool as_json = false;
 };
 
 volatile sig_atomic_t g_over = 0;
 void on_signal(int) { g_over = 1; }
 
-// Returns a pattern for the setting's own syntax: a period may follow, and %h and %p are anything.
+// Returns a pattern of snapshots for the setting's own syntax: a period may follow, and %h and %p
+// are anything.
 std::string pattern_of(std::string file) {
   std::error_code none;  // what cannot be looked at is no folder
-  if (fs::is_directory(file, none)) return file + "/*.prom";
+  if (fs::is_directory(file, none)) return file + "/*.json";
   const std::size_t colon = file.rfind(':');
   if (colon != std::string::npos && colon + 1 < file.size() &&
       file.find_first_not_of("0123456789", colon + 1) == std::string::npos)
@@ -55,7 +58,7 @@ std::string pattern_of(std::string file) {
     pattern += place ? '*' : file[i];
     if (place) ++i;
   }
-  return pattern;
+  return pattern.ends_with(".json") ? pattern : mesh::snapshot_file_name(pattern);
 }
 
 std::vector<std::string> files_of(const std::vector<std::string>& patterns) {
@@ -71,15 +74,14 @@ std::vector<std::string> files_of(const std::vector<std::string>& patterns) {
 
 class Watch {
  public:
-  // Reads every page there is. A file that cannot be read is named once on stderr.
+  // Reads every snapshot there is. A file that cannot be read is named once on stderr.
   void look(const std::vector<std::string>& files) {
     for (const std::string& file : files) {
-      std::ifstream stream(file);
-      const std::string text((std::istreambuf_iterator<char>(stream)), {});
-      std::string why;
-      auto page = mesh::top::parse_page(text, &why);
-      if (page.ok()) {
-        take(file, std::move(*page));
+      const auto text = mesh::read_short_file(file, mesh::kSnapshotBytesMax);
+      std::string why = text.ok() ? "" : mesh::errc_name(text.code());
+      auto snapshot = text.ok() ? mesh::snapshot_from(*text, &why) : text.status();
+      if (snapshot.ok()) {
+        take(file, std::move(*snapshot));
       } else if (complained_[file]++ == 0) {
         std::fprintf(stderr, "mesh_top: %s: %s\n", file.c_str(), why.c_str());
       }
@@ -92,25 +94,27 @@ class Watch {
   }
 
  private:
-  void take(const std::string& file, Page page) {
+  void take(const std::string& file, mesh::Snapshot snapshot) {
     const auto found = known_.find(file);
-    if (found == known_.end() || found->second.now.process() != page.process()) {
-      known_[file] = {.now = std::move(page), .before = {}};
+    if (found == known_.end() || found->second.now.process.process != snapshot.process.process) {
+      known_[file] = {.now = std::move(snapshot), .before = {}};
       return;
     }
-    constexpr const char* kTime = "mesh_page_time_seconds";
     Process& process = found->second;
-    if (page.value(kTime) > process.now.value(kTime)) process.before = std::move(process.now);
-    process.now = std::move(page);
+    if (snapshot.process.now_s > process.now.process.now_s) process.before = std::move(process.now);
+    process.now = std::move(snapshot);
   }
 
   std::map<std::string, Process> known_;
   std::map<std::string, int> complained_;
 };
 
-void show(const std::vector<Process>& processes, bool screen) {
-  const std::string text = mesh::top::view(
-      processes, {.now_s = static_cast<std::uint64_t>(::time(nullptr)), .colour = screen});
+void show(const std::vector<Process>& processes, const Options& options) {
+  const auto now_s = static_cast<std::uint64_t>(::time(nullptr));
+  const bool screen = !options.once && !options.as_json && ::isatty(STDOUT_FILENO) == 1;
+  const std::string text = options.as_json
+                               ? mesh::top::json(processes, now_s)
+                               : mesh::top::view(processes, {.now_s = now_s, .colour = screen});
   std::printf("%s%s", screen ? "\033[H\033[J" : "", text.c_str());
   std::fflush(stdout);
 }
@@ -119,7 +123,6 @@ int run(const Options& options) {
   std::vector<std::string> patterns;
   for (const std::string& file : options.files) patterns.push_back(pattern_of(file));
   Watch watch;
-  const bool screen = !options.once && ::isatty(STDOUT_FILENO) == 1;
   struct sigaction action {};
   action.sa_handler = on_signal;
   ::sigaction(SIGINT, &action, nullptr);
@@ -134,10 +137,10 @@ int run(const Options& options) {
     // A job that is about to start is waited for if its file has a place for host or process.
     const bool waits = patterns.front().find('*') != std::string::npos;
     if (processes.empty() && (options.once || !waits)) {
-      std::fprintf(stderr, "mesh_top: no page of metrics matches %s\n", patterns.front().c_str());
+      std::fprintf(stderr, "mesh_top: no snapshot matches %s\n", patterns.front().c_str());
       return 1;
     }
-    show(processes, screen);
+    show(processes, options);
     if (options.once) break;
     ::nanosleep(&pause, nullptr);
   }
@@ -148,15 +151,17 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Shows the links, paths and rates of running jobs from their metrics files.",
+  CLI::App app("Shows the links, paths and rates of running jobs from their snapshots.",
                "mesh_top");
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("nccl-mesh ") + mesh::version());
-  app.add_option("FILE", options.files, "Metrics files, or folders of them")->required();
+  app.add_option("FILE", options.files, "Files as NCCL_MESH_STATS names them, or folders")
+      ->required();
   app.add_option("-n,--interval", options.interval_s, "Seconds between two tables")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
   app.add_flag("--once", options.once, "Print one table and exit");
+  app.add_flag("--json", options.as_json, "Print JSON, one line for each look");
   if (const auto end = mesh::driver::parse(app, argc, argv)) return *end;
   return run(options);
 }

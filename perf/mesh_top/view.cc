@@ -2,130 +2,92 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <string_view>
+#include <utility>
 
 namespace mesh::top {
 
 namespace {
 
 constexpr double kGiga = 1e9;
-// A process is silent if it has missed so many pages, but not within the first minute.
-constexpr std::uint64_t kPagesMissed = 3;
-constexpr std::uint64_t kOldPageS = 60;
 
 std::string marked(const std::string& text, bool wrong, const ViewOptions& options) {
   return wrong && options.colour ? "\033[1;31m" + text + "\033[0m" : text;
 }
 
-const std::string& label(const Sample& sample, const std::string& name) {
-  static const std::string none;
-  const auto found = sample.labels.find(name);
-  return found == sample.labels.end() ? none : found->second;
-}
-
-// Returns the rate of a counter, per second.
-double rate(const Process& process, const Sample& sample) {
-  const double until = process.now.value("mesh_page_time_seconds");
-  double from = process.now.value("mesh_start_time_seconds"), before = 0;
-  if (process.before) {
-    from = process.before->value("mesh_page_time_seconds");
-    before = process.before->value(sample.name, sample.labels);
-  }
-  return until > from && sample.value >= before ? (sample.value - before) / (until - from) : 0;
-}
-
-bool is_silent(const Process& process, std::uint64_t age_s) {
-  if (process.now.value("mesh_running") == 0) return false;
-  const auto interval_s =
-      static_cast<std::uint64_t>(process.now.value("mesh_page_interval_seconds"));
-  return age_s > std::max(kOldPageS, kPagesMissed * interval_s);
-}
-
 std::string process_line(const Process& process, const ViewOptions& options) {
-  const Page& page = process.now;
-  const bool running = page.value("mesh_running") != 0;
-  const auto written = static_cast<std::uint64_t>(page.value("mesh_page_time_seconds"));
-  const std::uint64_t age_s = options.now_s > written ? options.now_s - written : 0;
-  const bool gone = is_silent(process, age_s);
+  const EngineSnapshot& shot = process.now.engine;
+  const std::string state = state_of(process, options.now_s);
   std::string rails;
-  for (const Sample* const rail : page.all("mesh_rail_up")) {
-    rails += fmt::format("  {} {}", label(*rail, "rail"),
-                         marked(rail->value != 0 ? "up" : "down", rail->value == 0, options));
+  for (const RailSnapshot& rail : shot.rails) {
+    rails += fmt::format("  {} {}", rail.name,
+                         marked(rail.active ? "up" : "down", !rail.active, options));
   }
-  const double errors = page.value("mesh_errors_total");
-  const std::string state = gone ? "silent" : running ? "runs" : "ended";
-  return fmt::format("{:<10} {:>8} {} {:>5} s {:>6} {}{}\n", page.host(), page.process(),
-                     marked(fmt::format("{:<6}", state), gone, options), age_s,
-                     page.value("mesh_queue_pairs"),
+  const std::uint64_t errors = shot.stats.errors;
+  return fmt::format("{:<10} {:>8} {} {:>5} s {:>6} {}{}\n", shot.host, process.now.process.process,
+                     marked(fmt::format("{:<6}", state), state == "silent", options),
+                     age_s(process, options.now_s), shot.stats.queue_pairs,
                      marked(fmt::format("{:>6}", errors), errors != 0, options), rails);
 }
 
 // Returns the reason for which the oldest request of a link waits, and since when.
-std::string wait_text(const Page& page, const Labels& link) {
-  const Sample* longest = nullptr;
-  for (const Sample* const wait : page.all("mesh_waiting_seconds", link)) {
-    if (wait->value > 0 && (longest == nullptr || wait->value > longest->value)) longest = wait;
+std::string wait_text(const PeerSnapshot& peer) {
+  std::size_t longest = 0;
+  for (std::size_t i = 1; i < peer.waits.size(); ++i) {
+    if (peer.waits[i].longest_ns > peer.waits[longest].longest_ns) longest = i;
   }
-  return longest == nullptr
-             ? ""
-             : fmt::format("  {} for {} s", label(*longest, "reason"), longest->value);
+  const std::uint64_t ns = peer.waits[longest].longest_ns;
+  if (ns == 0) return {};
+  return fmt::format("  {} for {} s", wait_reason_name(static_cast<WaitReason>(longest)),
+                     static_cast<double>(ns) / kGiga);
 }
 
-std::string path_state(const Page& page, const Sample& path, bool* wrong) {
+std::string state_of_path(const PathSnapshot& path) {
   std::string text;
-  for (const Sample* const links :
-       page.all("mesh_path_links", {{"peer", label(path, "peer")},
-                                    {"direction", label(path, "direction")},
-                                    {"path", label(path, "path")}})) {
-    if (links->value == 0) continue;
-    const std::string& state = label(*links, "state");
-    text += (text.empty() ? "" : ",") + state;
-    *wrong |= state == "down" || state == "quarantined";
+  for (const auto& [links, state] :
+       {std::pair(path.up, "up"), std::pair(path.quarantined, "quarantined"),
+        std::pair(path.standby, "standby"), std::pair(path.down, "down")}) {
+    if (links != 0) text += (text.empty() ? "" : ",") + std::string(state);
   }
   return text;
 }
 
-std::string path_line(const Process& process, const Sample& path, const ViewOptions& options) {
-  bool wrong = false;
-  const std::string state = path_state(process.now, path, &wrong);
-  Labels about = path.labels;
-  const Sample* const via = process.now.find("mesh_path_route_info", about);
-  // The paths of a receiving link count only what the receiver posts, so their rate is not shown.
-  const bool sends = label(path, "direction") == "send";
-  const double failures = process.now.value("mesh_path_failures_total", about);
-  return fmt::format(
-      "    {:>14}  {} {}{}{}\n",
-      sends ? fmt::format("{:.3f} GB/s", rate(process, path) / kGiga) : "",
-      marked(fmt::format("{:<8}", state), wrong, options), label(path, "path"),
-      via == nullptr ? "" : "  over " + label(*via, "via"),
-      failures == 0 ? "" : marked(fmt::format("  lost {} times", failures), true, options));
+// The paths of a receiving link count only what the receiver posts, so their rate is not shown.
+std::string path_line(const PathSnapshot& path, const std::string& gbytes,
+                      const ViewOptions& options) {
+  const bool wrong = path.down + path.quarantined != 0;
+  const std::string lost = path.failures == 0 ? "" : fmt::format("  lost {} times", path.failures);
+  return fmt::format("    {:>14}  {} {}{}{}\n", gbytes,
+                     marked(fmt::format("{:<8}", state_of_path(path)), wrong, options), path.name,
+                     path.routes.empty() ? "" : "  over " + path.routes.front(),
+                     marked(lost, true, options));
 }
 
-std::string link_lines(const Process& process, const Sample& link, const ViewOptions& options) {
-  const Labels about = {{"peer", label(link, "peer")}, {"direction", label(link, "direction")}};
-  const Page& page = process.now;
-  const Sample* const bytes = page.find("mesh_bytes_total", about);
-  const Sample* const messages = page.find("mesh_messages_total", about);
-  if (bytes == nullptr || messages == nullptr) return {};
-  const std::string waits = wait_text(page, about);
+std::string link_lines(const Process& process, const PeerSnapshot& peer,
+                       const ViewOptions& options) {
+  const PeerSnapshot before = before_of(process, peer);
+  const std::string waits = wait_text(peer);
   std::string text =
       fmt::format("{:<10} {:<4} {:<10} {:>9.3f} GB/s {:>10.0f} msg/s {:>5} open {:>4} channels{}\n",
-                  page.host(), label(link, "direction") == "send" ? "to" : "from",
-                  label(link, "peer"), rate(process, *bytes) / kGiga, rate(process, *messages),
-                  page.value("mesh_open_requests", about), page.value("mesh_channels", about),
+                  process.now.engine.host, peer.sends ? "to" : "from", peer.peer,
+                  rate(process, peer.bytes, before.bytes) / kGiga,
+                  rate(process, peer.messages, before.messages), peer.open_requests, peer.channels,
                   marked(waits, !waits.empty(), options));
-  for (const Sample* const path : page.all("mesh_path_bytes_total", about))
-    text += path_line(process, *path, options);
+  for (const PathSnapshot& path : peer.paths) {
+    const double bytes =
+        rate(process, path.counters.bytes_sent, before_of(before, path).counters.bytes_sent);
+    text += path_line(path, peer.sends ? fmt::format("{:.3f} GB/s", bytes / kGiga) : "", options);
+  }
   return text;
 }
 
 std::string relay_lines(const Process& process) {
   std::string text;
-  for (const Sample* const carried : process.now.all("mesh_relay_bytes_total")) {
-    if (carried->value == 0) continue;
-    text += fmt::format("{:<10} carries    {:>9.3f} GB/s  for others, from {} to {}\n",
-                        process.now.host(), rate(process, *carried) / kGiga,
-                        label(*carried, "from"), label(*carried, "rail"));
+  for (const RelayedSnapshot& way : process.now.engine.relay.ways) {
+    if (way.bytes == 0) continue;
+    text += fmt::format(
+        "{:<10} carries    {:>9.3f} GB/s  for others, from {} to {}\n", process.now.engine.host,
+        rate(process, way.bytes, before_of(process, way).bytes) / kGiga, way.from, way.rail);
   }
   return text;
 }
@@ -134,12 +96,12 @@ std::string relay_lines(const Process& process) {
 
 std::string view(const std::vector<Process>& processes, const ViewOptions& options) {
   std::string text = fmt::format("{:<10} {:>8} {:<6} {:>7} {:>6} {:>6}  {}\n", "host", "process",
-                                 "state", "page", "qps", "errors", "rails");
+                                 "state", "age", "qps", "errors", "rails");
   for (const Process& process : processes) text += process_line(process, options);
   text += "\n";
   for (const Process& process : processes) {
-    for (const Sample* const link : process.now.all("mesh_links"))
-      text += link_lines(process, *link, options);
+    for (const PeerSnapshot& peer : process.now.engine.peers)
+      text += link_lines(process, peer, options);
     text += relay_lines(process);
   }
   return text;

@@ -1,21 +1,14 @@
 #pragma once
 // The screen of mesh_top: processes, their links with rates and waits, their paths, and what they
-// carry for others. Rates are those between two pages of a process, or of its whole run if there is
-// only one page. Thread: any (pure).
+// carry for others; and all that as JSON. Thread: any (pure).
 
-#include "perf/mesh_top/page.h"
+#include "perf/mesh_top/process.h"
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 namespace mesh::top {
-
-struct Process {
-  Page now;
-  std::optional<Page> before;  // an older page of the same process
-};
 
 struct ViewOptions {
   std::uint64_t now_s = 0;  // since the epoch
@@ -23,5 +16,9 @@ struct ViewOptions {
 };
 
 std::string view(const std::vector<Process>& processes, const ViewOptions& options);
+
+// Returns one line: each process's snapshot with its state, its age, and a rate for each counter of
+// a peer, a path and a way.
+std::string json(const std::vector<Process>& processes, std::uint64_t now_s);
 
 }  // namespace mesh::top

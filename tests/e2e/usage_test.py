@@ -116,7 +116,7 @@ WRONG = {
 }
 # Right inputs that fail.
 FAILED = {
-    "mesh_top": ("/nix/x.prom", "no page of metrics matches /nix/x.prom"),
+    "mesh_top": ("/nix/x.prom", "no snapshot matches /nix/x.json"),
     "mesh_fault": ("--fabric " + PAIR + " a mesh0 down --one-end", "host a of pair does not run"),
 }
 

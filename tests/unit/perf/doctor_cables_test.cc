@@ -321,15 +321,40 @@ TEST(Judge, WhatFailsIsNamedByWhatThePluginSays) {
   Measured not_ready = failed;
   not_ready.at_a.failed = "registering memory";
   EXPECT_EQ(names(judge(cabling, {not_ready}, 0.8)), Names{"not-measured"});
-  failed.at_a.lines = {"peer b: path x is lost: full packets of 4096 bytes are lost; raise it"};
+  failed.at_a.black_hole = "x -> y";
   const std::vector<Finding> hole = judge(cabling, {failed}, 0.8);
   EXPECT_EQ(names(hole), Names{"mtu-black-hole"});
-  EXPECT_EQ(hole[0].evidence,
-            "Small packets pass and full ones are lost. The plugin said: peer b: path x is lost: "
-            "full packets of 4096 bytes are lost.");
+  EXPECT_EQ(hole[0].evidence, "Small packets pass and full ones are lost, on the path x -> y.");
   Measured flapped = rates(0, {}, 196, 196);
-  flapped.at_a.lines = {"rail 0 p0:1: its port is down", "rail 0 p0:1: its port is up"};
+  flapped.at_a.port_down = "rail p0:1: its port went down";
   EXPECT_EQ(names(judge(cabling, {flapped}, 0.8)), Names{"flapping-port"});
+}
+
+TEST(Seen, IsWhatTheSnapshotTellsOfPortsAndPaths) {
+  Snapshot snapshot;
+  snapshot.engine.rails.resize(1);
+  snapshot.engine.rails[0].name = "p0:1";
+  snapshot.engine.rails[0].offered = true;
+  PathSnapshot path;
+  path.name = "x -> y";
+  snapshot.engine.peers.resize(1);
+  snapshot.engine.peers[0].paths = {path};
+  Seen seen;
+  note_trouble(snapshot, seen);
+  EXPECT_EQ(seen.port_down + seen.black_hole + seen.said, "");
+  snapshot.warnings = {"an older one", "peer b: no path comes up; look at it"};
+  note_trouble(snapshot, seen);
+  EXPECT_EQ(seen.said, "peer b: no path comes up");
+  snapshot.engine.rails[0].port_downs = 2;
+  snapshot.engine.peers[0].paths[0].black_holes = 1;
+  snapshot.engine.peers[0].paths[0].last_cause = "full packets are lost; raise it";
+  note_trouble(snapshot, seen);
+  EXPECT_EQ(seen.port_down, "rail p0:1: its port went down");
+  EXPECT_EQ(seen.black_hole, "x -> y");
+  EXPECT_EQ(seen.said, "path x -> y is lost: full packets are lost");
+  const Seen back = seen_from(to_text(seen));
+  EXPECT_EQ(back.port_down, seen.port_down);
+  EXPECT_EQ(back.black_hole, seen.black_hole);
 }
 
 TEST(Echoes, WhatAHostShowsByItselfIsNotToldAgain) {

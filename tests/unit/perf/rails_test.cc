@@ -1,6 +1,5 @@
-// mesh_rails: the parser of the plugin's lines, and the program on hosts of the software fabric.
+// mesh_rails: its report, and the program on hosts of the software fabric.
 #include "perf/driver/net_api.h"
-#include "perf/mesh_rails/rail_lines.h"
 #include "perf/mesh_rails/report.h"
 
 #include <gtest/gtest.h>
@@ -11,75 +10,63 @@
 #include <array>
 #include <cstdio>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace mesh::rails {
 namespace {
 
 const std::string kTitle = "Mesh (ncclNet v" + std::to_string(driver::kNetVersionMax) + ")\n";
-constexpr const char* kLine =
-    "rail 3 mlx5_0:2: 10.0.12.1/30, RoCE v2 GID index 7, 100 Gb/s, MTU 4096, NUMA node 1, PCI "
-    "0000:01:00.1";
-
-TEST(RailLine, EveryFieldIsRead) {
-  const std::optional<RailLine> rail = parse_rail_line(kLine);
-  ASSERT_TRUE(rail.has_value());
-  EXPECT_EQ(rail->index, 3);
-  EXPECT_EQ(rail->name, "mlx5_0:2");
-  ASSERT_EQ(rail->addresses.size(), 1u);
-  EXPECT_EQ(rail->addresses[0].address, "10.0.12.1/30");
-  EXPECT_EQ(rail->addresses[0].gid_index, 7);
-  EXPECT_EQ(rail->gid_type, "RoCE v2");
-  EXPECT_EQ(rail->mtu, 4096);
-  EXPECT_EQ(rail->numa_node, 1);
-  EXPECT_EQ(rail->pci, "0000:01:00.1");
+Snapshot host_with(std::vector<RefusedPort> refused) {
+  Snapshot shot;
+  shot.fabric = "rdma";
+  shot.start = "ok";
+  shot.engine.host = "h";
+  shot.engine.refused_ports = std::move(refused);
+  return shot;
 }
 
-TEST(RailLine, FurtherAddressesAreRead) {
-  std::optional<RailLine> rail = parse_rail_line(
-      "rail 0 rxe0:1: 10.0.12.1/24, RoCE v2 GID index 2, 2 Gb/s, MTU 1024, NUMA node -1, PCI none");
-  ASSERT_TRUE(rail.has_value());
-  EXPECT_EQ(rail->pci, "none");
-  const std::string others = "also has 192.168.1.1/16 (GID index 1), fd00::1/64 (GID index 12)";
-  EXPECT_FALSE(add_other_addresses("rail 1 rxe0:1 " + others, *rail)) << "another rail's";
-  EXPECT_FALSE(add_other_addresses("rail 0 rxe0:1 " + others + ",", *rail));
-  ASSERT_TRUE(add_other_addresses("rail 0 rxe0:1 " + others, *rail));
-  ASSERT_EQ(rail->addresses.size(), 3u);
-  EXPECT_EQ(rail->addresses[1].address, "192.168.1.1/16");
-  EXPECT_EQ(rail->addresses[1].gid_index, 1);
-  EXPECT_EQ(rail->addresses[2].address, "fd00::1/64");
-  EXPECT_EQ(rail->addresses[2].gid_index, 12);
+using Texts = std::vector<std::string>;
+
+TEST(RailNotes, NameThePortsThatAreNoRails) {
+  EXPECT_EQ(notes_of(host_with({})), Texts{});
+  Snapshot shot = host_with({{"a:1", RefusalKind::Down, "is down"},
+                             {"b", RefusalKind::LeftOut, "left out by NCCL_IB_HCA"}});
+  shot.engine.rails.resize(2);
+  shot.engine.rails[0].offered = true;
+  shot.engine.rails[1].name = "d:1";
+  shot.engine.rails[1].address = "10.0.2.1/24";
+  shot.engine.notes = {"rails c:1, d:1 are in one subnet"};
+  EXPECT_EQ(notes_of(shot),
+            (Texts{"ports not used: a:1 is down, b left out by NCCL_IB_HCA",
+                   "rail 1 d:1: 10.0.2.1/24, its port is down; it takes its place when it comes up",
+                   "rails c:1, d:1 are in one subnet"}));
 }
 
-TEST(RailLine, OtherLinesAreNotMistakenForRails) {
-  const std::string line = kLine;
-  const std::vector<std::string> others{
-      "ports not used: mlx5_0:1 is down", line.substr(0, line.size() - 20), line + " and",
-      "rail mlx5_0:1: no interface of this host has address 10.0.0.1", ""};
-  for (const std::string& other : others) EXPECT_FALSE(parse_rail_line(other).has_value()) << other;
-}
-
-TEST(PortNotes, AreFoundAmongOthers) {
-  const std::vector<std::string> notes{"ports not used: a:1 is down",
-                                       "no usable rail on h (fabric rdma): there is no device",
-                                       "rails a:1, b:1 are in one subnet"};
-  EXPECT_EQ(port_notes({notes[0], kLine, notes[1], "setting X", notes[2]}), notes);
-  EXPECT_TRUE(port_notes({kLine}).empty());
+TEST(RailNotes, OfAHostWithoutARailSayWhyUnlessAWarningDid) {
+  Snapshot shot = host_with({});
+  shot.start = "not found";
+  EXPECT_EQ(notes_of(shot), Texts{"no usable rail on h (fabric rdma): there is no device"});
+  shot.engine.refused_ports = {{"a:1", RefusalKind::Down, "is down"}};
+  EXPECT_EQ(notes_of(shot), Texts{"no usable rail on h (fabric rdma): a:1 is down"});
+  shot.engine.refused_ports = {{"a", RefusalKind::LeftOut, "left out by NCCL_IB_HCA"}};
+  EXPECT_EQ(notes_of(shot), Texts{});
 }
 
 TEST(RailReport, FurtherAddressesHaveRowsOfTheirOwn) {
-  Report report{
-      .plugin = "Mesh", .rails = {}, .notes = {"ports not used: a:1 is down"}, .host = {}};
+  Report report{.plugin = "Mesh",
+                .rails = {},
+                .snapshot = {},
+                .notes = {"ports not used: a:1 is down"},
+                .host = {}};
   Rail& rail = report.rails.emplace_back();
   rail.properties.name = "rxe0:1";
   rail.properties.speed_mbps = 2500;
   rail.properties.guid = 0xabc;
-  rail.line = RailLine{.index = 0,
-                       .name = "rxe0:1",
-                       .addresses = {{"10.0.0.1/8", 12}, {"fd00::1/64", 3}},
-                       .gid_type = "RoCE v2",
-                       .mtu = 1024,
-                       .numa_node = -1,
-                       .pci = "none"};
+  rail.known.emplace();
+  rail.known->addresses = {{"10.0.0.1/8", 12}, {"fd00::1/64", 3}};
+  rail.known->gid_type = "RoCE v2";
+  rail.known->mtu = 1024;
   EXPECT_EQ(table(report),
             "Mesh\n"
             "#  rail    address     GID            Gb/s  MTU   NUMA  PCI   guid\n"

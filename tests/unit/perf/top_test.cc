@@ -1,8 +1,8 @@
-// mesh_top with pages that the plugin's own writer made.
+// mesh_top: its table and its JSON.
 #include "perf/mesh_top/view.h"
-#include "plugin/metrics_text.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 namespace mesh::top {
 namespace {
@@ -44,46 +44,25 @@ EngineSnapshot snapshot_of(std::uint64_t bytes) {
   return shot;
 }
 
-Page page_of(std::uint64_t bytes, std::uint64_t at_s, bool running = true,
-             std::uint64_t interval_s = 10) {
-  std::string why;
-  auto page = parse_page(plugin::metrics_page(snapshot_of(bytes), {.process = 77,
-                                                                   .start_s = kStartS,
-                                                                   .now_s = at_s,
-                                                                   .interval_s = interval_s,
-                                                                   .running = running}),
-                         &why);
-  EXPECT_TRUE(page.ok()) << why;
-  return page.ok() ? *page : Page{};
+Snapshot shot_of(std::uint64_t bytes, std::uint64_t at_s, bool running = true,
+                 std::uint64_t interval_s = 10) {
+  Snapshot shot;
+  shot.process = {.process = 77,
+                  .start_s = kStartS,
+                  .now_s = at_s,
+                  .interval_s = interval_s,
+                  .running = running};
+  shot.engine = snapshot_of(bytes);
+  return shot;
 }
 
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-TEST(TopPage, IsWhatThePluginWrites) {
-  const Page page = page_of(5'000'000'000, kNowS);
-  EXPECT_EQ(page.host(), "a");
-  EXPECT_EQ(page.process(), "77");
-  EXPECT_EQ(page.value("mesh_page_time_seconds"), 1010);
-  const Labels path = {{"path", "mesh0:1 10.0.0.1 -> mesh0:1 \"10.0.0.2\""}};
-  EXPECT_EQ(page.value("mesh_path_bytes_total", path), 5e9);
-  EXPECT_EQ(page.find("mesh_nothing"), nullptr);
-}
-
-TEST(TopPage, NamesALineThatIsNone) {
-  for (const std::string text :
-       {"", "mesh_running 1\n", "node_load1{host=\"a\" 3\n", "mesh_x{host=\"a\",process=\"1\"} y\n",
-        "mesh_x{host=\"a\",process=\"1\n", "{host=\"a\",process=\"1\"} 1\n"}) {
-    std::string why;
-    EXPECT_EQ(parse_page(text, &why).code(), Errc::Protocol) << text;
-    EXPECT_TRUE(why.starts_with("no page of nccl-mesh: ")) << why;
-  }
-}
-
-TEST(TopView, TellsRatesBetweenTwoPages) {
-  const Process process{.now = page_of(9'000'000'000, kNowS),
-                        .before = page_of(1'000'000'000, 1006)};
+TEST(TopView, TellsRatesBetweenTwoSnapshots) {
+  const Process process{.now = shot_of(9'000'000'000, kNowS),
+                        .before = shot_of(1'000'000'000, 1006)};
   const std::string text = view({process}, {.now_s = 1012});
   EXPECT_TRUE(
       has(text, "a                77 runs       2 s      7      0  mesh0:1 up  mesh1:1 down"))
@@ -96,29 +75,48 @@ TEST(TopView, TellsRatesBetweenTwoPages) {
   EXPECT_FALSE(has(text, "\033")) << "no colours were asked for";
 }
 
-TEST(TopView, OfOnePageTellsTheRateOfTheWholeRun) {
-  EXPECT_TRUE(has(view({{.now = page_of(5'000'000'000, kNowS), .before = {}}}, {.now_s = kNowS}),
+TEST(TopView, OfOneSnapshotTellsTheRateOfTheWholeRun) {
+  EXPECT_TRUE(has(view({{.now = shot_of(5'000'000'000, kNowS), .before = {}}}, {.now_s = kNowS}),
                   "0.500 GB/s"));
 }
 
 TEST(TopView, AProcessThatWritesNoMoreIsSilentUnlessItEnded) {
   const std::uint64_t later_s = kNowS + 100;
-  EXPECT_TRUE(has(view({{.now = page_of(0, kNowS), .before = {}}}, {.now_s = later_s}), "silent"));
+  EXPECT_TRUE(has(view({{.now = shot_of(0, kNowS), .before = {}}}, {.now_s = later_s}), "silent"));
   EXPECT_TRUE(
-      has(view({{.now = page_of(0, kNowS, false), .before = {}}}, {.now_s = later_s}), "ended"));
+      has(view({{.now = shot_of(0, kNowS, false), .before = {}}}, {.now_s = later_s}), "ended"));
 }
 
-TEST(TopView, AProcessWithRarePagesIsNotSilentBetweenThem) {
+TEST(TopView, AProcessWithRareFilesIsNotSilentBetweenThem) {
   const auto state_after = [](std::uint64_t age_s) {
-    return view({{.now = page_of(0, kNowS, true, 300), .before = {}}}, {.now_s = kNowS + age_s});
+    return view({{.now = shot_of(0, kNowS, true, 300), .before = {}}}, {.now_s = kNowS + age_s});
   };
   EXPECT_TRUE(has(state_after(299), "runs"));
   EXPECT_TRUE(has(state_after(901), "silent"));
 }
 
+TEST(TopJson, HoldsSnapshotsStatesAndRates) {
+  const Process process{.now = shot_of(9'000'000'000, kNowS),
+                        .before = shot_of(1'000'000'000, 1006)};
+  const std::string text = json({process, process}, 1012);
+  EXPECT_EQ(text.find('\n'), text.size() - 1) << "one line for each look";
+  const nlohmann::json root = nlohmann::json::parse(text);
+  ASSERT_EQ(root["processes"].size(), 2u);
+  const nlohmann::json& shown = root["processes"][0];
+  EXPECT_EQ(shown["host"], "a");
+  EXPECT_EQ(shown["state"], "runs");
+  EXPECT_EQ(shown["age_s"], 2);
+  EXPECT_EQ(shown["peers"][0]["bytes_per_s"], 2e9);
+  EXPECT_EQ(shown["peers"][0]["messages_per_s"], 2000);
+  EXPECT_EQ(shown["peers"][0]["paths"][0]["bytes_per_s"], 2e9);
+  EXPECT_EQ(shown["peers"][0]["paths"][1]["routes"][0], "c");
+  EXPECT_EQ(shown["relay"]["ways"][0]["bytes_per_s"], 2e9);
+  EXPECT_EQ(json({}, 1012), "{\"processes\":[]}\n");
+}
+
 TEST(TopView, WhatIsWrongStandsOut) {
   const std::string text =
-      view({{.now = page_of(0, kNowS), .before = {}}}, {.now_s = kNowS, .colour = true});
+      view({{.now = shot_of(0, kNowS), .before = {}}}, {.now_s = kNowS, .colour = true});
   EXPECT_TRUE(has(text, "\033[1;31mdown\033[0m")) << text;
   EXPECT_TRUE(has(text, "\033[1;31mquarantined\033[0m")) << text;
   EXPECT_FALSE(has(text, "\033[1;31mup")) << text;
