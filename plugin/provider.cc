@@ -46,9 +46,10 @@ Result<std::unique_ptr<verbs::Provider>> open_soft(const std::string& path,
 
 }  // namespace
 
-Result<std::unique_ptr<verbs::Provider>> open_provider(const Settings& settings) {
+Result<std::unique_ptr<verbs::Provider>> open_provider(const Settings& settings,
+                                                       std::string* no_rdma) {
   const std::string& fabric = settings.fabric;
-  if (fabric == kRdma) return verbs::open_rdma();
+  if (fabric == kRdma) return verbs::open_rdma(no_rdma);
   if (fabric.starts_with(kSoftPrefix))
     return open_soft(fabric.substr(kSoftPrefix.size()), settings);
   LOG_WARN("NCCL_MESH_FABRIC is \"{}\": neither rdma nor soft:FILE", fabric);

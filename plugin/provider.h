@@ -7,11 +7,13 @@
 #include "src/verbs/provider.h"
 
 #include <memory>
+#include <string>
 
 namespace mesh::plugin {
 
-// Returns NotFound, after one INFO line, if this host has no such fabric (no libibverbs). Other
-// errors come after a WARN line.
-Result<std::unique_ptr<verbs::Provider>> open_provider(const Settings& settings);
+// Returns NotFound, after one INFO line, if this host has no such fabric (no libibverbs);
+// `no_rdma`, if it is not null, gets the reason. Other errors come after a WARN line.
+Result<std::unique_ptr<verbs::Provider>> open_provider(const Settings& settings,
+                                                       std::string* no_rdma = nullptr);
 
 }  // namespace mesh::plugin

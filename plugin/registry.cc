@@ -217,7 +217,7 @@ Status Registry::make_engine() {
 Status Registry::open_engine(const Settings& settings) {
   set_log_level(log_level_of(settings));
   for (auto& [name, value] : setting_values(settings)) known_.settings.push_back({name, value});
-  Result<std::unique_ptr<verbs::Provider>> provider = open_provider(settings);
+  Result<std::unique_ptr<verbs::Provider>> provider = open_provider(settings, &known_.no_rdma);
   if (!provider.ok()) return provider.status();
   known_.fabric = (*provider)->fabric();
 

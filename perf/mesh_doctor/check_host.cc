@@ -33,7 +33,9 @@ void check_plugin(const HostFacts& facts, Findings& found) {
       finding("no-rail", facts.host,
               {.about = {},
                .evidence = fmt::format("{}", fmt::join(facts.notes, "; ")),
-               .remedy = facts.ports.empty()
+               .remedy = !facts.no_rdma.empty() ? "Install rdma-core (libibverbs1 and "
+                                                  "ibverbs-providers), which the plugin loads."
+                         : facts.ports.empty()
                              ? "Check that the card is on the bus (lspci) and that its driver is "
                                "loaded (rdma link)."
                              : "Bring one of these ports up and give it an address, or correct "

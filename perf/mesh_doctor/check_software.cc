@@ -149,11 +149,8 @@ void check_provider(const HostFacts& facts, const PortFacts& port, Findings& fou
 }  // namespace
 
 bool is_unseen(const HostFacts& facts, const PortFacts& port) {
-  if (facts.plugin.empty() || !facts.plugin_error.empty()) return false;
-  const bool no_library =
-      std::any_of(facts.notes.begin(), facts.notes.end(),
-                  [](const std::string& note) { return note.starts_with("no RDMA: "); });
-  return !no_library && selected(facts, port) && rail_of(facts, port.name) == nullptr &&
+  if (facts.plugin.empty() || !facts.plugin_error.empty() || !facts.no_rdma.empty()) return false;
+  return selected(facts, port) && rail_of(facts, port.name) == nullptr &&
          reason_of(facts, port).empty();
 }
 

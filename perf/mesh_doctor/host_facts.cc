@@ -28,8 +28,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MachineFacts, product, processor, kernel_comm
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SoftwareFacts, nccl, plugins, missing_plugins, verbs_providers,
                                    settings)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostFacts, host, plugin, plugin_file, plugin_version,
-                                   plugin_error, rails, refused, notes, ports, pcie, software,
-                                   machine)
+                                   plugin_error, no_rdma, rails, refused, notes, ports, pcie,
+                                   software, machine)
 
 std::string to_text(const HostFacts& facts) {
   return Json(facts).dump(-1, ' ', false, Json::error_handler_t::replace);

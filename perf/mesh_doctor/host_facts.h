@@ -134,6 +134,7 @@ struct HostFacts {
   std::string plugin;  // "Mesh (ncclNet v12)"; empty: it is not loaded
   std::string plugin_file, plugin_version;
   std::string plugin_error;
+  std::string no_rdma;  // why the plugin cannot use libibverbs; empty: it can
   std::vector<RailFacts> rails;
   std::vector<RefusalFacts> refused;
   std::vector<std::string> notes;  // sentences about ports that are no rails, for people

@@ -61,12 +61,13 @@ void read_rails(const std::string& plugin_file, HostFacts& facts) {
   if (!report.refusal.empty()) facts.plugin_error = "it does not start: " + report.refusal;
   facts.plugin = report.plugin;
   facts.notes = report.notes;
+  facts.no_rdma = report.snapshot.no_rdma;
   facts.plugin_version = report.snapshot.plugin;
   for (const rails::Rail& rail : report.rails) facts.rails.push_back(facts_of(rail));
   for (const RefusedPort& each : report.snapshot.engine.refused_ports)
     facts.refused.push_back(
         {.port = each.port, .left_out = each.kind == RefusalKind::LeftOut, .reason = each.reason});
-  // Another reason (no libibverbs) is in the plugin's words.
+  // A setting that leaves out every port is in the plugin's words.
   if (facts.rails.empty() && facts.notes.empty()) facts.notes = report.snapshot.start_lines;
 }
 

@@ -19,7 +19,7 @@ bool found_none(const Snapshot& snapshot) {
 }
 
 std::string refusal_of(int result, const Snapshot& snapshot) {
-  if (found_none(snapshot)) return {};
+  if (found_none(snapshot) || !snapshot.no_rdma.empty()) return {};
   std::string why = driver::net_result_name(result);
   for (const std::string& line : snapshot.warnings) why += "; " + line;
   return why;
@@ -127,6 +127,7 @@ int read_rails(driver::NetApi& api, Report& report) {
 
 // A setting that leaves out every port has its own warning.
 std::vector<std::string> notes_of(const Snapshot& snapshot) {
+  if (!snapshot.no_rdma.empty()) return {"no RDMA: " + snapshot.no_rdma};
   const EngineSnapshot& shot = snapshot.engine;
   const auto left_out = [](const RefusedPort& port) { return port.kind == RefusalKind::LeftOut; };
   if (found_none(snapshot)) {

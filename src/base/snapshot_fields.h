@@ -197,6 +197,7 @@ void visit(Visitor& field, Snapshot& shot) {
   field("interval_s", shot.process.interval_s, "Seconds between two files; 0: none is written.");
   field("running", shot.process.running, "The plugin is in use; false in its last file.");
   field("fabric", shot.fabric, "`rdma` or `soft`.");
+  field("no_rdma", shot.no_rdma, "Why libibverbs cannot be used, for people; empty: it can.");
   field("start", shot.start, "Result of the latest start: `ok`, or an error's name.");
   field("start_lines", shot.start_lines, "Why the start failed, for people.");
   field("settings", shot.settings, "All settings.");

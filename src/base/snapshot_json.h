@@ -34,7 +34,8 @@ struct Snapshot {
   std::uint64_t schema = kSnapshotSchema;
   std::string plugin;  // its version, "0.1.0"
   ProcessFacts process;
-  std::string fabric;  // "rdma" or "soft"; empty: no provider was opened
+  std::string fabric;   // "rdma" or "soft"; empty: no provider was opened
+  std::string no_rdma;  // why libibverbs cannot be used, for people; empty: it can, or is not asked
   // The result of the latest start, "ok" or the name of an error. The lines tell people why a start
   // failed; empty: it did not.
   std::string start;

@@ -4,6 +4,8 @@
 #include "src/verbs/kernel_datagrams.h"
 #include "src/verbs/rdma_sysfs.h"
 
+#include <fmt/format.h>
+
 #include <dlfcn.h>
 #include <endian.h>
 #include <fcntl.h>
@@ -78,12 +80,13 @@ void bind_objects(Binder& binder, VerbsApi& api) {
 }
 }  // namespace
 
-Result<VerbsApi> load_verbs_api(const char* library) {
+Result<VerbsApi> load_verbs_api(const char* library, std::string& why) {
   void* const opened = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);
   if (opened == nullptr) {
     const char* const reason = ::dlerror();
-    LOG_INFO("no RDMA: {} does not load ({}); install rdma-core", library,
-             reason != nullptr ? reason : "no reason given");
+    why = fmt::format("{} does not load ({}); install rdma-core", library,
+                      reason != nullptr ? reason : "no reason given");
+    LOG_INFO("no RDMA: {}", why);
     return Errc::NotFound;
   }
   VerbsApi api;
@@ -91,8 +94,9 @@ Result<VerbsApi> load_verbs_api(const char* library) {
   bind_devices(binder, api);
   bind_objects(binder, api);
   if (binder.missing() != nullptr) {
-    LOG_INFO("no RDMA: {} has no function {}; a newer rdma-core is needed", library,
-             binder.missing());
+    why = fmt::format("{} has no function {}; a newer rdma-core is needed", library,
+                      binder.missing());
+    LOG_INFO("no RDMA: {}", why);
     return Errc::NotFound;
   }
   return api;
@@ -381,8 +385,10 @@ std::unique_ptr<Provider> make_rdma_provider(RdmaOptions options) {
   return std::make_unique<RdmaProvider>(std::move(options));
 }
 
-Result<std::unique_ptr<Provider>> open_rdma() {
-  const Result<VerbsApi> api = load_verbs_api();
+Result<std::unique_ptr<Provider>> open_rdma(std::string* why) {
+  std::string reason;
+  const Result<VerbsApi> api = load_verbs_api(kVerbsLibrary, reason);
+  if (why != nullptr) *why = reason;
   if (!api.ok()) return api.status();
   RdmaOptions options;
   options.api = *api;

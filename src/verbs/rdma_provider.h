@@ -63,12 +63,12 @@ struct VerbsApi {
   ibv_mr* (*reg_dmabuf_mr)(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int, int) = nullptr;
 };
 
-// Returns NotFound if the library is missing or too old; one INFO line said so.
-Result<VerbsApi> load_verbs_api(const char* library = kVerbsLibrary);
+// Returns NotFound if the library is missing or too old; `why` says so, and one INFO line.
+Result<VerbsApi> load_verbs_api(const char* library, std::string& why);
 
-// Returns NotFound if libibverbs is missing or too old; one INFO line said so. If there is no
-// device, devices() is empty, which is no error.
-Result<std::unique_ptr<Provider>> open_rdma();
+// Returns NotFound if libibverbs is missing or too old; `why`, if it is not null, says so, and one
+// INFO line. If there is no device, devices() is empty, which is no error.
+Result<std::unique_ptr<Provider>> open_rdma(std::string* why = nullptr);
 
 // The seam for tests: a table of functions, a sysfs tree, interface addresses and routes.
 struct RdmaOptions {

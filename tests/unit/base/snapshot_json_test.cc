@@ -46,6 +46,7 @@ Snapshot full_snapshot() {
   shot.plugin = "0.1.0";
   shot.process = {.process = 77, .start_s = 1, .now_s = 2, .interval_s = 3, .running = false};
   shot.fabric = "rdma";
+  shot.no_rdma = "no libibverbs";
   shot.start = "not found";
   shot.start_lines = {"no usable rail"};
   shot.settings = {{.name = "NCCL_MESH_QPS", .value = "4"}};

@@ -59,6 +59,21 @@ TEST(DoctorFacts, WithoutARailThePluginsLineIsTheEvidence) {
   EXPECT_EQ(found[0].evidence, facts.notes.front());
 }
 
+// The kernel's devices have their providers, so that none is blamed.
+TEST(DoctorFacts, WithoutLibibverbsNothingElseIsBlamed) {
+  const PlantedHost host;
+  HostFacts facts = host.facts();
+  facts.rails.clear();
+  facts.no_rdma = "libibverbs.so.1 does not load";
+  facts.notes = {"no RDMA: " + facts.no_rdma};
+  const std::vector<Finding> found = check_host(facts);
+  ASSERT_EQ(names_of(found), Names{"no-rail"});
+  EXPECT_EQ(found[0].evidence, facts.notes.front());
+  EXPECT_NE(found[0].remedy.find("Install rdma-core"), std::string::npos) << found[0].remedy;
+  facts.no_rdma.clear();
+  EXPECT_EQ(names_of(check_host(facts)).front(), "no-provider");
+}
+
 TEST(DoctorFacts, APluginOfAnotherVersionIsNamed) {
   const PlantedHost host;
   HostFacts facts = host.facts();

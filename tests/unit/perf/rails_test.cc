@@ -53,6 +53,13 @@ TEST(RailNotes, OfAHostWithoutARailSayWhyUnlessAWarningDid) {
   EXPECT_EQ(notes_of(shot), Texts{});
 }
 
+TEST(RailNotes, OfAHostWithoutLibibverbsSayWhyItIsNotUsable) {
+  Snapshot shot;
+  shot.start = "not found";
+  shot.no_rdma = "libibverbs.so.1 does not load";
+  EXPECT_EQ(notes_of(shot), Texts{"no RDMA: libibverbs.so.1 does not load"});
+}
+
 TEST(RailReport, FurtherAddressesHaveRowsOfTheirOwn) {
   Report report{.plugin = "Mesh",
                 .rails = {},

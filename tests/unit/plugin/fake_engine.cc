@@ -336,7 +336,11 @@ class NoProvider : public verbs::testkit::FakeProvider {
 };
 }  // namespace
 
-Result<std::unique_ptr<verbs::Provider>> open_provider(const Settings&) {
+Result<std::unique_ptr<verbs::Provider>> open_provider(const Settings&, std::string* no_rdma) {
+  if (!fake::state().no_rdma.empty()) {
+    *no_rdma = fake::state().no_rdma;
+    return Errc::NotFound;
+  }
   return std::unique_ptr<verbs::Provider>(std::make_unique<NoProvider>());
 }
 

@@ -61,6 +61,7 @@ struct State {
   Errc irecv_answer = Errc::Ok;
   Errc test_answer = Errc::Ok;
   Errc register_answer = Errc::Ok;
+  std::string no_rdma;          // why there is no libibverbs; empty: there is one
   bool throws = false;          // listen throws
   bool context_throws = false;  // open_context throws
   bool host_name_throws = false;

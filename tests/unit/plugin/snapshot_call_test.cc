@@ -56,6 +56,18 @@ TEST_F(SnapshotCallTest, AStartThatFailedIsToldWithItsWarnings) {
   EXPECT_EQ(snapshot().warnings, std::vector<std::string>{}) << "of the latest engine";
 }
 
+TEST_F(SnapshotCallTest, AHostWithoutLibibverbsSaysWhy) {
+  state().no_rdma = "libibverbs.so.1 does not load";
+  void* context = nullptr;
+  EXPECT_NE(net(12).init(LogCatcher::log, -1, &context), ncclSuccess);
+  EXPECT_EQ(snapshot().no_rdma, state().no_rdma);
+  EXPECT_EQ(snapshot().start, "not found");
+  EXPECT_EQ(snapshot().fabric, "");
+  state().no_rdma.clear();
+  EXPECT_EQ(net(12).finalize(init(net(12))), ncclSuccess);
+  EXPECT_EQ(snapshot().no_rdma, "") << "of the latest start";
+}
+
 TEST_F(SnapshotCallTest, ATextThatIsTooLongIsCutAndItsLengthTold) {
   std::string whole(nccl_mesh_snapshot(nullptr, 0), '\0');
   std::string text(32, 'x');

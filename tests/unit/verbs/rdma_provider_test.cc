@@ -364,7 +364,9 @@ TEST_F(RdmaProviderTest, AContextWithoutADescriptorHasNoEvents) {
 
 TEST(RdmaApi, MissingLibraryIsNotFoundAndOneLine) {
   const LogCapture log;
-  EXPECT_EQ(load_verbs_api("libibverbs-of-nobody.so.1").code(), Errc::NotFound);
+  std::string why;
+  EXPECT_EQ(load_verbs_api("libibverbs-of-nobody.so.1", why).code(), Errc::NotFound);
+  EXPECT_TRUE(why.starts_with("libibverbs-of-nobody.so.1 does not load (")) << why;
   ASSERT_EQ(log.all().size(), 1u) << log.joined();
   EXPECT_EQ(log.count(LogLevel::Info, "libibverbs-of-nobody.so.1 does not load"), 1)
       << log.joined();
@@ -372,19 +374,23 @@ TEST(RdmaApi, MissingLibraryIsNotFoundAndOneLine) {
 
 TEST(RdmaApi, LibraryWithoutOurFunctionsIsNotFoundAndNamesOne) {
   const LogCapture log;
-  EXPECT_EQ(load_verbs_api("libc.so.6").code(), Errc::NotFound);
+  std::string why;
+  EXPECT_EQ(load_verbs_api("libc.so.6", why).code(), Errc::NotFound);
+  EXPECT_TRUE(why.starts_with("libc.so.6 has no function ibv_fork_init; ")) << why;
   EXPECT_EQ(log.count(LogLevel::Info, "has no function ibv_fork_init"), 1) << log.joined();
 }
 
 TEST(RdmaApi, RealLibraryBindsEveryFunction) {
-  const Result<VerbsApi> api = load_verbs_api();
+  std::string why;
+  const Result<VerbsApi> api = load_verbs_api(kVerbsLibrary, why);
   if (!api.ok()) GTEST_SKIP() << "no libibverbs here";
   EXPECT_NE(api->destroy_qp, nullptr);
   EXPECT_NE(api->query_gid_table, nullptr);
   EXPECT_NE(api->reg_mr_iova2, nullptr);
   EXPECT_NE(api->query_ece, nullptr);
   EXPECT_NE(api->set_ece, nullptr);
-  Result<std::unique_ptr<Provider>> provider = open_rdma();
+  Result<std::unique_ptr<Provider>> provider = open_rdma(&why);
+  EXPECT_EQ(why, "");
   ASSERT_TRUE(provider.ok());
   for (const DeviceEntry& device : (*provider)->devices()) EXPECT_FALSE(device.name.empty());
   EXPECT_EQ((*provider)->open_device("no such device"), nullptr);
