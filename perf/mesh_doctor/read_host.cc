@@ -67,6 +67,12 @@ void read_rails(const std::string& plugin_file, HostFacts& facts) {
   for (const RefusedPort& each : report.snapshot.engine.refused_ports)
     facts.refused.push_back(
         {.port = each.port, .left_out = each.kind == RefusalKind::LeftOut, .reason = each.reason});
+  for (const RailSnapshot& each : report.snapshot.engine.rails) {
+    if (!each.offered)
+      facts.refused.push_back({.port = each.name,
+                               .left_out = false,
+                               .reason = "is down, and takes its place when it comes up"});
+  }
   // A setting that leaves out every port is in the plugin's words.
   if (facts.rails.empty() && facts.notes.empty()) facts.notes = report.snapshot.start_lines;
 }

@@ -136,6 +136,23 @@ TEST_F(DoctorProgram, ASettingThatThePluginRefusesIsNamed) {
   EXPECT_EQ(found["remedy"].get<std::string>().find("lspci"), std::string::npos);
 }
 
+// The plugin knows a port that is down and has an address: no driver is missing.
+TEST_F(DoctorProgram, APortThatIsDownIsNotTakenForOneWithoutADriver) {
+  a_.write("sys/class/infiniband/mesh1/ports/1/state", "1: DOWN");
+  a_.write("fabric.json", R"({"name": "down", "hosts": [
+      {"name": "a", "nics": [{"name": "mesh0", "address": "10.0.1.1/24"},
+                             {"name": "mesh1", "address": "10.0.2.1/24"}]},
+      {"name": "b", "nics": [{"name": "mesh0", "address": "10.0.1.2/24"}]}],
+      "links": [{"ends": ["a/mesh0", "b/mesh0"]}]})");
+  const Ran ran = run("--json --root " + root_.string(),
+                      "NCCL_NET_PLUGIN=/opt/mesh/libnccl-net-mesh.so NCCL_MESH_HOST=a "
+                      "NCCL_MESH_FABRIC=soft:" +
+                          a_.root() + "/fabric.json");
+  const auto report = nlohmann::json::parse(ran.text, nullptr, false);
+  ASSERT_TRUE(report.is_object()) << ran.text;
+  EXPECT_EQ(report["findings"], nlohmann::json::array()) << ran.text;
+}
+
 TEST_F(DoctorProgram, AFileThatCannotBeWrittenIsNoSuccess) {
   const std::string fabric = "--fabric " MESH_FABRIC_DIR "/pair.json --quick --root ";
   EXPECT_EQ(run(fabric + root_.string() + " --write-map /no/such/folder/map").code, kUsage);
