@@ -8,10 +8,20 @@ import unittest
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
 # The scripts, by what their lines begin with.
-SCRIPTS = {"perf/run": "perf/run", "perf/compare": "perf/compare", "make": "plugin/package/make",
+SCRIPTS = {"perf/accept": "perf/accept", "perf/run": "perf/run",
+           "perf/compare": "perf/compare", "make": "plugin/package/make",
            "perf/handoff/waits": "perf/handoff/waits", "tests/lab/run": "tests/lab/run",
            "perf/instructions/run": "perf/instructions/run"}
 WRONG = {
+    "perf/accept": [
+        ("", "start it on every host with MESH_RENDEZVOUS, RANK and WORLD_SIZE, or once with"),
+        ("--hosts a", "1 hosts are not in 2..8"),
+        ("--hosts a,b,c,d,e,f,g,h,i", "9 hosts are not in 2..8"),
+        ("--hosts a,b --cut true", "--cut and --mend go together"),
+        ("--hosts a,b --build /nix", "/nix/perf/mesh_perf/mesh_perf is not built"),
+        ("--hosts a,b --timeout x", "--timeout: invalid int value: 'x'"),
+        ("--foo", "unrecognized arguments: --foo; --help has all options"),
+    ],
     "perf/run": [
         ("all_redcue", "'all_redcue' names no collective (one of all_gather all_reduce"),
         ("all_reduce --foo", "mesh_perf has no option --foo"),
