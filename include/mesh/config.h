@@ -76,6 +76,9 @@ struct Settings {
   // NCCL_MESH_BOTH_WAYS: 0 or 1, whether large messages to a neighbour also go round the ring of
   // hosts in the other direction.
   int both_ways = 0;
+  // NCCL_MESH_ONESHOT_BYTES: all-reduces up to this size go in one exchange (CollNet), 0..1G. 0:
+  // off, and NCCL finds neither a CollNet nor a tuner in the library.
+  std::int64_t oneshot_bytes = 0;
   // NCCL_MESH_GDR: auto | off, whether NICs reach the memory of GPUs.
   std::string gdr = "auto";
   // NCCL_NET: the network that NCCL must use. Empty: any.

@@ -5,6 +5,7 @@
 #include "src/base/settings_table.h"
 
 #include <algorithm>
+#include <exception>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -126,6 +127,20 @@ Result<Settings> load_settings(const Environment& environment) {
   warn_of_unknown(environment);
   if (!usable || contradictory(settings)) return Errc::InvalidArgument;
   return settings;
+}
+
+bool one_shot_asked() noexcept {
+  try {
+    return one_shot_asked(process_environment());
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+bool one_shot_asked(const Environment& environment) noexcept {
+  const auto entry = environment.find("NCCL_MESH_ONESHOT_BYTES");
+  return entry != environment.end() &&
+         entry->second.find_first_of("123456789abcdefABCDEF") != std::string::npos;
 }
 
 LogLevel log_level_of(const Settings& settings) noexcept {

@@ -27,6 +27,12 @@ Environment process_environment();
 Result<Settings> load_settings();
 Result<Settings> load_settings(const Environment& environment);
 
+// Returns true if the environment asks for one-shot all-reduce: NCCL_MESH_ONESHOT_BYTES has a value
+// other than 0. Logs nothing, because NCCL looks for the tables that depend on it before it has
+// given a logger; load_settings() refuses a value that cannot be used.
+bool one_shot_asked() noexcept;
+bool one_shot_asked(const Environment& environment) noexcept;
+
 // Returns one line for each setting, joined by newlines: its value, and if that is not the default,
 // the default and the variable that set it.
 std::string describe_settings(const Settings& settings);

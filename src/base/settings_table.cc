@@ -125,6 +125,10 @@ constexpr std::array kTable{
     Setting{"NCCL_MESH_BOTH_WAYS", "", IntField{&Settings::both_ways, 0, 1},
             "1: part of each large message to a neighbour goes the other way round the ring, over "
             "the other hosts; for jobs whose rings run one way. Set it on every host."},
+    Setting{"NCCL_MESH_ONESHOT_BYTES", "bytes", BytesField{&Settings::oneshot_bytes, 0, kGiB},
+            "Largest all-reduce that goes in one exchange between all hosts instead of round a "
+            "ring (CollNet); 0: none. An experiment, for three hosts and more without GPUDirect: "
+            "set it alike on every host, with NCCL_COLLNET_ENABLE=1."},
     Setting{"NCCL_MESH_GDR", "", TextField{&Settings::gdr, gdr_text, "auto or off"},
             "NICs read and write GPU memory themselves, by DMA buffers or peer memory. auto: if "
             "every rail of this host can; off: never."},

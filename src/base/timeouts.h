@@ -149,6 +149,13 @@ inline constexpr std::uint64_t kPartLookToNextNs = 5 * kNsPerMs;
 // The delay that a host on the way adds, beside what it stores (the model, perf/README).
 inline constexpr std::uint64_t kRelayHostDelayNs = 1200;
 
+// ---- One-shot all-reduce.
+
+// NCCL's service thread is held meanwhile, and an abort waits for it. Members come to this point
+// within a round of NCCL's bootstrap.
+inline constexpr std::uint64_t kOneShotConnectToGiveUpNs = 10 * kNsPerSecond;
+inline constexpr std::uint64_t kOneShotLookToNextNs = 100'000;
+
 // ---- Threads at rest.
 
 inline constexpr int kControlIdleWaitMs = 1000;

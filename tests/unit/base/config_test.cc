@@ -200,6 +200,19 @@ TEST(Config, AProfileIsLookedForAtHomeThenInEtc) {
   EXPECT_EQ(loaded({{"HOME", ""}, {"XDG_CONFIG_HOME", "cfg"}}).profile_places, Places{etc});
 }
 
+// Nobody may log here: NCCL asks before it has given its logger.
+TEST(Config, OneShotIsAskedForByAValueAboveZero) {
+  const LogCapture log;
+  const auto asked = [](const char* value) {
+    return one_shot_asked({{"NCCL_MESH_ONESHOT_BYTES", value}});
+  };
+  EXPECT_FALSE(one_shot_asked({}));
+  for (const char* nothing : {"", "0", "00", "0K", "0x0", "0x00"}) EXPECT_FALSE(asked(nothing));
+  for (const char* something : {"1", "64K", "0x1", "10", "0xa", "1G"})
+    EXPECT_TRUE(asked(something));
+  EXPECT_EQ(log.count(LogLevel::Warn, ""), 0);
+}
+
 TEST(Config, ProcessEnvironmentIsRead) {
   ASSERT_EQ(::setenv("NCCL_MESH_QPS", "5", 1), 0);
   const Result<Settings> settings = load_settings();
