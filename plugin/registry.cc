@@ -112,6 +112,23 @@ bool Registry::profiler_wanted() noexcept {
   return profiler_wanted_;
 }
 
+bool Registry::hold() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (owned_ == nullptr) return false;
+  ++engine_users_;
+  return true;
+}
+
+void Registry::release() noexcept {
+  const std::lock_guard lock(mutex_);
+  leave_engine();
+}
+
+std::uint64_t Registry::one_shot_bytes() noexcept {
+  const std::lock_guard lock(mutex_);
+  return one_shot_bytes_;
+}
+
 void Registry::close_communicator(Communicator* communicator) noexcept {
   Engine* engine = nullptr;
   {
@@ -241,6 +258,7 @@ Status Registry::open_engine(const Settings& settings) {
   provider_ = std::move(*provider);
   owned_ = std::move(*engine);
   profiler_wanted_ = names_profiler(settings.profiler);
+  one_shot_bytes_ = static_cast<std::uint64_t>(settings.oneshot_bytes);
   DCHECK(engine_.load(std::memory_order_relaxed) == nullptr && stats_ == nullptr);
   engine_.store(owned_.get(), std::memory_order_release);
   return {};

@@ -50,6 +50,11 @@ class Registry {
   void close_communicator(Communicator* communicator) noexcept;  // finalize; waits for no peer
 
   bool is_open(const Communicator* communicator) noexcept;
+  // Keeps the engine until release(), whoever else ends. Returns false if there is none.
+  bool hold() noexcept;
+  void release() noexcept;
+  // NCCL_MESH_ONESHOT_BYTES as the engine was made; 0: one-shot all-reduce is off.
+  std::uint64_t one_shot_bytes() noexcept;
   // Returns true if NCCL_PROFILER_PLUGIN names a profiler.
   bool profiler_wanted() noexcept;
 
@@ -84,9 +89,10 @@ class Registry {
   bool held_for_process_ = false;
   bool profiler_wanted_ = false;
   Snapshot known_;  // what does not change while the engine lives; also of a start that failed
-  // Calls that use the engine without the mutex: they close a thread's contexts, or take a
-  // snapshot.
+  // Users of the engine without the mutex: calls that close a thread's contexts or take a snapshot,
+  // and hold() without its release().
   int engine_users_ = 0;
+  std::uint64_t one_shot_bytes_ = 0;
   std::unique_ptr<StatsWriter> stats_;       // null: no metrics are wanted
   std::unique_ptr<StatsWriter> hung_stats_;  // a writer that hangs in a file system; at most one
   OpenComms comms_;
