@@ -4,7 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <dlfcn.h>
+
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -21,6 +25,12 @@ namespace fs = std::filesystem;
 using testkit::joined;
 using testkit::Outcome;
 using testkit::run;
+
+// The symbols that NCCL finds if one-shot all-reduce is asked for.
+const std::vector<std::string> kOnDemand = {
+    "ncclCollNetPlugin_v8",  "ncclCollNetPlugin_v9",  "ncclCollNetPlugin_v10",
+    "ncclCollNetPlugin_v11", "ncclCollNetPlugin_v12", "ncclTunerPlugin_v3",
+    "ncclTunerPlugin_v4",    "ncclTunerPlugin_v5",    "ncclTunerPlugin_v6"};
 
 const std::vector<std::string> kPath = {"PATH=/usr/bin:/bin", "LC_ALL=C"};
 
@@ -55,7 +65,30 @@ TEST(SharedObject, ShowsOnlyTheTablesAndTheSnapshot) {
   for (int version = 5; version <= 12; ++version)
     expected.insert("ncclNetPlugin_v" + std::to_string(version));
   expected.insert("nccl_mesh_snapshot");
+  for (const std::string& name : kOnDemand) expected.insert(name);
   EXPECT_EQ(shown, expected);
+}
+
+// A CollNet or a tuner that NCCL finds changes what NCCL does.
+TEST(SharedObject, HidesCollNetAndTunerUnlessTheyAreAskedFor) {
+  void* const library = ::dlopen(MESH_PLUGIN_FILE, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << ::dlerror();
+  for (const std::string& name : kOnDemand) {
+    ::unsetenv("NCCL_MESH_ONESHOT_BYTES");
+    EXPECT_EQ(::dlsym(library, name.c_str()), nullptr) << name;
+    for (const char* nothing : {"", "0", "0K", "0x0"}) {
+      ::setenv("NCCL_MESH_ONESHOT_BYTES", nothing, 1);
+      EXPECT_EQ(::dlsym(library, name.c_str()), nullptr) << name << " for '" << nothing << "'";
+    }
+    ::setenv("NCCL_MESH_ONESHOT_BYTES", "64K", 1);
+    const void* const table = ::dlsym(library, name.c_str());
+    ASSERT_NE(table, nullptr) << name;
+    const char* named = nullptr;  // each table begins with a name
+    std::memcpy(&named, table, sizeof(named));
+    EXPECT_EQ(std::string(named).substr(0, 4), "Mesh");
+  }
+  ::unsetenv("NCCL_MESH_ONESHOT_BYTES");
+  ::dlclose(library);
 }
 
 // Checks the name and the number of arguments of each probe, as a tracer finds them.

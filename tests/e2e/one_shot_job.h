@@ -1,0 +1,139 @@
+#pragma once
+// A communicator of a rank with its net and its CollNet, called in NCCL's order. Thread: the
+// scenario's. Bound: every wait ends after patience().
+
+#include "plugin/nccl/collnet.h"
+#include "tests/e2e/scenario.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace mesh::e2e {
+
+using Values = std::vector<std::int32_t>;
+
+inline constexpr int kInt32 = 2, kSum = 0;
+inline constexpr std::uint64_t kComm = 99;
+
+inline void succeed(ncclResult_t result, const char* call) {
+  require_success(static_cast<int>(result), call);
+}
+
+// The table of version 12, which is what NCCL takes first.
+class PluginLibrary {
+ public:
+  PluginLibrary() : handle_(::dlopen(MESH_PLUGIN_FILE, RTLD_NOW | RTLD_LOCAL)) {
+    require(handle_ != nullptr, "dlopen");
+  }
+  ~PluginLibrary() { ::dlclose(handle_); }
+  const ncclCollNet_v12_t* collnet() const {
+    return static_cast<const ncclCollNet_v12_t*>(::dlsym(handle_, "ncclCollNetPlugin_v12"));
+  }
+
+ private:
+  void* const handle_;
+};
+
+class OneShotJob {
+ public:
+  explicit OneShotJob(Peer& peer) : peer_(peer), net_(peer.load()), table_(library_.collnet()) {
+    require(table_ != nullptr, "there is no CollNet");
+    require_success(net_->init(kComm, &net_context_), "init of the net");
+    succeed(table_->init(&context_, kComm, nullptr), "init");
+    join();
+  }
+  // Ends as NCCL does: the group, the net, the CollNet.
+  void end() {
+    succeed(table_->closeColl(comm_), "closeColl");
+    require_success(net_->finalize(net_context_), "finalize of the net");
+    succeed(table_->finalize(context_), "finalize");
+  }
+  // Returns true if every member can use its group, as NCCL gathers it.
+  bool all_vote_yes() {
+    int supported = -1;
+    succeed(table_->reduceSupport(kInt32, kSum, &supported), "reduceSupport");
+    bool all = true;
+    for (const std::string& vote : peer_.all_gather(supported == 1 ? "y" : "n"))
+      all = all && vote == "y";
+    return all;
+  }
+
+  void* start(Values& send, Values& receive) {
+    void* request = nullptr;
+    const auto end = std::chrono::steady_clock::now() + patience();
+    while (request == nullptr) {
+      require(std::chrono::steady_clock::now() < end, "iallreduce finds no room");
+      succeed(table_->iallreduce(comm_, send.data(), receive.data(), send.size(), kInt32, kSum,
+                                 mhandle_, mhandle_, &request),
+              "iallreduce");
+    }
+    return request;
+  }
+  // Returns the result of the call that ends the request, or 0 and no end within `wait`.
+  int finish(void* request, std::chrono::milliseconds wait, int* done) {
+    const auto end = std::chrono::steady_clock::now() + wait;
+    *done = 0;
+    while (*done == 0 && std::chrono::steady_clock::now() < end) {
+      const int result = static_cast<int>(table_->test(request, done, nullptr));
+      if (result != 0) return result;
+    }
+    return 0;
+  }
+  void await(void* request) {
+    int done = 0;
+    require_success(finish(request, patience(), &done), "test");
+    require(done == 1, "an all-reduce is not done in time");
+  }
+
+  // Reduces a message of `count` elements, of which rank r has r, r + 1, and so on.
+  void reduce(std::size_t count) {
+    Values send(count), receive(count, -1);
+    std::iota(send.begin(), send.end(), peer_.rank());
+    await(start(send, receive));
+    check(receive);
+  }
+  void check(const Values& receive) const {
+    const int world = peer_.world();
+    for (std::size_t i = 0; i < receive.size(); ++i) {
+      const int wanted = world * static_cast<int>(i) + world * (world - 1) / 2;
+      require(receive[i] == wanted, "element " + std::to_string(i) + " is " +
+                                        std::to_string(receive[i]) + " instead of " +
+                                        std::to_string(wanted));
+    }
+  }
+
+ private:
+  void join() {
+    std::array<char, kNetHandle> handle{};
+    void* listener = nullptr;
+    succeed(table_->listen(context_, 0, handle.data(), &listener), "listen");
+    std::vector<std::string> all = peer_.all_gather(std::string(handle.data(), handle.size()));
+    std::vector<void*> handles;
+    handles.reserve(all.size());
+    for (std::string& each : all) handles.push_back(each.data());
+    succeed(table_->connect(handles.data(), peer_.world(), peer_.rank(), listener, &comm_),
+            "connect");
+    succeed(table_->closeListen(listener), "closeListen");
+    succeed(table_->regMr(comm_, handle.data(), handle.size(), NCCL_PTR_HOST, &mhandle_), "regMr");
+  }
+  static constexpr std::size_t kNetHandle = 128;
+
+  Peer& peer_;
+  std::unique_ptr<driver::NetApi> net_;
+  PluginLibrary library_;
+  const ncclCollNet_v12_t* const table_;
+  void* net_context_ = nullptr;
+  void* context_ = nullptr;
+  void* comm_ = nullptr;
+  void* mhandle_ = nullptr;
+};
+
+}  // namespace mesh::e2e

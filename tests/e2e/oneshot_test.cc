@@ -1,0 +1,106 @@
+// One-shot all-reduce as NCCL calls it: CollNet's table of the built library, beside its net.
+#include "tests/e2e/one_shot_job.h"
+
+#include <gtest/gtest.h>
+
+#include <signal.h>
+
+#include <cstdlib>
+#include <deque>
+#include <numeric>
+
+namespace mesh::e2e {
+namespace {
+
+RunOptions on(const char* fabric) {
+  return {.fabric = fabric, .environment = {{"NCCL_MESH_ONESHOT_BYTES", "64K"}}};
+}
+
+const Scenario kSizes("sizes", [](Peer& peer) {
+  OneShotJob job(peer);
+  require(job.all_vote_yes(), "a member has no group");
+  for (const std::size_t count : {1u, 128u, 4096u, 16'384u, 100'000u, 500'000u}) job.reduce(count);
+  std::deque<Values> sends, receives;
+  std::vector<void*> requests;
+  for (std::size_t i = 0; i < 64; ++i) {
+    Values& send = sends.emplace_back(1000 + i);
+    std::iota(send.begin(), send.end(), peer.rank());
+    requests.push_back(job.start(send, receives.emplace_back(send.size())));
+  }
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    job.await(requests[i]);
+    job.check(receives[i]);
+  }
+  peer.barrier();
+  job.end();
+});
+TEST(OneShot, ReducesAllSizesInAPair) { expect_run(kSizes, on("pair.json")); }
+TEST(OneShot, ReducesAllSizesInATriangle) { expect_run(kSizes, on("triangle.json")); }
+TEST(OneShot, ReducesAllSizesInASquare) { expect_run(kSizes, on("ring4.json")); }
+TEST(OneShot, ReducesAllSizesInALine) { expect_run(kSizes, on("line3.json")); }
+TEST(OneShot, ReducesAllSizesWithPollers) {
+  RunOptions options = on("triangle.json");
+  options.environment.emplace_back("NCCL_MESH_THREADS", "1");
+  expect_run(kSizes, options);
+}
+
+const Scenario kInARow("communicators_in_a_row", [](Peer& peer) {
+  for (int i = 0; i < 5; ++i) {
+    OneShotJob job(peer);
+    require(job.all_vote_yes(), "a member has no group");
+    job.reduce(1000);
+    job.end();  // a peer may still receive: NCCL has no barrier here
+    peer.barrier();
+  }
+});
+TEST(OneShot, CommunicatorsFollowOneAnother) { expect_run(kInARow, on("triangle.json")); }
+
+// NCCL's abort ends everything in the midst of operations.
+const Scenario kAbort("abort", [](Peer& peer) {
+  OneShotJob job(peer);
+  Values send(500'000, 1), receive(500'000);
+  for (int i = 0; i < 8; ++i) job.start(send, receive);
+  peer.barrier();  // a member that hears of an abort earlier gets an error
+  job.end();
+});
+TEST(OneShot, AnAbortLeavesNothingBehind) { expect_run(kAbort, on("triangle.json")); }
+
+const Scenario kOff("off", [](Peer&) {
+  require(PluginLibrary().collnet() == nullptr, "NCCL would find a CollNet that nobody asked for");
+});
+TEST(OneShot, IsNotThereUnlessItIsAskedFor) { expect_run(kOff); }
+
+// The hosts vote no together, each with a line, and go on.
+const Scenario kDiffer("settings_differ", [](Peer& peer) {
+  ::setenv("NCCL_MESH_ONESHOT_BYTES", peer.rank() == 1 ? "4K" : "64K", 1);
+  OneShotJob job(peer);
+  require(!job.all_vote_yes(), "hosts with other settings form a group");
+  job.end();
+});
+TEST(OneShot, HostsWithOtherSettingsVoteNo) {
+  expect_run_says(kDiffer, on("triangle.json"), "NCCL_MESH_ONESHOT_BYTES is");
+}
+
+// The others hear of a member that is killed, and their requests end with an error.
+const Scenario kKilled("killed", [](Peer& peer) {
+  OneShotJob job(peer);
+  require(job.all_vote_yes(), "a member has no group");
+  Values send(1000, 1), receive(1000);
+  void* const request = peer.rank() == 1 ? nullptr : job.start(send, receive);
+  peer.barrier();
+  if (peer.rank() == 1) ::raise(SIGKILL);
+  int done = 0;
+  const int result = job.finish(request, patience(), &done);
+  require(result == 6 && done == 0, "the end is not ncclRemoteError but " + std::to_string(result));
+  job.end();
+});
+TEST(OneShot, AKilledMemberIsAnErrorForTheOthers) {
+  const std::vector<RankEnd> ranks = run(kKilled, on("triangle.json"));
+  if (testing::Test::IsSkipped()) return;
+  ASSERT_EQ(ranks.size(), 3u);
+  for (const std::size_t rank : {0u, 2u})
+    EXPECT_TRUE(ranks[rank].finished && ranks[rank].end.success()) << ranks[rank].output;
+}
+
+}  // namespace
+}  // namespace mesh::e2e
