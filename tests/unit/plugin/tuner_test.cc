@@ -19,7 +19,8 @@ struct Table {
     at(NCCL_ALGO_COLLNET_CHAIN, NCCL_PROTO_SIMPLE) = 14;
   }
   float& at(int algorithm, int protocol) {
-    return costs[static_cast<std::size_t>(algorithm * kProtocols + protocol)];
+    return costs[static_cast<std::size_t>(algorithm) * kProtocols +
+                 static_cast<std::size_t>(protocol)];
   }
   float chain() { return at(NCCL_ALGO_COLLNET_CHAIN, NCCL_PROTO_SIMPLE); }
   tuner::Costs view() { return {costs.data(), 7, kProtocols}; }
