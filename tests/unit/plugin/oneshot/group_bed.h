@@ -21,6 +21,13 @@ namespace mesh::oneshot::testkit {
 
 using Bytes = std::vector<std::byte>;
 
+// Hosts in a row, or in a ring.
+struct Shape {
+  const char* name = "";
+  int hosts = 2;
+  bool ring = false;
+};
+
 struct GroupBedOptions {
   std::string fabric;
   std::string rails = "auto";

@@ -12,15 +12,9 @@ namespace mesh::oneshot {
 namespace {
 
 using mesh::testkit::LogCapture, mesh::testkit::row;
-using testkit::GroupBed, testkit::Place, testkit::Round;
+using testkit::GroupBed, testkit::Place, testkit::Round, testkit::Shape;
 
 constexpr Reduction kFloatSum{Element::Float, Operation::Sum};
-
-struct Shape {
-  const char* name;
-  int hosts;
-  bool ring;
-};
 
 class GroupOf : public testing::TestWithParam<Shape> {
  protected:
