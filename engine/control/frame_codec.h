@@ -22,7 +22,7 @@
 namespace mesh::engine {
 
 // The largest WELCOME fits: all rails with all addresses, all paths with all queue pairs.
-inline constexpr std::uint32_t kBodyBytesMax = 16896;
+inline constexpr std::uint32_t kBodyBytesMax = 17920;
 // Bytes: magic 4, version 2, type 2, length 4, epoch 4, sequence 8, link 16, acknowledged 8.
 inline constexpr std::size_t kFrameHeaderBytes = 48;
 

@@ -10,7 +10,7 @@ namespace mesh::engine {
 
 static_assert(2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 +
                       kPathsMax * kWirePathBytesMax + 1 + kMeetMax * kWireMeetBytes + 1 + 2 + 2 +
-                      kSiteBytesMax + 16 + 1 <=
+                      kSiteBytesMax + 16 + 1 + kWireCablesBytesMax <=
                   kBodyBytesMax,
               "the largest WELCOME fits");
 static_assert(kTextBytesMax <= kPathsMax * kWirePathBytesMax,
@@ -21,7 +21,7 @@ static_assert(2 * 16 + 2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMa
                   kBodyBytesMax,
               "the largest HELLO fits");
 static_assert(16 + 2 + kTextBytesMax + 2 + 1 + kControlAddressesMax * 18 + 1 +
-                      kRailsMax * kWireRailBytesMax + 3 <=
+                      kRailsMax * kWireRailBytesMax + 3 + kWireCablesBytesMax <=
                   kBodyBytesMax,
               "the largest host fits");
 static_assert(8 + 1 + 2 + kTextBytesMax + 1 + 2 * kWireHopBytesMax <= kBodyBytesMax,

@@ -23,7 +23,7 @@
 namespace mesh::engine {
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
-inline constexpr std::uint16_t kProtocolVersion = 16;
+inline constexpr std::uint16_t kProtocolVersion = 17;
 inline constexpr std::uint32_t kHelloListenersMax = 16;
 inline constexpr std::uint32_t kMeetMax = 64;  // pairs of rails that meet
 
@@ -173,6 +173,7 @@ struct Welcome {
   // The path over other hosts that carries beside `paths`, if there is one. Only the acceptor's
   // rail is fixed.
   std::vector<WirePath> beside{};
+  std::vector<WireCables> cables{};  // of the connector's rails, if datagrams were sent
   static void fields(auto& io, auto& body) {
     hosts_fields(io, body);
     paths_fields(io, body.paths);
@@ -191,6 +192,7 @@ struct Welcome {
     io.id(body.ticket);
     io.list(body.beside, {0, 1}, [&io](auto& pair) { ends_fields(io, pair); });
     io.require(body.beside.empty() || !body.paths.empty());
+    cables_fields(io, body.cables);
     io.require(body.paths.size() + body.standby.size() + body.relayed + body.beside.size() <=
                kPathsMax);
   }

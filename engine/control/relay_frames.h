@@ -22,6 +22,7 @@ struct WireHost {
   std::uint16_t port = 0;
   std::vector<SocketAddress> addresses;  // of its control port
   std::vector<WireRail> rails;
+  std::vector<WireCables> cables{};  // to it, of the host that tells of it
   static void fields(auto& io, auto& host) {
     io.id(host.ticket);
     io.text(host.name, kTextBytesMax);
@@ -29,6 +30,7 @@ struct WireHost {
     io.require(host.port != 0 && host.ticket != Id128{});
     addresses_fields(io, host.addresses);
     io.list(host.rails, {1, kRailsMax}, [&io](auto& rail) { rail_fields(io, rail); });
+    cables_fields(io, host.cables);
   }
 };
 

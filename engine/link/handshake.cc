@@ -6,6 +6,7 @@
 #include "engine/link/link_setup.h"
 #include "engine/link/path_choice.h"
 #include "engine/link/reception.h"
+#include "engine/link/relay/known_cables.h"
 #include "engine/link/relay/routes.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -147,6 +148,7 @@ void Handshake::accept(Hello hello, PathChoice choice) {
   LinkHost& host = link_.host();
   if (link_.state() != LinkState::Proving) take_terms(hello);
   link_.terms.peer_rails = std::move(hello.rails);
+  link_.terms.cables = topo::turned(choice.proof);
   enter(LinkState::Making);
   link_.note_idle();
   psn_ = random_psn();
@@ -174,7 +176,8 @@ void Handshake::accept(Hello hello, PathChoice choice) {
                                                .site = link_.terms.crossing.own,
                                                .relayed = choice.relayed,
                                                .ticket = host.ticket(),
-                                               .beside = std::move(choice.beside)});
+                                               .beside = std::move(choice.beside),
+                                               .cables = told_cables(choice.proof)});
   if (attached_count() == 0) return welcome();
   link_.begin_bring_up(to_make());
 }
@@ -273,6 +276,7 @@ bool Handshake::on(const Welcome& body) {
   link_.name_peer(body.host);
   link_.terms.peer_rails = body.rails;
   link_.terms.peer_ticket = body.ticket;
+  link_.terms.cables = heard_cables(body.cables);
   meet_ = body.meet;
   if (CableProofs* const cables = link_.host().cables(); cables != nullptr)
     cables->withdraw(offered_);

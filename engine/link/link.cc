@@ -1,6 +1,7 @@
 #include "engine/link/link.h"
 
 #include "engine/link/context.h"
+#include "engine/link/relay/known_cables.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
 #include "src/base/timeouts.h"
@@ -36,7 +37,8 @@ WireHost Link::peer_as_host() const {
           .name = identity_.peer_host,
           .port = port.port,
           .addresses = connector() ? port.addresses : terms.peer_addresses,
-          .rails = terms.peer_rails};
+          .rails = terms.peer_rails,
+          .cables = told_cables(terms.cables)};
 }
 
 // ---- Connects that wait.

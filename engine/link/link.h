@@ -44,7 +44,8 @@ class Link final : public LinkCore, Handshake::Owner {
   bool restless() const noexcept { return restless_; }
   bool leave_list() noexcept;  // leaves the list of restless links; returns false if it must stay
   bool leave_idle() noexcept;  // leaves the list of idle links; returns false if it must stay
-  // Describes the peer's host to other hosts. Without a ticket it takes no part in relays.
+  // Describes the peer's host, and our cables to it, to other hosts. Without a ticket it takes no
+  // part in relays.
   WireHost peer_as_host() const;
   // Opens the channel of a connect that waits here, or leaves that to READY.
   void open_when_up(PendingConnect& stage);

@@ -17,6 +17,7 @@
 #include "engine/link/link_host.h"
 #include "engine/link/link_setup.h"
 #include "src/base/check.h"
+#include "src/topo/pairing.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -61,8 +62,8 @@ struct LinkTerms {
   SiteCrossing crossing;
   std::vector<WireRail> peer_rails;  // empty until the peer is known
   Id128 peer_ticket{};               // zero: there is none
-  // Acceptor: the addresses at which other hosts may find the peer. Empty for a connector, which
-  // has them from the handle.
+  topo::CableProof cables;           // what datagrams have told; our rails are the local ones
+  // Acceptor: where other hosts may find the peer. A connector has that from the handle.
   std::vector<SocketAddress> peer_addresses;
   PeerWritable window_words;  // connector
 };
@@ -171,8 +172,7 @@ class LinkCore {
   // Acceptor: the link may carry no channel from now on, and joins the list of idle ones.
   void note_idle() noexcept;
 
-  // ---- Log lines. A peer without a channel here may come again and again, so the lines that it
-  // causes have a budget.
+  // ---- Log lines. They have a budget, because a peer without a channel may come again and again.
   bool may_cause_lines() const;
   bool complain(const std::string& text) const;  // returns false; the peer broke the protocol
 

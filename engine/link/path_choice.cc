@@ -87,7 +87,7 @@ PathChoice choose_paths(const Hello& hello, const OwnRails& own_side, const AskR
     choice.meet.push_back(path);
   }
   choice.sets = path_sets(choice.meet, hello.rails, own_rails, hello.asked);
-  if (proof != nullptr && proof->met.empty()) choice.silent = proof->asked;
+  if (proof != nullptr) choice.proof = *proof;
   return choice;
 }
 
@@ -116,9 +116,10 @@ std::optional<std::uint8_t> rail_elsewhere(const std::vector<WireRail>& rails,
 // not neighbours may share a subnet, and then only hosts between lead from one to the other.
 std::vector<WirePath> without_silent(const PathChoice& choice) {
   std::vector<WirePath> known = choice.meet;
+  if (!choice.proof.met.empty()) return known;
   std::erase_if(known, [&choice](const WirePath& pair) {
     const topo::WirePair rails{.local = pair.connector_rail, .peer = pair.acceptor_rail};
-    return topo::holds(choice.silent, rails);
+    return topo::holds(choice.proof.asked, rails);
   });
   return known;
 }

@@ -29,8 +29,8 @@ struct PathChoice {
   // Names, as a clause, a route that does not leave by the rail whose address it is from. Empty if
   // there is none.
   std::string elsewhere;
-  // Pairs that were asked by datagrams, if none has answered: they may meet or not.
-  std::vector<topo::WirePair> silent{};
+  // The outcome of datagrams. If none was answered, the pairs that were asked may meet or not.
+  topo::CableProof proof{};
   std::uint8_t relayed = 0;        // number of paths over other hosts that stand by
   std::vector<WirePath> beside{};  // the path over other hosts beside the primary ones, if any
 };

@@ -298,6 +298,13 @@ bool holds(std::span<const WirePair> pairs, const WirePair& pair) noexcept {
   return std::find(pairs.begin(), pairs.end(), pair) != pairs.end();
 }
 
+CableProof turned(const CableProof& proof) {
+  CableProof other = proof;
+  for (auto* const list : {&other.asked, &other.met})
+    for (WirePair& pair : *list) std::swap(pair.local, pair.peer);
+  return other;
+}
+
 std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<const RailEnd> peers,
                                  const PairingWish& wish) {
   std::vector<RailPair> pairs = all_pairs(locals, peers, wish.proof);

@@ -76,6 +76,7 @@ struct CableProof {
   std::vector<WirePair> asked, met;
   friend bool operator==(const CableProof&, const CableProof&) = default;
 };
+CableProof turned(const CableProof& proof);  // as the other host sees it
 
 struct PairingWish {
   static constexpr std::size_t kNoPreference = SIZE_MAX;

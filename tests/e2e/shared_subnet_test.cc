@@ -102,6 +102,21 @@ TEST(SharedSubnet, ARingWithOneSubnetOnTwoCables) {
                 {"d/mesh1", "a/mesh1"}});
 }
 
+// Hosts that are no neighbours share the subnet too, and reach each other over hosts between.
+TEST(SharedSubnet, RingsWithLinkLocalAddresses) {
+  for (const std::size_t count : {4u, 5u}) {
+    std::vector<Host> hosts;
+    Cables cables;
+    for (std::size_t host = 0; host < count; ++host) {
+      hosts.push_back({.addresses = {fmt::format("169.254.{}.1/16", host + 1),
+                                     fmt::format("169.254.{}.2/16", host + 1)}});
+      cables.emplace_back(fmt::format("{:c}/mesh1", 'a' + host),
+                          fmt::format("{:c}/mesh0", 'a' + (host + 1) % count));
+    }
+    expect_works(hosts, cables);
+  }
+}
+
 // Without answers the ports meet by their place, as without datagrams.
 TEST(SharedSubnet, StraightCablesBehindAFirewall) {
   const std::string firewall = R"(, "firewall": true)";

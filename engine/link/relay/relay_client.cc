@@ -65,6 +65,7 @@ std::vector<WireHost> RelayClient::hosts(const Id128& unheard) const {
 // The answers to what this asks serve the next search.
 std::optional<RelayRoute> RelayClient::find(RouteWish wish, const Search& search) {
   const std::vector<WireHost> known = hosts();
+  const KnownCables told = cables(search.peer);
   const std::vector<WireRail> peer = rails_now(search.peer, wish.peer);
   std::vector<WireHost> carriers, failed;
   for (const WireHost& each : known) {
@@ -74,13 +75,20 @@ std::optional<RelayRoute> RelayClient::find(RouteWish wish, const Search& search
         std::find(search.others.begin(), search.others.end(), each.ticket) == search.others.end();
     if (is_free) carriers.push_back(each);
   }
-  std::optional<RelayRoute> route = find_route({.own = wish.own,
-                                                .peer = peer,
-                                                .hosts = carriers,
-                                                .between = wish.between,
-                                                .peer_rail = wish.peer_rail,
-                                                .failed = wish.failed,
-                                                .spread = wish.spread});
+  RouteWish full{.own = wish.own,
+                 .peer = peer,
+                 .hosts = carriers,
+                 .between = wish.between,
+                 .peer_rail = wish.peer_rail,
+                 .failed = wish.failed,
+                 .cables = &told,
+                 .unproven = Unproven::LeftOut,
+                 .spread = wish.spread};
+  std::optional<RelayRoute> route = find_route(full);
+  if (!route && have_answered(known)) {
+    full.unproven = Unproven::ByPlace;
+    route = find_route(full);
+  }
   ask_all(route ? failed : known);
   return route;
 }

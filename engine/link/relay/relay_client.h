@@ -137,6 +137,8 @@ class RelayClient {
   // Returns peers() and the hosts that these know, except what the host `unheard` tells. A host's
   // own word about its rails counts before the word of others.
   std::vector<WireHost> hosts(const Id128& unheard = {}) const;
+  KnownCables cables(const Id128& peer) const;
+  bool have_answered(std::span<const WireHost> hosts) const;
   std::vector<WireRail> rails_now(const Id128& ticket, const std::vector<WireRail>& told) const;
   const Talk* talk_of(const Id128& ticket) const noexcept;
   Talk& talk_with(const WireHost& host);

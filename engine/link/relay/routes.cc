@@ -115,8 +115,8 @@ class Search {
 
   std::optional<Step> step_between(const Stop& from, const Stop& to) const {
     std::optional<Step> best;
-    for (const topo::RailPair& pair :
-         topo::pair_rails(from.ends, to.ends, {.path_count_max = kMeetMax})) {
+    const CablesBetween cables{wish_.cables, from.ticket, to.ticket, wish_.unproven};
+    for (const topo::RailPair& pair : pairs_of_step(from.ends, to.ends, cables)) {
       const topo::RailEnd &local = from.ends[pair.local], &peer = to.ends[pair.peer];
       if (!local.up || !peer.up) continue;
       Merit merit{.mbps = std::min(speed_of(local), speed_of(peer))};

@@ -1,10 +1,12 @@
 #pragma once
 // Finds the hosts over which we reach a peer: over all our rails, all of the peer's, and all rails
 // of the hosts between. Each step of a route is a pair of rails that meet within a subnet and whose
-// ports are up. Addresses alone tell what meets; GUIDs do not count. Thread: any (pure). Bounds:
-// kRouteHostsMax hosts on the way, out of at most kRelayHostsMax known hosts.
+// ports are up. Addresses tell what meets, and datagrams where addresses leave a choice; GUIDs do
+// not count. Thread: any (pure). Bounds: kRouteHostsMax hosts on the way, out of at most
+// kRelayHostsMax known hosts.
 
 #include "engine/control/relay_frames.h"
+#include "engine/link/relay/known_cables.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -41,6 +43,8 @@ struct RouteWish {
   HostsBetween between{};
   std::optional<std::uint8_t> peer_rail{};  // the only rail of the peer that counts; empty: all do
   const FailedSteps* failed = nullptr;      // what has failed lately, if anything is known of it
+  const KnownCables* cables = nullptr;      // null: addresses tell all
+  Unproven unproven = Unproven::ByPlace;
   std::uint64_t spread = 0;  // which of equal routes it is; 0: the first. Spreads hosts' traffic
 };
 

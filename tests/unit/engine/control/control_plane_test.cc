@@ -129,7 +129,7 @@ TEST_F(ControlPlaneTest, WhatIsSentBeforeTheDialIsUpArrives) {
 }
 
 TEST_F(ControlPlaneTest, CarriesTheLargestFramesInOrder) {
-  constexpr std::size_t kFrames = 60;  // 60 of 16.5 KiB: just under the bound of the queue
+  constexpr std::size_t kFrames = 56;  // 56 of 17.5 KiB: just under the bound of the queue
   const ConnectionId id = dial_theirs();
   their_events_.when_frame = [&](const Recorder::Frame& frame) {
     theirs_->identify(frame.id);

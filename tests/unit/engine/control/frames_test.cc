@@ -128,6 +128,7 @@ TEST(MessageWelcome, KeepsEveryField) {
   EXPECT_EQ(out.meet[1].connector_rail, 7u);
   EXPECT_EQ(out.meet[1].acceptor_address, 5u);
   EXPECT_EQ(out.meet[1].mtu, 3u);
+  EXPECT_EQ(out.cables, in.cables);
 }
 
 TEST(MessageOpen, KeepsEveryField) {
@@ -151,6 +152,7 @@ TEST(MessageWelcome, LargestFitsTheBodyBound) {
   }
   body.paths.assign(kPathsMax, sample_path(63, kQpsMax));
   body.meet.assign(kMeetMax, sample_pair(63));
+  body.cables.assign(kRailsMax, {.rail = 63, .asked = UINT64_MAX, .met = UINT64_MAX});
   const Bytes frame = encode(sample_header(), body);
   EXPECT_LE(frame.size() - kFrameHeaderBytes, kBodyBytesMax);
   Welcome out;

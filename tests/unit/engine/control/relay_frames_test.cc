@@ -19,6 +19,7 @@ TEST(RelayFrames, AreReadAsTheyWereWritten) {
   ASSERT_EQ(peers.host.size(), 1u);
   EXPECT_EQ(peers.host[0].ticket, id_of(9));
   EXPECT_EQ(peers.host[0].port, 4711);
+  EXPECT_EQ(peers.host[0].cables, sample_host().cables);
   EXPECT_EQ(peers.left, 3);
   Chained chained;
   ASSERT_TRUE(read(Chained{.chain = 5, .ends = {sample_hop(3), sample_hop(3)}}, &chained).ok());

@@ -89,6 +89,7 @@ inline WireHost sample_host() {
   rail.addresses = {{.gid = id_of(1), .prefix_len = 24}};
   rail.mtu = 5;
   rail.name = "n0";
+  host.cables = {{.rail = 2, .asked = 0x8000000000000005, .met = 4}};
   return host;
 }
 
@@ -161,6 +162,7 @@ inline Welcome sample<Welcome>() {
   Welcome body{"host-b", 2, 16, 32, {sample_rail(5)}, {sample_path(0, 2), sample_path(7, 2)}};
   body.meet = {sample_pair(0), sample_pair(7), sample_pair(3)};
   body.site = "west";
+  body.cables = {{.rail = 0, .asked = 3, .met = 1}, {.rail = 63, .asked = 2, .met = 0}};
   return body;
 }
 template <>

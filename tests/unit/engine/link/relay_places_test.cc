@@ -57,12 +57,12 @@ TEST(RelayedPaths, AreThereWhereBothHostsHaveACableElsewhere) {
 // Hosts of a ring with one subnet on all cables: those that are no neighbours share it, too.
 TEST(RelayedPaths, AreThereWhereNoDatagramTellsThatTheHostsMeet) {
   TwoHosts hosts(2, 2);
-  hosts.choice.silent = {{0, 0}, {0, 1}, {1, 0}, {1, 1}};
+  hosts.choice.proof.asked = {{0, 0}, {0, 1}, {1, 0}, {1, 1}};
   EXPECT_EQ(hosts.with_relays().relayed, kRelayPlacesMax);
   EXPECT_EQ(hosts.choice.sets.primary.size() + hosts.choice.sets.standby.size(), 2u)
       << "the pairs by place stay: a firewall may have dropped the datagrams";
   TwoHosts half(2, 2);
-  half.choice.silent = {{1, 1}};
+  half.choice.proof.asked = {{1, 1}};
   EXPECT_EQ(half.with_relays().relayed, kRelayPlacesMax);
 }
 

@@ -1,0 +1,56 @@
+#pragma once
+// The cables between the hosts of a search for routes, where addresses do not tell them: each host
+// tells what datagrams have told it (CableProofs). Thread: any (values). Bound: those of the frames
+// that tell it, kRelayHostsMax hosts.
+
+#include "engine/control/wire_values.h"
+#include "src/topo/pairing.h"
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace mesh::engine {
+
+// Return a proof as frames have it, and back. The rails of the host that tells are the local ones.
+std::vector<WireCables> told_cables(const topo::CableProof& proof);
+topo::CableProof heard_cables(std::span<const WireCables> cables);
+
+class KnownCables {
+ public:
+  // The tickets of the two hosts between which routes are sought, which have none in a search.
+  KnownCables(const Id128& own, const Id128& peer) : own_(own), peer_(peer) {}
+
+  // Notes what the host `from` tells. A later word replaces an earlier one, unless it only says
+  // that nothing was answered.
+  void note(const Id128& from, const Id128& to, std::span<const WireCables> told);
+  // Returns what is known between two hosts of a search, or null.
+  const topo::CableProof* between(const Id128& from, const Id128& to) const;
+  // Returns false if no datagram was answered anywhere: firewalls may drop them all.
+  bool answered() const noexcept { return answered_; }
+
+ private:
+  Id128 own_, peer_;
+  std::map<std::pair<Id128, Id128>, topo::CableProof> all_;
+  bool answered_ = false;
+};
+
+// Rails whose addresses do not tell whether they meet, and of which no host tells more, are left
+// out, or meet by their place. Rails about which datagrams got no answer are left out in any case,
+// if other datagrams of the job got one.
+enum class Unproven : std::uint8_t { LeftOut, ByPlace };
+
+// One step of a route.
+struct CablesBetween {
+  const KnownCables* known = nullptr;  // null: addresses tell all
+  const Id128 &from, &to;
+  Unproven unproven = Unproven::ByPlace;
+};
+// Returns the pairs of the two hosts' rails that meet.
+std::vector<topo::RailPair> pairs_of_step(std::span<const topo::RailEnd> from,
+                                          std::span<const topo::RailEnd> to,
+                                          const CablesBetween& cables);
+
+}  // namespace mesh::engine
