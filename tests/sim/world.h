@@ -128,6 +128,7 @@ class World {
   void end();
   void check_counters();
   void check_paths();
+  void check_cables();
   bool quiet() const;
   void check_nothing_left();
   std::string what_is_left(const Host& host) const;

@@ -5,16 +5,41 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <sstream>
+#include <string>
+#include <vector>
+
 namespace mesh::sim {
 
 namespace {
 constexpr std::uint64_t kGoneNs = 100'000'000'000;
 constexpr std::uint64_t kLeapNs = 1'000'000;
+
+// Returns the host's NIC that a path names as "n0:1".
+soft::NicRef nic_of(const soft::FabricFile& fabric, std::size_t host, const std::string& rail) {
+  const std::string name = rail.substr(0, rail.find(':'));
+  const std::vector<soft::NicSpec>& nics = fabric.hosts[host].nics;
+  const auto found = std::find_if(nics.begin(), nics.end(),
+                                  [&name](const soft::NicSpec& nic) { return nic.name == name; });
+  return {static_cast<int>(host), static_cast<int>(found - nics.begin())};
+}
+
+bool has_both(const soft::LinkSpec& link, const soft::NicRef& a, const soft::NicRef& b) {
+  const auto has = [&link](const soft::NicRef& nic) {
+    return std::any_of(link.ends.begin(), link.ends.end(), [&nic](const soft::NicRef& end) {
+      return end.host == nic.host && end.nic == nic.nic;
+    });
+  };
+  return has(a) && has(b);
+}
 }  // namespace
 
 void World::end() {
   check_counters();
   check_paths();
+  check_cables();
   std::vector<std::size_t> order(contexts_.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random_.below(i)]);
@@ -78,6 +103,34 @@ void World::check_paths() {
         if (path.failures != 0)
           trace_.violate(
               fmt::format("path {} was lost without a fault: {}", path.name, path.last_cause));
+      }
+    }
+  }
+}
+
+// Checks that direct paths to hosts that are cabled lead over cables, where no address tells these.
+// Paths over other hosts name no addresses. A host that is slow may answer too late.
+void World::check_cables() {
+  if (!scenario_.options.shared || !scenario_.healthy() || left_) return;
+  const auto& links = scenario_.fabric.links;
+  const auto is_cable = [](const soft::LinkSpec& link) {
+    return link.ends.size() == 2 && link.routers.empty();
+  };
+  if (!std::all_of(links.begin(), links.end(), is_cable)) return;
+  for (std::size_t host = 0; host < hosts_.size(); ++host) {
+    for (const PeerSnapshot& peer : hosts_[host].engine->snapshot().peers) {
+      const std::size_t other = std::stoul(peer.peer.substr(1));  // "h3"
+      if (host == other || !scenario_.cabled(host, other)) continue;
+      for (const PathSnapshot& path : peer.paths) {
+        std::istringstream words(path.name);
+        std::string own, own_address, arrow, its, its_address;
+        if (!(words >> own >> own_address >> arrow >> its >> its_address)) continue;
+        const soft::NicRef a = nic_of(scenario_.fabric, host, own),
+                           b = nic_of(scenario_.fabric, other, its);
+        if (std::none_of(links.begin(), links.end(),
+                         [&](const soft::LinkSpec& link) { return has_both(link, a, b); }))
+          trace_.violate(
+              fmt::format("path {} from host {} to {} is no cable", path.name, host, other));
       }
     }
   }
