@@ -10,6 +10,7 @@
 #include <mesh/status.h>
 
 #include "engine/control/frame_codec.h"
+#include "engine/control/wire_cables.h"
 #include "engine/control/wire_values.h"
 #include "src/base/timeouts.h"
 

@@ -37,7 +37,6 @@ inline constexpr std::uint32_t kRelayPlacesMax = 4;  // paths over other hosts t
 
 inline constexpr std::size_t kWireRailBytesMax =
     1 + 17 * kRailAddressesMax + 5 + 4 + 4 + 8 + 2 + kRailNameBytesMax;
-inline constexpr std::size_t kWireCablesBytesMax = 1 + (1 + 8 + 8) * kRailsMax;
 inline constexpr std::size_t kWireMeetBytes = 5;
 inline constexpr std::size_t kWirePathBytesMax =
     kWireMeetBytes + 1 + 4 * (1 + kQpsMax) + 4 + 2 + 8 + 4 + 12;
@@ -61,15 +60,6 @@ struct WireRail {
   std::uint64_t guid = 0;  // with the port names the cable; 0: not known
   std::string name;        // for log lines, up to 64 bytes
 };
-
-// The cables of one rail to a host, where datagrams have told them. Each bit is a rail of that
-// host.
-struct WireCables {
-  std::uint8_t rail = 0;
-  std::uint64_t asked = 0, met = 0;  // pairs that were asked, and those that are on one wire
-  friend bool operator==(const WireCables&, const WireCables&) = default;
-};
-static_assert(kRailsMax <= 64, "a rail is a bit");
 
 // Options of a device's maker for queue pairs (enhanced connection establishment), as in ibv_ece.
 struct WireEce {
@@ -137,14 +127,6 @@ void rail_fields(auto& io, auto& rail) {
   io.u32(rail.speed_mbps);
   io.u64(rail.guid);
   io.text(rail.name, kRailNameBytesMax);
-}
-
-void cables_fields(auto& io, auto& cables) {
-  io.list(cables, {0, kRailsMax}, [&io](auto& each) {
-    io.u8(each.rail, {0, kRailsMax - 1});
-    io.u64(each.asked);
-    io.u64(each.met);
-  });
 }
 
 void ends_fields(auto& io, auto& path) {

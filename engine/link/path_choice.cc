@@ -91,13 +91,19 @@ PathChoice choose_paths(const Hello& hello, const OwnRails& own_side, const AskR
   return choice;
 }
 
-bool may_be_relayed(const Hello& hello, const OwnRails& own, const PathChoice& choice) {
-  if (way_of(hello, own) == Way::BetweenSites) return false;
-  return hello.asked.wish == RailsWish::Auto ||
-         (hello.asked.wish == RailsWish::All && choice.meet.empty());
+namespace {
+// Returns the pairs that meet, without those about which datagrams got no answer. Hosts that are
+// not neighbours may share a subnet, and then only hosts between lead from one to the other.
+std::vector<WirePath> without_silent(const PathChoice& choice) {
+  std::vector<WirePath> known = choice.meet;
+  if (!choice.proof.met.empty()) return known;
+  std::erase_if(known, [&choice](const WirePath& pair) {
+    const topo::WirePair rails{.local = pair.connector_rail, .peer = pair.acceptor_rail};
+    return topo::holds(choice.proof.asked, rails);
+  });
+  return known;
 }
 
-namespace {
 // Returns the rail that meets no rail of the other side, one that is up if there is any; `rail_of`
 // tells this side's rail of a pair.
 std::optional<std::uint8_t> rail_elsewhere(const std::vector<WireRail>& rails,
@@ -112,18 +118,13 @@ std::optional<std::uint8_t> rail_elsewhere(const std::vector<WireRail>& rails,
   return found;
 }
 
-// Returns the pairs that meet, without those about which datagrams got no answer. Hosts that are
-// not neighbours may share a subnet, and then only hosts between lead from one to the other.
-std::vector<WirePath> without_silent(const PathChoice& choice) {
-  std::vector<WirePath> known = choice.meet;
-  if (!choice.proof.met.empty()) return known;
-  std::erase_if(known, [&choice](const WirePath& pair) {
-    const topo::WirePair rails{.local = pair.connector_rail, .peer = pair.acceptor_rail};
-    return topo::holds(choice.proof.asked, rails);
-  });
-  return known;
-}
 }  // namespace
+
+bool may_be_relayed(const Hello& hello, const OwnRails& own, const PathChoice& choice) {
+  if (way_of(hello, own) == Way::BetweenSites) return false;
+  return hello.asked.wish == RailsWish::Auto ||
+         (hello.asked.wish == RailsWish::All && without_silent(choice).empty());
+}
 
 void add_relayed(const Hello& hello, const OwnRails& own, const Settings& settings,
                  PathChoice* choice) {

@@ -52,7 +52,7 @@ PathChoice choose_paths(const Hello& hello, const OwnRails& own, const AskRoute&
 std::vector<topo::WirePair> doubtful_rails(const Hello& hello, const OwnRails& own);
 
 // Returns true if a link may lead over other hosts. It may not between two sites, nor if HELLO asks
-// for one rail only, nor if HELLO asks for all rails and some of them meet.
+// for one rail only, nor if HELLO asks for all rails and some of them are known to meet.
 bool may_be_relayed(const Hello& hello, const OwnRails& own, const PathChoice& choice);
 // Adds the paths over other hosts, if each side has a rail that is not known to meet the other side
 // itself. Their rails are named when they are opened. If both sides wish it, one of them carries

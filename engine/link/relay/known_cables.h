@@ -3,7 +3,7 @@
 // tells what datagrams have told it (CableProofs). Thread: any (values). Bound: those of the frames
 // that tell it, kRelayHostsMax hosts.
 
-#include "engine/control/wire_values.h"
+#include "engine/control/wire_cables.h"
 #include "src/topo/pairing.h"
 
 #include <cstdint>

@@ -108,6 +108,10 @@ TEST(RelayedPaths, AreNotForOtherSitesNorBesideRailsThatWereChosen) {
   hello.asked.wish = RailsWish::All;
   EXPECT_TRUE(may_be_relayed(hello, own, unreachable));
   EXPECT_FALSE(may_be_relayed(hello, own, meets));
+  meets.proof.asked = {{0, 0}};
+  EXPECT_TRUE(may_be_relayed(hello, own, meets)) << "no datagram tells that the hosts meet";
+  meets.proof.met = {{0, 0}};
+  EXPECT_FALSE(may_be_relayed(hello, own, meets));
   hello.asked.wish = RailsWish::Asked;
   EXPECT_FALSE(may_be_relayed(hello, own, unreachable));
 }
