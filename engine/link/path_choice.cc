@@ -133,9 +133,14 @@ void add_relayed(const Hello& hello, const OwnRails& own, const Settings& settin
   const auto theirs = rail_elsewhere(hello.rails, known, &WirePath::connector_rail);
   const auto ours = rail_elsewhere(own.rails, known, &WirePath::acceptor_rail);
   if (!theirs || !ours) return;
+  // The last pair by place, which may be no cable, gives way to the way over other hosts.
+  if (known.empty() && choice->sets.primary.size() == kPathsMax) {
+    choice->meet.resize(kPathsMax - 1);
+    choice->sets = path_sets(choice->meet, hello.rails, own.rails, hello.asked);
+  }
   const std::vector<WirePath>& primary = choice->sets.primary;
   std::vector<WirePath>& standby = choice->sets.standby;
-  // The last cable to the peer gives way to the way over other hosts, which needs none.
+  // So does the last cable to the peer, because that way needs none.
   if (primary.size() + standby.size() == kPathsMax && !standby.empty()) standby.pop_back();
   std::size_t room = kPathsMax - primary.size() - standby.size();
   if (room != 0 && hello.both_ways != 0 && settings.both_ways != 0 && !primary.empty()) {

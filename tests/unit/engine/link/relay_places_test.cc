@@ -64,6 +64,16 @@ TEST(RelayedPaths, AreThereWhereNoDatagramTellsThatTheHostsMeet) {
   TwoHosts half(2, 2);
   half.choice.proof.asked = {{1, 1}};
   EXPECT_EQ(half.with_relays().relayed, kRelayPlacesMax);
+  TwoHosts many(kPathsMax, 0);
+  many.hello.asked.wish = RailsWish::All;
+  for (std::uint8_t rail = 0; rail < kPathsMax; ++rail) {
+    WirePath& pair = many.choice.meet.emplace_back();
+    pair.connector_rail = pair.acceptor_rail = rail;
+    many.choice.proof.asked.push_back({rail, rail});
+  }
+  many.choice.sets = path_sets(many.choice.meet, many.hello.rails, many.own, many.hello.asked);
+  EXPECT_EQ(many.with_relays().relayed, 1);
+  EXPECT_EQ(many.choice.sets.primary.size(), kPathsMax - 1);
 }
 
 TEST(RelayedPaths, AreThereWhateverGuidsTheRailsHave) {
