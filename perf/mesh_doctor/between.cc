@@ -1,6 +1,7 @@
 #include "perf/mesh_doctor/between.h"
 
 #include "perf/driver/net_api.h"
+#include "perf/mesh_doctor/cable_finder.h"
 #include "perf/mesh_doctor/map.h"
 #include "perf/mesh_doctor/measure_cables.h"
 #include "perf/mesh_doctor/own_rails.h"
@@ -50,6 +51,7 @@ class Look {
   Options options_;
   bool one_machine_ = false;
   Cabling cabling_;
+  Proofs proofs_;
   std::vector<Measured> measured_;
   std::vector<std::string> addresses_;
   BetweenHosts result_;
@@ -78,11 +80,18 @@ bool Look::agree() {
   return !first.fail();
 }
 
-// Gathers all meetings. Each host, by its own routes, answers for the hosts of lower ranks.
+// Gathers all meetings. Each host, by its own routes and what datagrams have told it, answers for
+// the hosts of lower ranks.
 bool Look::gather_meetings(const OwnRails& own) {
+  auto proofs = find_cables(bootstrap_, own.ends(), cabling_.hosts);
+  if (!proofs.ok()) return false;
+  proofs_ = std::move(*proofs);
   const auto rank = static_cast<std::size_t>(bootstrap_.rank());
   std::vector<Meeting> mine(rank);
-  for (std::size_t i = 0; i < rank; ++i) mine[i] = own.meeting_with(cabling_.hosts[i]);
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (!are_cabled_elsewhere(proofs_, i, rank))
+      mine[i] = own.meeting_with(cabling_.hosts[i], proofs_[rank][i]);
+  }
   const auto texts = bootstrap_.all_gather(meetings_text(mine));
   if (!texts.ok()) return false;
   std::vector<std::vector<Meeting>> all;
@@ -139,6 +148,7 @@ void Look::judge_expected() {
 void Look::judge_all() {
   judge_expected();
   append(result_.findings, look_at_map(cabling_));
+  append(result_.findings, shared_subnets(cabling_, proofs_));
   append(result_.findings, judge(cabling_, measured_, options_.threshold));
   OrderAdvice advice = advise_order(cabling_, measured_);
   if (advice.finding) result_.findings.push_back(std::move(*advice.finding));

@@ -1,6 +1,7 @@
 # The parts that look between hosts: the map of the cables, and what they carry.
 target_sources(mesh_doctor_parts PRIVATE
   between.cc
+  cable_finder.cc
   cabling.cc
   expected_map.cc
   expected_rate.cc
@@ -14,6 +15,7 @@ target_sources(mesh_doctor_parts PRIVATE
   own_rails.cc
   probe.cc
   rank_order.cc
+  shared_subnets.cc
   ${PROJECT_SOURCE_DIR}/plugin/provider.cc
 )
 target_link_libraries(mesh_doctor_parts PUBLIC mesh_engine mesh_collectives mesh_soft mesh_verbs)

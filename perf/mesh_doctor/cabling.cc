@@ -20,6 +20,7 @@ static void from_json(const nlohmann::json& json, WireAddress& address) {
 }
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WireRail, addresses, ethernet, port, mtu, up, leaves_site,
                                    identity, speed_mbps, guid, name)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WirePlace, address, port)
 
 }  // namespace mesh::engine
 
@@ -56,7 +57,7 @@ void sort_halves(std::vector<Half>& halves) {
 }  // namespace
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RailPace, bus_gbps, known)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostRails, host, site, soft, rails, paces)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostRails, host, site, soft, rails, paces, places, nonce)
 
 std::string to_text(const HostRails& rails) {
   return Json(rails).dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -66,7 +67,7 @@ Result<HostRails> rails_from(const std::string& text) {
   try {
     HostRails rails = Json::parse(text).get<HostRails>();
     const bool whole =
-        rails.paces.size() == rails.rails.size() &&
+        rails.paces.size() == rails.rails.size() && rails.places.size() == rails.rails.size() &&
         std::none_of(rails.rails.begin(), rails.rails.end(),
                      [](const engine::WireRail& each) { return each.addresses.empty(); });
     if (whole) return rails;
@@ -132,13 +133,13 @@ bool Cabling::joined(std::size_t host, std::size_t other) const {
 }
 
 Meeting meeting_of(const HostRails& connector, const HostRails& acceptor,
-                   const engine::AskRoute& ask) {
+                   const engine::AskRoute& ask, const topo::CableProof* proof) {
   if (connector.rails.empty() || acceptor.rails.empty()) return {};
   engine::Hello hello;
   hello.host = connector.host;
   hello.site = connector.site;
   hello.rails = connector.rails;
-  return engine::choose_paths(hello, {acceptor.rails, acceptor.site}, ask).meet;
+  return engine::choose_paths(hello, {acceptor.rails, acceptor.site}, ask, proof).meet;
 }
 
 std::string meetings_text(const std::vector<Meeting>& meetings) {

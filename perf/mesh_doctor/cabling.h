@@ -27,6 +27,9 @@ struct HostRails {
   bool soft = false;  // of a software fabric: all hosts share this machine
   std::vector<engine::WireRail> rails;
   std::vector<RailPace> paces;  // by rail
+  // By rail: the address at which its net device takes datagrams. They must have the nonce.
+  std::vector<engine::WirePlace> places{};
+  engine::Id128 nonce{};
 };
 
 std::string to_text(const HostRails& rails);
@@ -75,7 +78,7 @@ struct Cabling {
 // The pairs of rails that meet, as the acceptor sees it; the connector's rail comes first.
 using Meeting = std::vector<engine::WirePath>;
 Meeting meeting_of(const HostRails& connector, const HostRails& acceptor,
-                   const engine::AskRoute& ask);
+                   const engine::AskRoute& ask, const topo::CableProof* proof = nullptr);
 
 // Writes the meetings of one host with each host before it.
 std::string meetings_text(const std::vector<Meeting>& meetings);

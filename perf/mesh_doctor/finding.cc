@@ -76,6 +76,7 @@ constexpr std::array kKinds{
     FindingKind{"crossed-cables", Broken, "a port meets another port than the expected one"},
     FindingKind{"wrong-subnet", Broken, "the ends of an expected cable are in different subnets"},
     FindingKind{"lone-rail", Warning, "a rail meets no rail of the other hosts"},
+    FindingKind{"shared-subnet", Warning, "several cables between hosts are in one subnet"},
     FindingKind{"cable-down", Broken, "a port of a cable is down"},
     FindingKind{"half-missing", Warning, "one of a cable's two PCIe halves is missing or down"},
     FindingKind{"mtu-differs", Warning, "the two ends of a cable have different MTUs"},

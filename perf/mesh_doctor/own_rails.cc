@@ -4,6 +4,7 @@
 #include "plugin/provider.h"
 #include "src/base/config.h"
 #include "src/base/log.h"
+#include "src/base/random.h"
 #include "src/soft/fabric_file.h"
 
 #include <algorithm>
@@ -67,7 +68,18 @@ OwnRails OwnRails::read(const HostFacts& facts) {
   own.found_ = std::move(*found);
   own.rails_.rails = engine::describe_rails(*own.provider_, own.found_);
   own.note_paces(facts, *settings);
+  own.open_ends();
   return own;
+}
+
+void OwnRails::open_ends() {
+  rails_.nonce = random_id();
+  for (const verbs::Rail& rail : found_) {
+    auto& end = ends_.emplace_back();
+    if (rail.ethernet) end = provider_->open_datagrams(rail.context.get(), rail.gids.front());
+    const verbs::DatagramPlace place = end == nullptr ? verbs::DatagramPlace{} : end->place();
+    rails_.places.push_back({.address = place.address, .port = place.port});
+  }
 }
 
 void OwnRails::note_paces(const HostFacts& facts, const Settings& settings) {
@@ -80,11 +92,11 @@ void OwnRails::note_paces(const HostFacts& facts, const Settings& settings) {
   }
 }
 
-Meeting OwnRails::meeting_with(const HostRails& connector) const {
+Meeting OwnRails::meeting_with(const HostRails& connector, const topo::CableProof& proof) const {
   const auto ask = [this](std::size_t rail, std::size_t address, const engine::WireAddress& to) {
     return provider_->route(found_[rail].gids[address], engine::gid_of(to));
   };
-  return meeting_of(connector, rails_, ask);
+  return meeting_of(connector, rails_, ask, &proof);
 }
 
 }  // namespace mesh::doctor

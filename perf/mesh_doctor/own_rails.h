@@ -2,6 +2,7 @@
 // The rails of this host as the engine would tell them, read with a provider of our own while the
 // plugin has none open. Thread: one owner. Bound: the host's rails.
 
+#include "perf/mesh_doctor/cable_finder.h"
 #include "perf/mesh_doctor/cabling.h"
 #include "perf/mesh_doctor/host_facts.h"
 
@@ -22,14 +23,17 @@ class OwnRails {
 
   const HostRails& rails() const noexcept { return rails_; }
   // Returns the pairs of the connector's rails and ours that meet, by subnet and by our routes.
-  Meeting meeting_with(const HostRails& connector) const;
+  Meeting meeting_with(const HostRails& connector, const topo::CableProof& proof) const;
+  const CableEnds& ends() const noexcept { return ends_; }
 
  private:
   OwnRails() = default;
+  void open_ends();
   void note_paces(const HostFacts& facts, const Settings& settings);
 
   std::unique_ptr<verbs::Provider> provider_;
   std::vector<verbs::Rail> found_;
+  CableEnds ends_;
   HostRails rails_;
 };
 

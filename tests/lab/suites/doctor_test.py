@@ -10,10 +10,10 @@ sys.dont_write_bytecode = True
 import lab_case
 
 BETWEEN = {"host-missing", "host-lost", "handshake-network", "no-map", "missing-cable",
-           "extra-cable", "crossed-cables", "wrong-subnet", "lone-rail", "cable-down",
-           "half-missing", "mtu-differs", "mtu-black-hole", "silent-cable", "forward-drop",
-           "flapping-port",
-           "slow-cable", "slow-half", "sick-direction", "rank-order"}
+           "extra-cable", "crossed-cables", "wrong-subnet", "lone-rail",
+           "shared-subnet", "cable-down", "half-missing", "mtu-differs", "mtu-black-hole",
+           "silent-cable", "forward-drop", "flapping-port", "slow-cable", "slow-half",
+           "sick-direction", "rank-order"}
 # The findings of one host about itself: the name of each, and how a line of shell that runs the
 # doctor plants its cause.
 PLANTED = {
@@ -97,8 +97,10 @@ class Doctor(lab_case.LabCase):
         self.assertEqual(self.look("black_hole", options="")[0], ["mtu-black-hole"])
 
     @lab_case.at_length
-    def test_crossed_cables_in_one_subnet_are_silent(self):
-        self.assertEqual(self.look("odd_crossed", options="")[0], ["silent-cable", "silent-cable"])
+    def test_crossed_cables_in_one_subnet_are_found(self):
+        names, report = self.look("odd_crossed", options="")
+        self.assertEqual(names, ["shared-subnet"])
+        self.assertEqual(len(report["cables"]), 2)
 
     @lab_case.at_length
     def test_a_wrong_subnet(self):

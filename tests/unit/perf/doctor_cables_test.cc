@@ -6,6 +6,7 @@
 #include "perf/mesh_doctor/measure_cables.h"
 #include "perf/mesh_doctor/measured.h"
 #include "perf/mesh_doctor/rank_order.h"
+#include "perf/mesh_doctor/shared_subnets.h"
 
 #include <gtest/gtest.h>
 
@@ -36,6 +37,7 @@ engine::WireRail rail_at(const std::string& name, std::uint8_t net, std::uint8_t
 HostRails host(const std::string& name, const std::vector<engine::WireRail>& rails) {
   HostRails made{.host = name, .site = {}, .rails = rails, .paces = {}};
   made.paces.resize(rails.size());
+  made.places.resize(rails.size());
   return made;
 }
 
@@ -112,6 +114,46 @@ TEST(Cabling, RailsAndMeetingsTravelAsText) {
   EXPECT_EQ((*meetings)[0][0].acceptor_rail, 1);
   EXPECT_FALSE(meetings_from("[[]]", 2).ok());
   EXPECT_FALSE(meetings_from("[[[0]], []]", 2).ok());
+}
+
+const std::vector<topo::WirePair> kAllPairs{{0, 0}, {0, 1}, {1, 0}, {1, 1}};
+
+TEST(SharedSubnet, IsFoundForCablesAndNotForASwitch) {
+  const Cabling cabling = found({host("a", {rail_at("p0", 12, 1, 1), rail_at("p1", 12, 2, 2)}),
+                                 host("b", {rail_at("p0", 12, 3, 3), rail_at("p1", 12, 4, 4)})});
+  const auto findings = [&cabling](const std::vector<topo::WirePair>& met) {
+    return shared_subnets(cabling, {{}, {{.asked = kAllPairs, .met = met}}});
+  };
+  const std::vector<Finding> crossed = findings({{0, 1}, {1, 0}});
+  ASSERT_EQ(names(crossed), Names{"shared-subnet"});
+  EXPECT_EQ(crossed[0].about, "10.0.12.0/24");
+  EXPECT_EQ(crossed[0].evidence,
+            "Datagrams tell: a/p0:1 is cabled to b/p1:1, a/p1:1 is cabled to b/p0:1.");
+  EXPECT_EQ(names(findings({})), Names{"shared-subnet"}) << "no datagram was answered";
+  EXPECT_TRUE(findings(kAllPairs).empty());
+  EXPECT_TRUE(shared_subnets(cabling, {{}, {{}}}).empty()) << "addresses tell all";
+}
+
+// A ring a-b-c-d: a and c share the subnet, and all their ports are cabled to others.
+TEST(SharedSubnet, HostsWhosePortsAreAllCabledElsewhereDoNotMeet) {
+  const topo::CableProof none{.asked = kAllPairs, .met = {}};
+  const topo::CableProof next{.asked = kAllPairs, .met = {{1, 0}}};
+  const topo::CableProof last{.asked = kAllPairs, .met = {{0, 1}}};
+  const Proofs ring{{}, {next}, {none, next}, {last, none, next}};
+  EXPECT_TRUE(are_cabled_elsewhere(ring, 0, 2));
+  EXPECT_TRUE(are_cabled_elsewhere(ring, 3, 1));
+  EXPECT_FALSE(are_cabled_elsewhere(ring, 0, 1));
+  const Proofs silent{{}, {none}, {none, none}};
+  EXPECT_FALSE(are_cabled_elsewhere(silent, 0, 2)) << "a firewall may drop datagrams";
+}
+
+TEST(SharedSubnet, ProofsTravelAsText) {
+  const std::vector<topo::CableProof> before{{}, {.asked = kAllPairs, .met = {{1, 0}}}};
+  const auto after = proofs_from(proofs_text(before), 2);
+  ASSERT_TRUE(after.ok());
+  EXPECT_EQ(*after, before);
+  EXPECT_FALSE(proofs_from("[[]]", 2).ok());
+  EXPECT_FALSE(proofs_from("[[[0]], []]", 2).ok());
 }
 
 TEST(Cabling, AMeetingOfARailThatIsNotThereIsNone) {

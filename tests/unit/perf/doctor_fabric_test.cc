@@ -224,6 +224,22 @@ TEST_F(DoctorOnAFabric, AMissingCableAndOneTooMany) {
          {"extra-cable"}, 4);
 }
 
+// The map is drawn as datagrams tell: each cable carries.
+TEST_F(DoctorOnAFabric, CrossedCablesInOneSubnet) {
+  Json root = fabric("pair.json");
+  root["links"] = Json::array();
+  for (int port = 0; port < 2; ++port) {
+    for (int host = 0; host < 2; ++host) {
+      root["hosts"][host]["nics"][port] = {
+          {"name", "mesh" + std::to_string(port)},
+          {"address", "169.254.0." + std::to_string(1 + 2 * host + port) + "/16"}};
+    }
+    root["links"].push_back(
+        {{"ends", {"a/mesh" + std::to_string(port), "b/mesh" + std::to_string(1 - port)}}});
+  }
+  expect(run(root), {"shared-subnet"}, 4);
+}
+
 TEST_F(DoctorOnAFabric, ASilentCable) {
   Json root = triangle();
   root["faults"] = {{{"kind", "peer_lost"}, {"host", "a"}, {"nic", "mesh0"}, {"peer_host", "b"}}};

@@ -1,0 +1,147 @@
+#include "perf/mesh_doctor/cable_finder.h"
+
+#include "engine/link/cable_message.h"
+#include "engine/link/path_choice.h"
+#include "src/base/random.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace mesh::doctor {
+namespace {
+
+using engine::CableMessage;
+
+// Returns the pairs of the two hosts' rails of which addresses do not tell whether they meet.
+std::vector<topo::WirePair> doubtful(const HostRails& connector, const HostRails& acceptor) {
+  if (connector.rails.empty() || acceptor.rails.empty()) return {};
+  engine::Hello hello;
+  hello.site = connector.site;
+  hello.rails = connector.rails;
+  return engine::doubtful_rails(hello, {acceptor.rails, acceptor.site});
+}
+
+bool any_doubt(const std::vector<HostRails>& hosts) {
+  for (std::size_t last = 0; last < hosts.size(); ++last)
+    for (std::size_t first = 0; first < last; ++first)
+      if (!doubtful(hosts[first], hosts[last]).empty()) return true;
+  return false;
+}
+
+class CableFinder {
+ public:
+  CableFinder(const CableEnds& ends, const std::vector<HostRails>& hosts, std::size_t rank)
+      : ends_(ends), hosts_(hosts), rank_(rank), heard_(hosts.size()) {}
+
+  void greet();
+  void listen(std::chrono::milliseconds time);
+  // Returns what is known of the cables between that host, whose rails are the local ones, and us.
+  topo::CableProof proof_with(std::size_t host) const;
+
+ private:
+  std::vector<topo::WirePair> in_doubt(std::size_t host) const;
+  void take(std::size_t rail, const verbs::CableDatagram& datagram);
+
+  const CableEnds& ends_;
+  const std::vector<HostRails>& hosts_;
+  const std::size_t rank_;
+  std::vector<std::vector<topo::WirePair>> heard_;  // by host
+};
+
+std::vector<topo::WirePair> CableFinder::in_doubt(std::size_t host) const {
+  const HostRails& its = hosts_[host];
+  std::vector<topo::WirePair> pairs = doubtful(its, hosts_[rank_]);
+  std::erase_if(pairs, [&](const topo::WirePair& pair) {
+    return pair.peer >= ends_.size() || ends_[pair.peer] == nullptr ||
+           its.places[pair.local].port == 0;
+  });
+  return pairs;
+}
+
+void CableFinder::greet() {
+  for (std::size_t host = 0; host < hosts_.size(); ++host) {
+    if (host == rank_) continue;
+    for (const topo::WirePair& pair : in_doubt(host)) {
+      const engine::WirePlace& place = hosts_[host].places[pair.local];
+      ends_[pair.peer]->send(
+          {.address = place.address, .port = place.port},
+          engine::bytes_of({.kind = CableMessage::Kind::Question,
+                            .connector_rail = static_cast<std::uint8_t>(pair.local),
+                            .acceptor_rail = static_cast<std::uint8_t>(pair.peer),
+                            .nonce = hosts_[host].nonce}));
+    }
+  }
+}
+
+void CableFinder::listen(std::chrono::milliseconds time) {
+  std::vector<pollfd> polled;
+  for (const auto& end : ends_)
+    polled.push_back({.fd = end == nullptr ? -1 : end->fd(), .events = POLLIN, .revents = 0});
+  const auto until = std::chrono::steady_clock::now() + time;
+  for (auto now = until - time; now < until; now = std::chrono::steady_clock::now()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now);
+    ::poll(polled.data(), polled.size(), static_cast<int>(left.count()));
+    for (std::size_t rail = 0; rail < polled.size(); ++rail) {
+      if (polled[rail].revents == 0) continue;
+      if (const auto next = ends_[rail]->next()) take(rail, *next);
+    }
+  }
+}
+
+void CableFinder::take(std::size_t rail, const verbs::CableDatagram& datagram) {
+  const std::optional<CableMessage> message = engine::cable_message_of(datagram.span());
+  if (!message || message->connector_rail != rail ||
+      !same_secret(message->nonce, hosts_[rank_].nonce))
+    return;
+  for (std::size_t host = 0; host < hosts_.size(); ++host) {
+    const std::vector<engine::WirePlace>& places = hosts_[host].places;
+    const std::size_t its = message->acceptor_rail;
+    if (its >= places.size() || places[its].address != datagram.from.address ||
+        places[its].port != datagram.from.port)
+      continue;
+    const topo::WirePair pair{.local = its, .peer = rail};
+    if (!topo::holds(heard_[host], pair)) heard_[host].push_back(pair);
+  }
+}
+
+topo::CableProof CableFinder::proof_with(std::size_t host) const {
+  topo::CableProof proof{.asked = in_doubt(host), .met = heard_[host]};
+  std::erase_if(proof.met, [&proof](const auto& pair) { return !topo::holds(proof.asked, pair); });
+  std::sort(proof.met.begin(), proof.met.end());
+  return proof;
+}
+
+}  // namespace
+
+// All hosts must listen while one greets.
+Result<Proofs> find_cables(driver::Bootstrap& bootstrap, const CableEnds& ends,
+                           const std::vector<HostRails>& hosts) {
+  constexpr int kRounds = 3;
+  constexpr std::chrono::milliseconds kListens{100};
+  const auto rank = static_cast<std::size_t>(bootstrap.rank());
+  CableFinder finder(ends, hosts, rank);
+  for (int round = 0; round < kRounds && any_doubt(hosts); ++round) {
+    finder.greet();
+    finder.listen(kListens);
+    if (const Status met = bootstrap.barrier(); !met.ok()) return met;
+    if (round + 1 == kRounds) finder.listen(kListens);
+  }
+  std::vector<topo::CableProof> mine(rank);
+  for (std::size_t i = 0; i < rank; ++i) mine[i] = finder.proof_with(i);
+  const auto texts = bootstrap.all_gather(proofs_text(mine));
+  if (!texts.ok()) return texts.status();
+  Proofs proofs;
+  for (std::size_t host = 0; host < texts->size(); ++host) {
+    auto of_host = proofs_from((*texts)[host], host);
+    if (!of_host.ok()) return of_host.status();
+    proofs.push_back(std::move(*of_host));
+  }
+  return proofs;
+}
+
+}  // namespace mesh::doctor
