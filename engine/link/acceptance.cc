@@ -35,11 +35,11 @@ Wires look_at_wires(LinkHost& host, const Hello& hello) {
   CableProofs* const cables = host.cables();
   if (cables == nullptr || hello.proof.places.empty()) return {};
   const std::vector<WireRail> rails = describe_rails(*host.options().provider, host.rails());
-  const std::vector<topo::WirePair> doubtful =
-      doubtful_rails(hello, {rails, host.options().settings.site});
-  const topo::CableProof* const known = doubtful.empty() ? nullptr : cables->known(hello, doubtful);
+  const DoubtfulRails doubtful = doubtful_rails(hello, {rails, host.options().settings.site});
+  const topo::CableProof* const known =
+      doubtful.up.empty() ? nullptr : cables->known(hello, doubtful.up);
   if (known != nullptr) return {.known = known, .question = nullptr};
-  if (!doubtful.empty()) {
+  if (!doubtful.up.empty()) {
     if (auto question = cables->ask(hello, doubtful); question != nullptr)
       return {.known = nullptr, .question = std::move(question)};
   }

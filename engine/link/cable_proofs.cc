@@ -86,10 +86,12 @@ bool CableProofs::Known::is_of(const Hello& hello) const {
 }
 
 std::unique_ptr<CableProofs::Question> CableProofs::ask(const Hello& hello,
-                                                        std::span<const topo::WirePair> pairs) {
+                                                        const DoubtfulRails& rails) {
   std::unique_ptr<Question> question(new Question(*this));
-  question->pairs_.assign(pairs.begin(), pairs.end());
-  for (const topo::WirePair& pair : pairs) {
+  question->pairs_ = rails.up;
+  for (const topo::WirePair& pair : rails.down)
+    if (hello.proof.places[pair.local].port != 0) question->down_.push_back(pair);
+  for (const topo::WirePair& pair : rails.up) {
     if (hello.proof.places[pair.local].port == 0 || end_of(pair.peer) == nullptr) continue;
     question->proof_.asked.push_back(pair);
     if (hello.rails[pair.local].identity == host_.rails()[pair.peer].identity)
@@ -101,7 +103,8 @@ std::unique_ptr<CableProofs::Question> CableProofs::ask(const Hello& hello,
   question->answer_ = hello.proof.answer;
   question->next_ns_ = host_.now_ns();
   question->pause_ns_ = kProofToAskAgainNs;
-  question->until_ns_ = question->next_ns_ + kProofToPlaceNs;
+  question->until_ns_ =
+      question->next_ns_ + (question->down_.empty() ? kProofToPlaceNs : kProofOfDownToPlaceNs);
   questions_.push_back(question.get());
   return question;
 }
@@ -200,9 +203,12 @@ void CableProofs::take(std::size_t rail, const verbs::CableDatagram& datagram) {
     const topo::WirePair pair{.local = message->connector_rail, .peer = rail};
     for (Question* const question : questions_) {
       topo::CableProof& proof = question->proof_;
-      if (!same_secret(question->answer_, message->nonce) || !topo::holds(proof.asked, pair))
+      const bool was_down = topo::holds(question->down_, pair);
+      if (!same_secret(question->answer_, message->nonce) ||
+          !(was_down || topo::holds(proof.asked, pair)))
         continue;
       if (topo::holds(proof.met, pair)) return;  // to an earlier datagram
+      if (was_down) proof.asked.push_back(pair);
       if (proof.met.empty())
         question->until_ns_ = std::min(question->until_ns_, host_.now_ns() + kProofToSettledNs);
       proof.met.push_back(pair);

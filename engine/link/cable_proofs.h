@@ -21,6 +21,7 @@
 namespace mesh::engine {
 
 class LinkHost;
+struct DoubtfulRails;
 
 class CableProofs {
  public:
@@ -54,9 +55,11 @@ class CableProofs {
     friend class CableProofs;
     explicit Question(CableProofs& proofs) : proofs_(proofs) {}
     bool decided() const;
+    void send(const topo::WirePair& pair);
 
     CableProofs& proofs_;
     std::vector<topo::WirePair> pairs_;  // the doubtful ones, also those that cannot be asked
+    std::vector<topo::WirePair> down_;   // also asked, but silence over them tells nothing
     std::vector<WirePlace> places_;
     Id128 ask_{}, answer_{};
     topo::CableProof proof_;
@@ -68,7 +71,7 @@ class CableProofs {
   // Returns what the last question about that host's ports found out, or null. It may have changed.
   const topo::CableProof* former(const Hello& hello) const;
   // Begins to ask. Returns null if no port of ours or of the peer takes datagrams.
-  std::unique_ptr<Question> ask(const Hello& hello, std::span<const topo::WirePair> pairs);
+  std::unique_ptr<Question> ask(const Hello& hello, const DoubtfulRails& rails);
   // Remembers what was found out, says so and returns it. Ports of which neither end answers now
   // are taken to be on the wire that an earlier question found.
   topo::CableProof conclude(const Hello& hello, const Question& question);

@@ -1,6 +1,7 @@
 // An acceptor's question about the rails of one HELLO: what is sent when, and when it is over.
 #include "engine/link/cable_message.h"
 #include "engine/link/cable_proofs.h"
+#include "src/base/timeouts.h"
 
 #include <algorithm>
 
@@ -33,20 +34,24 @@ bool CableProofs::Question::decided() const {
   return covered(&topo::WirePair::local) || covered(&topo::WirePair::peer);
 }
 
+void CableProofs::Question::send(const topo::WirePair& pair) {
+  verbs::CableDatagrams* const end = proofs_.end_of(pair.peer);
+  if (end == nullptr) return;
+  end->send(place_of(places_[pair.local]),
+            bytes_of({.kind = CableMessage::Kind::Question,
+                      .connector_rail = static_cast<std::uint8_t>(pair.local),
+                      .acceptor_rail = static_cast<std::uint8_t>(pair.peer),
+                      .nonce = ask_}));
+}
+
 bool CableProofs::Question::tend(std::uint64_t now_ns) {
   if (now_ns >= until_ns_ || decided()) return false;
   if (now_ns < next_ns_) return true;
-  for (const topo::WirePair& pair : proof_.asked) {
-    verbs::CableDatagrams* const end = proofs_.end_of(pair.peer);
-    if (end == nullptr || topo::holds(proof_.met, pair)) continue;
-    end->send(place_of(places_[pair.local]),
-              bytes_of({.kind = CableMessage::Kind::Question,
-                        .connector_rail = static_cast<std::uint8_t>(pair.local),
-                        .acceptor_rail = static_cast<std::uint8_t>(pair.peer),
-                        .nonce = ask_}));
-  }
+  for (const auto* const pairs : {&proof_.asked, &down_})
+    for (const topo::WirePair& pair : *pairs)
+      if (!topo::holds(proof_.met, pair)) send(pair);
   next_ns_ = now_ns + pause_ns_;
-  pause_ns_ *= 2;
+  pause_ns_ = std::min(2 * pause_ns_, kProofToAskAgainMaxNs);
   return true;
 }
 

@@ -77,6 +77,8 @@ void Handshake::tend_proof() {
   if (question.tend(host.now_ns())) return host.tend_at(question.due_ns());
   const std::unique_ptr<Proving> done = std::move(proving_);
   const topo::CableProof proof = host.cables()->conclude(done->hello, question);
+  for (const topo::WirePair& pair : question.proof().met)
+    done->hello.rails[pair.local].up = 1;  // it has come up if it was down
   Acceptance acceptance = decide(host, done->hello, &proof);
   if (acceptance.refusal.empty())
     return accept(std::move(done->hello), std::move(acceptance.choice));

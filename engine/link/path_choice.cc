@@ -53,10 +53,16 @@ topo::RailEnd rail_end(const WireRail& rail) {
   return end;
 }
 
-std::vector<topo::WirePair> doubtful_rails(const Hello& hello, const OwnRails& own) {
+DoubtfulRails doubtful_rails(const Hello& hello, const OwnRails& own) {
   const Way way = way_of(hello, own);
-  if (way == Way::BetweenSites) return {};
-  return topo::doubtful_pairs(rail_ends(hello.rails, way), rail_ends(own.rails, way));
+  DoubtfulRails doubtful;
+  if (way == Way::BetweenSites) return doubtful;
+  for (const topo::WirePair& pair :
+       topo::doubtful_pairs(rail_ends(hello.rails, way), rail_ends(own.rails, way))) {
+    const bool up = hello.rails[pair.local].up != 0 && own.rails[pair.peer].up != 0;
+    (up ? doubtful.up : doubtful.down).push_back(pair);
+  }
+  return doubtful;
 }
 
 PathChoice choose_paths(const Hello& hello, const OwnRails& own_side, const AskRoute& ask,

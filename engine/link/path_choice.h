@@ -47,9 +47,14 @@ struct OwnRails {
 // In a proof the connector's rails are the local ones.
 PathChoice choose_paths(const Hello& hello, const OwnRails& own, const AskRoute& ask,
                         const topo::CableProof* proof = nullptr);
-// Returns the pairs of rails that datagrams should be sent for: addresses do not tell whether they
-// meet. Empty between sites, whose rails have routers between them.
-std::vector<topo::WirePair> doubtful_rails(const Hello& hello, const OwnRails& own);
+// The pairs of rails that datagrams should be sent for, because addresses do not tell whether they
+// meet. A pair of which a port is down can only answer when that has come up.
+struct DoubtfulRails {
+  std::vector<topo::WirePair> up, down;
+  bool empty() const noexcept { return up.empty() && down.empty(); }
+};
+// Returns none between sites, whose rails have routers between them.
+DoubtfulRails doubtful_rails(const Hello& hello, const OwnRails& own);
 
 // Returns true if a link may lead over other hosts. It may not between two sites, nor if HELLO asks
 // for one rail only, nor if HELLO asks for all rails and some of them are known to meet.

@@ -23,7 +23,7 @@ std::vector<topo::WirePair> doubtful(const HostRails& connector, const HostRails
   engine::Hello hello;
   hello.site = connector.site;
   hello.rails = connector.rails;
-  return engine::doubtful_rails(hello, {acceptor.rails, acceptor.site});
+  return engine::doubtful_rails(hello, {acceptor.rails, acceptor.site}).up;
 }
 
 bool any_doubt(const std::vector<HostRails>& hosts) {

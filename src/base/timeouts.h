@@ -72,8 +72,12 @@ inline constexpr std::uint64_t kHelloToNextAddressNs = 30 * kNsPerSecond;
 // A datagram and its answer take less than a millisecond on a quiet host, and more than 100 ms on
 // an emulated one. A peer that drops datagrams costs its first connect a second.
 inline constexpr std::uint64_t kProofToPlaceNs = kNsPerSecond;
-// Doubled after each datagram: seven of them, so that a lost one loses no cable.
+// A port that is down may have the only cable to the peer: a flap of a second or two is over by
+// then.
+inline constexpr std::uint64_t kProofOfDownToPlaceNs = 3 * kNsPerSecond;
+// Doubled after each datagram: seven of them in a second, so that a lost one loses no cable.
 inline constexpr std::uint64_t kProofToAskAgainNs = 10 * kNsPerMs;
+inline constexpr std::uint64_t kProofToAskAgainMaxNs = 640 * kNsPerMs;
 // The answers over other cables come with the first one or not at all, and a lost datagram has been
 // sent again by then.
 inline constexpr std::uint64_t kProofToSettledNs = 100 * kNsPerMs;

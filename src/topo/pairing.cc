@@ -339,12 +339,12 @@ std::vector<WirePair> doubtful_pairs(std::span<const RailEnd> locals,
   for (const Meeting& each : reachable_pairs(locals, peers, {Scope::Subnet})) {
     if (!locals[each.pair.local].ethernet || each.company == 1) {
       local_certain[each.pair.local] = peer_certain[each.pair.peer] = certain = true;
-    } else if (each.up) {
+    } else {
       shared.push_back({each.pair.local, each.pair.peer});
     }
   }
   for (const Meeting& each : reachable_pairs(locals, peers, {Scope::LinkLocal}))
-    if (each.up) local_only.push_back({each.pair.local, each.pair.peer});
+    local_only.push_back({each.pair.local, each.pair.peer});
   for (auto* const list : {&shared, &local_only}) {
     std::erase_if(*list, [&](const WirePair& pair) {
       return local_certain[pair.local] || peer_certain[pair.peer];

@@ -110,7 +110,8 @@ std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<cons
 
 // Returns the pairs of rails whose addresses may meet, but do not tell whether the rails do: at
 // least one of the two rails has another choice, or the addresses are link-local and other rails
-// meet. Both ports are up. A rail with a subnet that only one pair shares is in none of them.
+// meet. A port that is down leaves the same doubt. A rail with a subnet that only one pair shares
+// is in none of them.
 std::vector<WirePair> doubtful_pairs(std::span<const RailEnd> locals,
                                      std::span<const RailEnd> peers);
 // Returns true if the rails of a host leave such a doubt with some peer: two of them share a

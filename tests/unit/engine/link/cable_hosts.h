@@ -51,7 +51,7 @@ struct CableHosts {
     said.proof = of_a.offer();
     return said;
   }
-  Wires doubtful(const Hello& said) {
+  engine::DoubtfulRails doubtful(const Hello& said) {
     return engine::doubtful_rails(said, {engine::describe_rails(*b.provider, b.rails())});
   }
   std::unique_ptr<CableProofs::Question> ask(const Hello& said) {

@@ -82,10 +82,28 @@ TEST(CableProofs, APortWithoutANetDeviceIsNotAsked) {
 TEST(CableProofs, ACableThatCarriesOneDirectionIsSilentUntilTheTimeIsUp) {
   CableHosts hosts(fabric_of(R"({"ends": ["a/n0", "b/n0"]})", R"(, "firewall": true)"));
   Hello said = hosts.hello();
-  const auto question = hosts.of_b.ask(said, Wires{{0, 0}});
+  const auto question = hosts.of_b.ask(said, {.up = {{0, 0}}, .down = {}});
   EXPECT_EQ(hosts.finish(*question), kProofToPlaceNs);
   EXPECT_EQ(question->proof().met, Wires{});
   EXPECT_EQ(hosts.of_a.ignored(), 0u) << "they were answered";
+}
+
+// Both ends of the only cable are up again while their hosts shake hands.
+TEST(CableProofs, APortThatIsDownAnswersWhenItIsUp) {
+  CableHosts hosts(fabric_of(kTriangle));
+  const Hello said = hosts.hello();
+  const auto question = hosts.of_b.ask(said, {.up = {{0, 0}}, .down = {{0, 1}, {1, 1}}});
+  EXPECT_LE(hosts.finish(*question), kProofToSettledNs + kNsPerMs);
+  EXPECT_EQ(question->proof().met, (Wires{{0, 1}}));
+  EXPECT_EQ(question->proof().asked, (Wires{{0, 0}, {0, 1}}));
+}
+
+TEST(CableProofs, APortThatStaysDownIsWaitedForAndNotTakenForSilent) {
+  CableHosts hosts(fabric_of(kTriangle));
+  const Hello said = hosts.hello();
+  const auto question = hosts.of_b.ask(said, {.up = {{0, 0}}, .down = {{1, 0}}});
+  EXPECT_EQ(hosts.finish(*question), kProofOfDownToPlaceNs);
+  EXPECT_EQ(question->proof().asked, (Wires{{0, 0}}));
 }
 
 TEST(CableProofs, TwoAnswersForOnePairCountOnce) {
@@ -135,7 +153,7 @@ TEST(CableProofs, PortsThatAreSilentNowAreOnTheWireThatWasFoundEarlier) {
   hosts.finish(*first);
   hosts.of_b.conclude(said, *first);
   hosts.of_b.doubt();
-  const auto again = hosts.of_b.ask(hosts.hello(), Wires{{0, 1}});
+  const auto again = hosts.of_b.ask(hosts.hello(), {.up = {{0, 1}}, .down = {}});
   while (again->tend(hosts.clock.load())) hosts.clock.fetch_add(kNsPerMs);  // nobody hears it
   EXPECT_EQ(again->proof().met, Wires{});
   const topo::CableProof found = hosts.of_b.conclude(said, *again);
@@ -150,25 +168,25 @@ TEST(CableProofs, WhatWasFoundIsRememberedUntilAPortChanges) {
   Hello said = hosts.hello();
   const auto question = hosts.ask(said);
   hosts.finish(*question);
-  EXPECT_EQ(hosts.of_b.known(said, hosts.doubtful(said)), nullptr);
+  EXPECT_EQ(hosts.of_b.known(said, hosts.doubtful(said).up), nullptr);
   hosts.of_b.conclude(said, *question);
   said = hosts.hello();
-  const topo::CableProof* const known = hosts.of_b.known(said, hosts.doubtful(said));
+  const topo::CableProof* const known = hosts.of_b.known(said, hosts.doubtful(said).up);
   ASSERT_NE(known, nullptr);
   EXPECT_EQ(*known, question->proof());
   EXPECT_EQ(hosts.of_b.known(said, Wires{{0, 0}, {0, 1}}), nullptr) << "other ports are up";
   Hello replaced = said;
   replaced.proof.places[0].address[15] ^= 1;
-  EXPECT_EQ(hosts.of_b.known(replaced, hosts.doubtful(said)), nullptr) << "another net device";
+  EXPECT_EQ(hosts.of_b.known(replaced, hosts.doubtful(said).up), nullptr) << "another net device";
   hosts.of_b.doubt();
-  EXPECT_EQ(hosts.of_b.known(said, hosts.doubtful(said)), nullptr);
+  EXPECT_EQ(hosts.of_b.known(said, hosts.doubtful(said).up), nullptr);
 }
 
 TEST(CableProofs, SilenceIsAskedAgainAfterAMinute) {
   CableHosts hosts(fabric_of(R"({"ends": ["a/n0", "b/n0"]})", R"(, "firewall": true)"));
   const Hello said = hosts.hello();
   const Wires pairs{{0, 0}};
-  const auto question = hosts.of_b.ask(said, pairs);
+  const auto question = hosts.of_b.ask(said, {.up = pairs, .down = {}});
   hosts.finish(*question);
   hosts.of_b.conclude(said, *question);
   EXPECT_NE(hosts.of_b.known(said, pairs), nullptr);
