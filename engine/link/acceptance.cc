@@ -33,9 +33,11 @@ Acceptance decide(LinkHost& host, const Hello& hello, const topo::CableProof* pr
 
 Wires look_at_wires(LinkHost& host, const Hello& hello) {
   CableProofs* const cables = host.cables();
-  if (cables == nullptr || hello.proof.places.empty()) return {};
+  if (cables == nullptr || (hello.proof.places.empty() && !cables->may_be_doubtful())) return {};
   const std::vector<WireRail> rails = describe_rails(*host.options().provider, host.rails());
   const DoubtfulRails doubtful = doubtful_rails(hello, {rails, host.options().settings.site});
+  if (hello.proof.places.empty())
+    return {.known = nullptr, .question = nullptr, .wants_places = cables->can_ask(doubtful.up)};
   const topo::CableProof* const known =
       doubtful.up.empty() ? nullptr : cables->known(hello, doubtful.up);
   if (known != nullptr) return {.known = known, .question = nullptr};

@@ -4,7 +4,6 @@
 #include "engine/link/link_host.h"
 #include "engine/link/link_setup.h"
 #include "engine/link/path_choice.h"
-#include "src/base/log.h"
 #include "src/base/random.h"
 #include "src/base/timeouts.h"
 
@@ -37,21 +36,24 @@ verbs::CableDatagrams* CableProofs::end_of(std::size_t rail) {
 
 // ---- Connector.
 
-WireProof CableProofs::offer() {
-  WireProof proof;
+bool CableProofs::may_be_doubtful() const {
   std::vector<topo::RailEnd> rails;
   for (const verbs::Rail& rail : host_.rails()) rails.push_back(rail_end(describe_rail(rail)));
-  if (!topo::may_be_doubtful(rails)) return proof;
-  bool any = false;
-  for (std::size_t rail = 0; rail < rails.size(); ++rail) {
+  return topo::may_be_doubtful(rails);
+}
+
+WireProof CableProofs::offer() {
+  WireProof proof;
+  if (!offers_always_ && !may_be_doubtful()) return proof;
+  for (std::size_t rail = 0; rail < host_.rails().size(); ++rail) {
     WirePlace& place = proof.places.emplace_back();
     const verbs::CableDatagrams* const end = end_of(rail);
     if (end == nullptr) continue;
     const verbs::DatagramPlace its = end->place();
     place = {.address = its.address, .port = its.port};
-    any |= its.port != 0;
   }
-  if (!any) return {};
+  const auto is_none = [](const WirePlace& place) { return place.port == 0; };
+  if (!offers_always_ && std::all_of(proof.places.begin(), proof.places.end(), is_none)) return {};
   proof.ask = random_id();
   proof.answer = random_id();
   if (offers_.size() == kOffersMax) offers_.erase(offers_.begin());
@@ -79,6 +81,11 @@ const topo::CableProof* CableProofs::former(const Hello& hello) const {
   const auto found = std::find_if(known_.begin(), known_.end(),
                                   [&hello](const Known& each) { return each.is_of(hello); });
   return found == known_.end() ? nullptr : &found->proof;
+}
+
+bool CableProofs::can_ask(std::span<const topo::WirePair> pairs) {
+  return std::any_of(pairs.begin(), pairs.end(),
+                     [this](const topo::WirePair& pair) { return end_of(pair.peer) != nullptr; });
 }
 
 bool CableProofs::Known::is_of(const Hello& hello) const {
@@ -146,28 +153,6 @@ topo::CableProof CableProofs::conclude(const Hello& hello, const Question& quest
                     .until_ns = answered ? UINT64_MAX : host_.now_ns() + kSilenceToAskAgainNs});
   say(hello, proof);
   return proof;
-}
-
-// Says once which ports are on one wire, and which subnet does not tell it.
-void CableProofs::say(const Hello& hello, const topo::CableProof& proof) const {
-  std::vector<topo::WirePair> met = proof.met;
-  std::sort(met.begin(), met.end(), [](const topo::WirePair& a, const topo::WirePair& b) {
-    return std::pair(a.peer, a.local) < std::pair(b.peer, b.local);
-  });
-  std::vector<std::string> items;
-  items.reserve(met.size() + 1);
-  for (const topo::WirePair& pair : met)
-    items.push_back(fmt::format("our {} is cabled to its {}", host_.rails()[pair.peer].info.name,
-                                hello.rails[pair.local].name));
-  const WireAddress& first = hello.rails[proof.asked.front().local].addresses.front();
-  const topo::SubnetMember shared{SocketAddress::from_gid(first.gid), first.prefix_len};
-  items.push_back(
-      met.empty() ? fmt::format("no datagram is answered over ports in {}: their place decides",
-                                topo::subnet_text(shared))
-                  : fmt::format("as datagrams tell: {} is on {} cables", topo::subnet_text(shared),
-                                shared.address.link_local() ? "all" : "several"));
-  for (const std::string& line : log_lines(fmt::format("peer {}: ", hello.host), items))
-    if (host_.peer_log().is_news(hello.host, line)) LOG_INFO("{}", line);
 }
 
 // ---- Events.

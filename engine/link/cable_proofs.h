@@ -34,8 +34,10 @@ class CableProofs {
   CableProofs& operator=(const CableProofs&) = delete;
 
   // ---- Connector.
-  // Returns what HELLO tells: nothing if our addresses leave no choice.
+  // Returns what HELLO tells: nothing if our addresses leave no choice, until some acceptor's do.
   WireProof offer();
+  void offer_always() noexcept { offers_always_ = true; }
+  bool may_be_doubtful() const;              // our addresses leave a choice with some peer
   void withdraw(const Id128& ask) noexcept;  // the peer has decided; zero: there was no offer
 
   // ---- Acceptor. The connector's rails are the local ones of a pair.
@@ -70,6 +72,8 @@ class CableProofs {
   const topo::CableProof* known(const Hello& hello, std::span<const topo::WirePair> pairs) const;
   // Returns what the last question about that host's ports found out, or null. It may have changed.
   const topo::CableProof* former(const Hello& hello) const;
+  // Returns true if a port of ours takes datagrams about one of these pairs.
+  bool can_ask(std::span<const topo::WirePair> pairs);
   // Begins to ask. Returns null if no port of ours or of the peer takes datagrams.
   std::unique_ptr<Question> ask(const Hello& hello, const DoubtfulRails& rails);
   // Remembers what was found out, says so and returns it. Ports of which neither end answers now
@@ -103,6 +107,7 @@ class CableProofs {
   LinkHost& host_;
   std::vector<std::unique_ptr<verbs::CableDatagrams>> ends_;  // by rail; null: not open
   std::vector<Offer> offers_;
+  bool offers_always_ = false;
   std::vector<Question*> questions_;
   std::vector<Known> known_;
   std::uint64_t ignored_ = 0;

@@ -1,9 +1,16 @@
-// An acceptor's question about the rails of one HELLO: what is sent when, and when it is over.
+// An acceptor's question about the rails of one HELLO: what is sent when, when it is over, and
+// what is said of it.
 #include "engine/link/cable_message.h"
 #include "engine/link/cable_proofs.h"
+#include "engine/link/link_host.h"
+#include "engine/link/link_setup.h"
+#include "src/base/log.h"
 #include "src/base/timeouts.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace mesh::engine {
 
@@ -53,6 +60,28 @@ bool CableProofs::Question::tend(std::uint64_t now_ns) {
   next_ns_ = now_ns + pause_ns_;
   pause_ns_ = std::min(2 * pause_ns_, kProofToAskAgainMaxNs);
   return true;
+}
+
+// Says once which ports are on one wire, and which subnet does not tell it.
+void CableProofs::say(const Hello& hello, const topo::CableProof& proof) const {
+  std::vector<topo::WirePair> met = proof.met;
+  std::sort(met.begin(), met.end(), [](const topo::WirePair& a, const topo::WirePair& b) {
+    return std::pair(a.peer, a.local) < std::pair(b.peer, b.local);
+  });
+  std::vector<std::string> items;
+  items.reserve(met.size() + 1);
+  for (const topo::WirePair& pair : met)
+    items.push_back(fmt::format("our {} is cabled to its {}", host_.rails()[pair.peer].info.name,
+                                hello.rails[pair.local].name));
+  const WireAddress& first = hello.rails[proof.asked.front().local].addresses.front();
+  const topo::SubnetMember shared{SocketAddress::from_gid(first.gid), first.prefix_len};
+  items.push_back(
+      met.empty() ? fmt::format("no datagram is answered over ports in {}: their place decides",
+                                topo::subnet_text(shared))
+                  : fmt::format("as datagrams tell: {} is on {} cables", topo::subnet_text(shared),
+                                shared.address.link_local() ? "all" : "several"));
+  for (const std::string& line : log_lines(fmt::format("peer {}: ", hello.host), items))
+    if (host_.peer_log().is_news(hello.host, line)) LOG_INFO("{}", line);
 }
 
 }  // namespace mesh::engine

@@ -135,6 +135,7 @@ class Handshake {
   const char* awaited() const;
   bool shakes() const noexcept;  // true for a connector, from its first HELLO to READY
   void give_up(const char* what);
+  bool offers_anew(const Refuse& body);
   bool dials_anew(const Refuse& body);
   bool asks_elsewhere(const Refuse& body);
   std::vector<SocketAddress> next_addresses() const;

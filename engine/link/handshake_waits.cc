@@ -166,8 +166,18 @@ void Handshake::give_up(const char* what) {
   link_.take_down(Errc::Timeout);
 }
 
+// Dials anew if the acceptor cannot tell our ports apart without datagrams.
+bool Handshake::offers_anew(const Refuse& body) {
+  CableProofs* const cables = link_.host().cables();
+  if (!shakes() || body.tell_places == 0 || offered_ != Id128{} || cables == nullptr) return false;
+  cables->offer_always();
+  anew_.at_ns = link_.host().now_ns();
+  owner_.dial_anew(anew_);
+  return true;
+}
+
 bool Handshake::on(const Refuse& body) {
-  if (!dials_anew(body) && !asks_elsewhere(body)) end_as_refused(body);
+  if (!offers_anew(body) && !dials_anew(body) && !asks_elsewhere(body)) end_as_refused(body);
   return true;
 }
 

@@ -155,6 +155,14 @@ bool Reception::on_hello(const Caller& caller, const FrameHeader& header, const 
     return true;
   }
   Wires wires = look_at_wires(host_, hello);
+  if (wires.wants_places) {
+    send_back(caller, {.reason = Errc::Exhausted,
+                       .text = fmt::format("host {}: the ports of both hosts share a subnet, and "
+                                           "HELLO tells no place of theirs for datagrams",
+                                           name),
+                       .tell_places = 1});
+    return true;
+  }
   Acceptance acceptance;
   if (wires.question == nullptr) acceptance = decide(host_, hello, wires.known);
   if (!acceptance.refusal.empty()) {
@@ -181,6 +189,13 @@ bool Reception::on_hello(const Caller& caller, const FrameHeader& header, const 
   return true;
 }
 
+// Refuses a HELLO in whose place another one is expected soon.
+void Reception::send_back(const Caller& caller, const Refuse& why) {
+  host_.plane().send(caller.connection,
+                     encode(FrameHeader{.sequence = 1, .link = caller.link}, why));
+  host_.plane().close(caller.connection);
+}
+
 void Reception::turn_away(const Caller& caller) {
   ControlPlane& plane = host_.plane();
   if (host_.unauthenticated_lines().take(host_.now_ns())) {
@@ -190,9 +205,7 @@ void Reception::turn_away(const Caller& caller) {
   }
   const std::string text = fmt::format("host {}: {} links of its peers carry no channel yet",
                                        host_.options().provider->host_name(), kHalfOpenMax);
-  plane.send(caller.connection, encode(FrameHeader{.sequence = 1, .link = caller.link},
-                                       Refuse{.reason = Errc::Exhausted, .text = text}));
-  plane.close(caller.connection);
+  send_back(caller, {.reason = Errc::Exhausted, .text = text});
 }
 
 void Reception::deny(const Caller& caller, const Link* link) {

@@ -53,6 +53,7 @@ class Reception {
   bool on_summon(const Caller& caller, const Summon& body);
   bool on_decline(const Caller& caller, const Decline& body);
   void deny(const Caller& caller, const Link* link);
+  void send_back(const Caller& caller, const Refuse& why);
   void turn_away(const Caller& caller);
 
   LinkHost& host_;

@@ -117,6 +117,14 @@ TEST(SharedSubnet, RingsWithLinkLocalAddresses) {
   }
 }
 
+// The host cannot tell from its own address that the others have several ports in its subnet.
+TEST(SharedSubnet, AHostWithOnePort) {
+  expect_works({{.addresses = {"192.168.1.1/24"}},
+                {.addresses = {"192.168.1.2/24", "192.168.1.3/24", "192.168.1.4/24"}},
+                {.addresses = {"192.168.1.5/24", "192.168.1.6/24"}}},
+               {{"a/mesh0", "b/mesh2"}, {"b/mesh0", "c/mesh1"}, {"b/mesh1", "c/mesh0"}});
+}
+
 // Without answers the ports meet by their place, as without datagrams.
 TEST(SharedSubnet, StraightCablesBehindAFirewall) {
   const std::string firewall = R"(, "firewall": true)";

@@ -68,6 +68,25 @@ TEST(CableProofs, AddressesThatLeaveNoChoiceOpenNothing) {
   for (int fd = 0; fd < 1024; ++fd) EXPECT_FALSE(hosts.of_a.owns(fd));
 }
 
+// The other host has two ports in the subnet, and asks for the places.
+TEST(CableProofs, AHostWithOnePortOffersItIfItIsAskedTo) {
+  const std::string text = R"({"name": "leaf", "hosts": [
+      {"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/24"}]},
+      {"name": "b", "nics": [{"name": "n0", "address": "10.0.0.2/24"},
+                             {"name": "n1", "address": "10.0.0.3/24"}]},
+      {"name": "c", "nics": [{"name": "n0", "address": "10.0.0.4/24"}]}],
+      "links": [{"ends": ["a/n0", "b/n1"]}, {"ends": ["b/n0", "c/n0"]}]})";
+  CableHosts hosts(text);
+  EXPECT_TRUE(hosts.hello().proof.places.empty());
+  hosts.of_a.offer_always();
+  const Hello said = hosts.hello();
+  ASSERT_EQ(said.proof.places.size(), 1u);
+  EXPECT_TRUE(hosts.of_b.can_ask(hosts.doubtful(said).up));
+  const auto question = hosts.ask(said);
+  hosts.finish(*question);
+  EXPECT_EQ(question->proof().met, (Wires{{0, 1}}));
+}
+
 TEST(CableProofs, APortWithoutANetDeviceIsNotAsked) {
   CableHosts hosts(fabric_of(kStraight, R"(, "netdev": false)"));
   const auto question = hosts.ask(hosts.hello());
