@@ -91,6 +91,7 @@ void Handshake::greet() {
   if (!link_.port.proven && link_.port.addresses.size() > 1)
     host.tend_at(hello_at_ns_ + (kHelloToNextAddressNs << silent_addresses_));
   WireProof proof;
+  said_up_ = rails_up();
   if (CableProofs* const cables = host.cables(); cables != nullptr) {
     cables->withdraw(offered_);
     proof = cables->offer();
@@ -273,6 +274,7 @@ bool Handshake::on(const Welcome& body) {
     LOG_WARN("peer {}: its WELCOME does not match our HELLO; connection dropped", body.host);
     return false;
   }
+  if (was_asked_in_vain(body)) return true;
   link_.name_peer(body.host);
   link_.terms.peer_rails = body.rails;
   link_.terms.peer_ticket = body.ticket;

@@ -135,6 +135,8 @@ class Handshake {
   const char* awaited() const;
   bool shakes() const noexcept;  // true for a connector, from its first HELLO to READY
   void give_up(const char* what);
+  std::uint64_t rails_up() const;
+  bool was_asked_in_vain(const Welcome& body);
   bool offers_anew(const Refuse& body);
   bool dials_anew(const Refuse& body);
   bool asks_elsewhere(const Refuse& body);
@@ -158,6 +160,7 @@ class Handshake {
   };
   std::unique_ptr<Proving> proving_;    // acceptor: until the paths are chosen
   Id128 offered_{};                     // connector: the nonce of its HELLO's offer
+  std::uint64_t said_up_ = 0;           // connector: the rails that its HELLO said to be up
   std::unique_ptr<Welcome> welcome_;    // acceptor: unsent until the queue pairs are made
   std::vector<WirePath> meet_;          // connector: the pairs of rails in WELCOME
   std::uint32_t hello_tries_ = 0;       // dials after a lost connection

@@ -9,8 +9,11 @@
 #include "src/base/log.h"
 #include "src/base/random.h"
 #include "src/base/timeouts.h"
+#include "src/verbs/discovery.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace mesh::engine {
@@ -171,6 +174,30 @@ bool Handshake::offers_anew(const Refuse& body) {
   CableProofs* const cables = link_.host().cables();
   if (!shakes() || body.tell_places == 0 || offered_ != Id128{} || cables == nullptr) return false;
   cables->offer_always();
+  anew_.at_ns = link_.host().now_ns();
+  owner_.dial_anew(anew_);
+  return true;
+}
+
+std::uint64_t Handshake::rails_up() const {
+  std::uint64_t up = 0;
+  for (std::size_t i = 0; i < link_.host().rails().size(); ++i) {
+    if (verbs::port_is_up(*link_.host().options().provider, link_.host().rails()[i]))
+      up |= std::uint64_t{1} << i;
+  }
+  return up;
+}
+
+// Dials anew if no datagram was answered and a port of ours has gone down or come up since HELLO:
+// the acceptor has taken it for silent, and its place in the order of ports tells nothing.
+bool Handshake::was_asked_in_vain(const Welcome& body) {
+  const auto is_met = [](const WireCables& each) { return each.met != 0; };
+  if (body.cables.empty() || std::any_of(body.cables.begin(), body.cables.end(), is_met) ||
+      rails_up() == said_up_)
+    return false;
+  link_.send(Refuse{.reason = Errc::Exhausted,
+                    .text = fmt::format("host {}: its ports have changed; it dials again",
+                                        link_.host().options().provider->host_name())});
   anew_.at_ns = link_.host().now_ns();
   owner_.dial_anew(anew_);
   return true;
