@@ -31,17 +31,32 @@ Acceptance decide(LinkHost& host, const Hello& hello, const topo::CableProof* pr
   return result;
 }
 
+namespace {
+// Returns true if no rails meet now, and some may when their ports come up.
+bool all_are_down(const DoubtfulRails& doubtful, const Hello& hello, const OwnRails& own) {
+  if (!doubtful.up.empty() || doubtful.down.empty()) return false;
+  const auto no_router = [](std::size_t, std::size_t, const WireAddress&) {
+    return verbs::Route{.kind = verbs::RouteKind::None, .netdev = {}};
+  };
+  const std::vector<WirePath> meet = choose_paths(hello, own, no_router).meet;
+  return std::none_of(meet.begin(), meet.end(), [&](const WirePath& pair) {
+    return hello.rails[pair.connector_rail].up != 0 && own.rails[pair.acceptor_rail].up != 0;
+  });
+}
+}  // namespace
+
 Wires look_at_wires(LinkHost& host, const Hello& hello) {
   CableProofs* const cables = host.cables();
   if (cables == nullptr || (hello.proof.places.empty() && !cables->may_be_doubtful())) return {};
   const std::vector<WireRail> rails = describe_rails(*host.options().provider, host.rails());
-  const DoubtfulRails doubtful = doubtful_rails(hello, {rails, host.options().settings.site});
+  const OwnRails own(rails, host.options().settings.site);
+  const DoubtfulRails doubtful = doubtful_rails(hello, own);
   if (hello.proof.places.empty())
     return {.known = nullptr, .question = nullptr, .wants_places = cables->can_ask(doubtful.up)};
   const topo::CableProof* const known =
       doubtful.up.empty() ? nullptr : cables->known(hello, doubtful.up);
   if (known != nullptr) return {.known = known, .question = nullptr};
-  if (!doubtful.up.empty()) {
+  if (!doubtful.up.empty() || all_are_down(doubtful, hello, own)) {
     if (auto question = cables->ask(hello, doubtful); question != nullptr)
       return {.known = nullptr, .question = std::move(question)};
   }

@@ -104,7 +104,7 @@ std::unique_ptr<CableProofs::Question> CableProofs::ask(const Hello& hello,
     if (hello.rails[pair.local].identity == host_.rails()[pair.peer].identity)
       question->alike_.push_back(pair);
   }
-  if (question->proof_.asked.empty()) return nullptr;
+  if (question->proof_.asked.empty() && question->down_.empty()) return nullptr;
   question->places_ = hello.proof.places;
   question->ask_ = hello.proof.ask;
   question->answer_ = hello.proof.answer;
@@ -151,7 +151,7 @@ topo::CableProof CableProofs::conclude(const Hello& hello, const Question& quest
                     .pairs = question.pairs_,
                     .proof = proof,
                     .until_ns = answered ? UINT64_MAX : host_.now_ns() + kSilenceToAskAgainNs});
-  say(hello, proof);
+  if (!proof.asked.empty()) say(hello, proof);
   return proof;
 }
 

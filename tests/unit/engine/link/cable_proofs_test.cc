@@ -117,6 +117,17 @@ TEST(CableProofs, APortThatIsDownAnswersWhenItIsUp) {
   EXPECT_EQ(question->proof().asked, (Wires{{0, 0}, {0, 1}}));
 }
 
+TEST(CableProofs, PortsThatAreAllDownAreAskedToo) {
+  CableHosts hosts(fabric_of(kTriangle));
+  const Hello said = hosts.hello();
+  const auto question = hosts.of_b.ask(said, {.up = {}, .down = {{0, 1}}});
+  hosts.finish(*question);
+  EXPECT_EQ(question->proof().met, (Wires{{0, 1}}));
+  const auto silent = hosts.of_b.ask(said, {.up = {}, .down = {{1, 0}}});
+  EXPECT_EQ(hosts.finish(*silent), kProofOfDownToPlaceNs);
+  EXPECT_EQ(hosts.of_b.conclude(hosts.hello(), *silent), topo::CableProof{});
+}
+
 TEST(CableProofs, APortThatStaysDownIsWaitedForAndNotTakenForSilent) {
   CableHosts hosts(fabric_of(kTriangle));
   const Hello said = hosts.hello();
