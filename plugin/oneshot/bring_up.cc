@@ -38,6 +38,7 @@ BringUp::BringUp(Invitation invitation)
   parts_.rank = invitation_.rank;
   departures_.resize(members);
   arrivals_.reserve(members);
+  greeted_.resize(members);
   std::memcpy(hello_room(invitation_.rank), &ours_, sizeof(ours_));
 }
 
@@ -49,26 +50,45 @@ std::byte* BringUp::hello_room(std::size_t index) const noexcept {
 Status BringUp::step() {
   std::size_t open = 0;
   for (std::size_t rank = 0; rank < size(); ++rank) {
-    if (rank == parts_.rank) continue;
-    const Status status = connect(rank);
-    if (!status.ok() && status.code() != Errc::WouldBlock) return status;
-    open += status.ok() ? 0 : 1;
+    Departure& departure = departures_[rank];
+    if (rank == parts_.rank || departure.stage != Stage::Open) continue;
+    departure.stage = stage_after(connect(rank));
+    open += departure.stage == Stage::Open ? 1 : 0;
   }
-  if (const Status status = accept(); !status.ok() && status.code() != Errc::WouldBlock)
-    return status;
+  if (stage_after(accept()) == Stage::Failed) ++nameless_;
   for (std::size_t index = 0; index < arrivals_.size(); ++index) {
-    const Status status = read(index);
-    if (!status.ok() && status.code() != Errc::WouldBlock) return status;
-    open += status.ok() ? 0 : 1;
+    Arrival& arrival = arrivals_[index];
+    if (arrival.stage != Stage::Open) continue;
+    arrival.stage = stage_after(read(index));
+    open += arrival.stage == Stage::Open ? 1 : 0;
   }
-  return open == 0 && arrivals_.size() + 1 == size() ? Status() : Status(Errc::WouldBlock);
+  if (open != 0 || awaits_members()) return Errc::WouldBlock;
+  return failed_;
+}
+
+BringUp::Stage BringUp::stage_after(Status status) noexcept {
+  if (status.ok()) return Stage::Done;
+  if (status.code() == Errc::WouldBlock) return Stage::Open;
+  if (failed_ == Errc::Ok) failed_ = status.code();
+  return Stage::Failed;
+}
+
+// A member to which we cannot connect will hardly connect to us. A channel that failed before its
+// hello belongs to some member that has not greeted.
+bool BringUp::awaits_members() const noexcept {
+  std::size_t awaited = 0, nameless = nameless_;
+  for (std::size_t rank = 0; rank < size(); ++rank) {
+    if (rank == parts_.rank || greeted_[rank]) continue;
+    awaited += departures_[rank].stage == Stage::Failed ? 0 : 1;
+  }
+  for (const Arrival& arrival : arrivals_) nameless += arrival.stage == Stage::Failed ? 1 : 0;
+  return awaited > nameless;
 }
 
 // Goes on with our connection to a member, until it has our hello.
 Status BringUp::connect(std::size_t rank) {
   Side& side = parts_.members[rank].send_side;
   Departure& departure = departures_[rank];
-  if (departure.heard) return {};
   if (!side) {
     const Result<Channel*> channel = invitation_.engine.connect(
         invitation_.context, invitation_.rail, invitation_.handles[rank]);
@@ -83,9 +103,7 @@ Status BringUp::connect(std::size_t rank) {
     if (!request.ok()) return request.status();
     departure.hello = request.value();
   }
-  const Status status = test(*departure.hello, nullptr);
-  departure.heard = status.ok();
-  return status;
+  return test(*departure.hello, nullptr);
 }
 
 // Takes the channels that have come, in whatever order.
@@ -93,16 +111,15 @@ Status BringUp::accept() {
   while (arrivals_.size() + 1 < size()) {
     const Result<Channel*> channel = invitation_.engine.accept(invitation_.listener);
     if (!channel.ok()) return channel.status();
-    arrivals_.push_back({.side = Side(channel.value())});
-    if (const Status status = arrivals_.back().side.register_all(*parts_.memory); !status.ok())
-      return status;
+    Side side(channel.value());
+    if (const Status status = side.register_all(*parts_.memory); !status.ok()) return status;
+    arrivals_.push_back({.side = std::move(side)});
   }
   return {};
 }
 
 Status BringUp::read(std::size_t index) {
   Arrival& arrival = arrivals_[index];
-  if (arrival.read) return {};
   // The room of our own rank has the hello that we send.
   std::byte* const room = hello_room(index < parts_.rank ? index : index + 1);
   if (arrival.hello == nullptr) {
@@ -112,29 +129,32 @@ Status BringUp::read(std::size_t index) {
   }
   std::size_t bytes = 0;
   if (const Status status = test(*arrival.hello, &bytes); !status.ok()) return status;
-  arrival.read = true;
   Hello hello{.magic = 0};
   if (bytes == sizeof(hello)) std::memcpy(&hello, room, sizeof(hello));
   return admit(arrival, hello);
 }
 
+// A member that does not please has greeted all the same.
 Status BringUp::admit(Arrival& arrival, const Hello& hello) {
   std::string reason = disagreement(ours_, hello);
-  if (reason.empty() && parts_.members[hello.rank].receive_side)
+  if (reason.empty() && greeted_[hello.rank])
     reason = fmt::format("two hosts say that they are member {}", hello.rank);
-  if (!reason.empty()) {
-    LOG_WARN("one-shot all-reduce: member {}: {}", hello.rank, reason);
-    return Errc::Protocol;
+  if (reason.empty()) {
+    greeted_[hello.rank] = true;
+    parts_.members[hello.rank].receive_side = std::move(arrival.side);
+    return {};
   }
-  parts_.members[hello.rank].receive_side = std::move(arrival.side);
+  LOG_WARN("one-shot all-reduce: member {}: {}", hello.rank, reason);
+  failed_ = Errc::Protocol;
+  if (hello.magic != Hello::kMagic || hello.rank >= size()) return Errc::Protocol;
+  greeted_[hello.rank] = true;
   return {};
 }
 
 std::string BringUp::missing() const {
   std::string ranks;
   for (std::size_t rank = 0; rank < size(); ++rank) {
-    if (rank == parts_.rank || (parts_.members[rank].receive_side && departures_[rank].heard))
-      continue;
+    if (rank == parts_.rank || (greeted_[rank] && departures_[rank].stage == Stage::Done)) continue;
     ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
   }
   return ranks;

@@ -52,7 +52,7 @@ TEST_F(CollNet, ReducesTheTypesAndOperationsThatItKnows) {
 TEST_F(CollNet, AGroupThatFailsVotesNoUntilItIsClosed) {
   begin();
   void* const listener = listen();
-  state().connect_answer = Errc::PeerGone;
+  state().connect_answer = state().accept_answer = Errc::PeerGone;
   void* const comm = connect(listener, 3);
   EXPECT_EQ(warning(0),
             "NET/Mesh : one-shot all-reduce is off for a communicator of 3: its members do not "
@@ -97,7 +97,7 @@ TEST_F(CollNet, AHostWithGpuDirectVotesNo) {
   for (RailInfo& each : state().rails) each.dma_buffers = true;
   begin();
   void* const listener = listen();
-  state().connect_answer = Errc::PeerClosed;
+  state().connect_answer = state().accept_answer = Errc::PeerClosed;
   void* const comm = connect(listener, 2);
   EXPECT_EQ(warning(0),
             "NET/Mesh : one-shot all-reduce is off for a communicator of 2: this host's NICs reach "
@@ -111,7 +111,7 @@ TEST_F(CollNet, AHostWithGpuDirectVotesNo) {
 TEST_F(CollNet, FinalizeClosesWhatIsOpen) {
   begin();
   void* const listener = listen();
-  state().connect_answer = Errc::PeerGone;
+  state().connect_answer = state().accept_answer = Errc::PeerGone;
   void* const comm = connect(listen(), 2);
   EXPECT_EQ(supported(), 0);
   end();
