@@ -105,7 +105,7 @@ Result<Flush*> Flusher::start(const FlushPlace& place, std::uint64_t rails) noex
   flush->address = place.address;
   flush->failures = flush->silent_ms = 0;
   flush->open_rails = flush->owed_rails = 0;
-  flush->abandoned = false;
+  flush->seen = flush->abandoned = false;
   flush->error = Errc::Ok;
   post_all(rails, *flush);
   flush->state.store(RequestState::Flushing, std::memory_order_relaxed);

@@ -45,6 +45,7 @@ struct Flush : Request {
   std::uint64_t owed_rails = 0;  // that still owe a read
   std::uint16_t failures = 0;    // reads that failed
   std::uint16_t silent_ms = 0;   // time that give_up_silent() has counted for its open reads
+  bool seen = false;             // by give_up_silent(), which counts from then on
   bool abandoned = false;        // nobody asks about it any more
 };
 

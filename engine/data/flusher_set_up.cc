@@ -128,7 +128,7 @@ void Flusher::give_up_silent(const Silence& silence) noexcept {
     const Hold hold(*this);
     poll();
     for (Flush& flush : flushes_) {
-      if (flush.open_rails == 0) continue;
+      if (flush.open_rails == 0 || !std::exchange(flush.seen, true)) continue;
       const std::uint64_t silent_ms = flush.silent_ms + silence.elapsed_ns / kNsPerMs;
       flush.silent_ms = static_cast<std::uint16_t>(std::min<std::uint64_t>(silent_ms, UINT16_MAX));
       if (silent_ms >= silence.bound_ns / kNsPerMs) silent_rails |= flush.open_rails;
