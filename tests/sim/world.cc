@@ -20,6 +20,8 @@ constexpr std::uint64_t kStuckStepsMin = 20'000;
 constexpr std::uint64_t kSwitchingStream = 14;  // of Random
 constexpr std::uint64_t kBreaksMax = 8, kBreakOneIn = 40, kTurnsMax = 24;
 constexpr std::uint64_t kLossSlackNs = 2'000'000'000;
+// The network reports a silent connection after up to a quarter more than the engine's setting.
+constexpr std::uint64_t kControlSilenceMaxNs = kSilenceToDeadHostMs * kNsPerMs / 4 * 5;
 }  // namespace
 
 World::World(const Scenario& scenario, Trace& trace, std::atomic<std::uint64_t>& clock_ns)
@@ -235,12 +237,15 @@ void World::watch_counters(Host& host) {
     trace_.violate(late);
 }
 
-// A sign of life that came just before the end of a host counts for kSignToSignNs.
+// A sign of life that came just before the end of a host counts for kSignToSignNs. If nothing is
+// sent, TCP alone tells that the host is silent.
 void World::watch_losses() {
-  if (!scenario_.options.outages || !lost_) return;
+  if (!scenario_.options.outages || lost_ns_ == 0) return;
   const std::uint64_t timeout_ns = static_cast<std::uint64_t>(scenario_.path_timeout_s) * kSecond;
   const std::uint64_t bound_ns = timeout_ns + kSignToSignNs + kLossSlackNs + paused_ns_;
   for (const auto& channel : channels_) {
+    const bool silent = outage_ns_ != 0 && joins(*channel, outage_host_, outage_other_);
+    if (now_ns() < (silent ? outage_ns_ : lost_ns_) + kControlSilenceMaxNs) continue;
     if (const std::string late = losses_.see(*channel, now_ns(), bound_ns); !late.empty())
       trace_.violate(late);
   }

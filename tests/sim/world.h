@@ -164,7 +164,10 @@ class World {
   std::uint64_t breaks_left_;  // queue pairs that may still fail there
   FenceWatch fences_;
   LossWatch losses_;
-  bool lost_ = false;  // a host is killed or unplugged
+  std::uint64_t lost_ns_ = 0;  // when a host was killed or unplugged; 0: none was
+  // The newest outage of control, by which a lost host may have been silent before.
+  std::size_t outage_host_ = 0, outage_other_ = 0;
+  std::uint64_t outage_ns_ = 0;
 };
 
 }  // namespace mesh::sim

@@ -163,6 +163,9 @@ void World::lose_control(const FaultPlan& fault, std::uint32_t young) {
 void World::silence_control(const FaultPlan& fault) {
   const std::uint64_t now_ns = clock_ns_.load(std::memory_order_relaxed);
   control_.silence(fault.host, fault.other, now_ns + fault.duration_ns);
+  outage_host_ = fault.host;
+  outage_other_ = fault.other;
+  outage_ns_ = now_ns;
   if (!outlived(fault.duration_ns) && tally_.path_faults != 0) excuse_everybody(fault.host);
   for (const auto& channel : channels_) {
     // A side that closes early cannot tell its peer, and waits no longer than for a lost path.
@@ -188,7 +191,7 @@ void World::excuse_everybody(std::size_t host) {
 void World::lose_host(const FaultPlan& fault) {
   Host& lost = hosts_[fault.host];
   lost.alive = false;
-  lost_ = true;
+  lost_ns_ = now_ns();
   control_.lose_host(fault.host, fault.kind == FaultPlan::Kind::HostLost
                                      ? ControlNetwork::End::Killed
                                      : ControlNetwork::End::Unplugged);
