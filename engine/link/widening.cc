@@ -36,7 +36,11 @@ void Widening::tend() {
   if (step_ == Step::AwaitWidened && !answer_) {
     const std::uint64_t now_ns = link_.host().now_ns();
     if (!link_.conversation().has_released(widen_number_)) until_ns_ = now_ns + kReopenToAnswerNs;
-    if (now_ns >= until_ns_) return give_up("the peer has not answered WIDEN");
+    if (now_ns >= until_ns_) {
+      if (asked_again_) return give_up("the peer has not answered WIDEN");
+      asked_again_ = true;
+      say_widen();
+    }
     link_.host().tend_at(until_ns_);
   }
   if (!may_begin()) return;
@@ -72,9 +76,14 @@ void Widening::ask() {
     if (!is_as_it_was(path())) return finish();
   }
   step_ = Step::AwaitWidened;
+  psn_ = random_psn();
+  asked_again_ = false;
+  say_widen();
+}
+
+void Widening::say_widen() {
   until_ns_ = link_.host().now_ns() + kReopenToAnswerNs;
   link_.host().tend_at(until_ns_);
-  psn_ = random_psn();
   link_.send(Widen{.path = static_cast<std::uint8_t>(index_),
                    .epoch = epoch_,
                    .ends = offer_late(link_.peer_link(), path(), link_.terms.window_words, psn_)});
@@ -82,9 +91,9 @@ void Widening::ask() {
 }
 
 bool Widening::on(const Widened& body) {
-  if (link_.state() != LinkState::Up || step_ != Step::AwaitWidened || body.path != index_ ||
-      body.epoch != epoch_)
-    return true;  // answers a try that was given up
+  if (link_.state() != LinkState::Up || step_ != Step::AwaitWidened || answer_ ||
+      body.path != index_ || body.epoch != epoch_)
+    return true;  // answers a try that was given up, or a WIDEN that was said again
   if (body.result == Errc::Ok && body.ends.front().qpn.size() != link_.peer_link().policy().qps)
     return link_.complain(
         fmt::format("widens path {} by {} queue pairs", body.path, body.ends.front().qpn.size()));

@@ -5,8 +5,10 @@
 // own to RTS. Then they carry stripes. If that fails, the path is lost like any other, because the
 // message that asked waits. A path that is opened again has all its queue pairs at once. Thread:
 // control mutex; it takes the loop's progress lock where it touches paths. Bounds: one path of a
-// link at a time, and kReopenToAnswerNs for the answer to a WIDEN that the peer has acknowledged:
-// while the control network is silent, the path and its express queue pair stay in use.
+// link at a time, and kReopenToAnswerNs for the answer to a WIDEN that the peer has acknowledged.
+// After that WIDEN is said once more, because the answer may be lost in a control network that has
+// been silent since: once the peer acknowledges the second one, its answer to the first would have
+// come. While the control network is silent, the path and its express queue pair stay in use.
 
 #include <mesh/status.h>
 
@@ -45,6 +47,7 @@ class Widening {
   // ---- Connector.
   void begin();
   void ask();
+  void say_widen();
   void connect();
   void give_up(const std::string& why);
   // ---- Acceptor.
@@ -62,6 +65,7 @@ class Widening {
   std::uint32_t psn_ = 0;
   std::uint64_t widen_number_ = 0;   // of WIDEN among our frames
   std::uint64_t until_ns_ = 0;       // when WIDENED is late
+  bool asked_again_ = false;         // connector: WIDEN was said twice
   std::optional<Widened> answer_{};  // connector: kept while another bring-up runs
   std::optional<Widen> asked_{};     // acceptor: the newest WIDEN, not yet begun
 };

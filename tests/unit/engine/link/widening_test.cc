@@ -123,6 +123,13 @@ TEST_F(WideningTest, AnAnswerThatDoesNotComeLosesThePathOnceThePeerHasHeardTheQu
   EXPECT_LE(ends_.a.due_ns, ends_.a.now_ns() + kReopenToAnswerNs);
   ends_.advance_ns(kReopenToAnswerNs);
   ends_.a.links.tend();
+  EXPECT_EQ(count(ends_.a, MessageType::Widen), 1) << "it is said again, as the answer may be lost";
+  ends_.advance_ns(10 * kReopenToAnswerNs);
+  ends_.a.links.tend();
+  EXPECT_EQ(state_of(ends_.sender(), 0), PathState::Up) << "the control network is silent";
+  ends_.carry();
+  ends_.advance_ns(kReopenToAnswerNs);
+  ends_.a.links.tend();
   EXPECT_EQ(state_of(ends_.sender(), 0), PathState::Quarantined);
   EXPECT_EQ(ends_.sender().peer_link().paths()[0].health.last_cause,
             "it got no bulk queue pairs: the peer has not answered WIDEN");
