@@ -1,17 +1,23 @@
 #pragma once
 // The common parts of the tools' command lines. Thread: main.
 
-#include "src/base/log.h"
+#include "perf/driver/first_warning.h"
+#include "src/base/setting_value.h"
+#include "src/base/version.h"
 
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace mesh::driver {
 
@@ -24,6 +30,7 @@ inline constexpr const char* kExitCodes =
 // mistake in one line.
 inline std::optional<int> parse(CLI::App& app, int argc, char** argv) {
   app.footer(app.get_footer() + kExitCodes);
+  app.set_version_flag("--version", std::string("nccl-mesh ") + version());
   app.failure_message([](const CLI::App* tool, const CLI::Error& error) {
     return tool->get_name() + ": " + error.what() + "; --help has all options\n";
   });
@@ -48,24 +55,56 @@ inline std::string unwritable(const std::string& file) {
   return file + " cannot be written; wanted: a file in a folder that exists and is writable";
 }
 
-// Returns the first warning that an action logs; empty if there is none.
-template <typename Action>
-std::string first_warning(Action action) {
-  static std::string first;
-  first.clear();
-  set_log_sink([](LogLevel level, const char*, int, const char* text) {
-    if (level == LogLevel::Warn && first.empty()) first = text;
-  });
-  action();
-  set_log_sink(nullptr);
-  return first;
+inline std::string not_usable(const std::string& text, const std::string& wanted) {
+  return "'" + text + "' is not usable; wanted: " + wanted;
 }
 
-// Writes a size as --minbytes takes it: "32M".
-inline std::string size_text(std::size_t bytes) {
-  std::size_t unit = 0;
-  for (; unit < 3 && bytes != 0 && bytes % 1024 == 0; ++unit) bytes /= 1024;
-  return std::to_string(bytes) + (unit == 0 ? "" : std::string(1, " KMG"[unit]));
+// Takes a number of low to high.
+template <typename Number>
+CLI::Validator in_range(Number low, Number high) {
+  const std::string wanted = fmt::format("{}..{}", low, high);
+  return CLI::Validator(
+      [low, high, wanted](std::string& text) {
+        Number value{};
+        const bool is = CLI::detail::lexical_cast(text, value) && value >= low && value <= high;
+        return is ? std::string() : not_usable(text, wanted);
+      },
+      wanted);
+}
+
+inline CLI::Validator one_of_numbers(const std::vector<int>& numbers) {
+  const std::string wanted = fmt::format("{}", fmt::join(numbers, ", "));
+  return CLI::Validator(
+      [numbers, wanted](std::string& text) {
+        int value = 0;
+        const bool is = CLI::detail::lexical_cast(text, value) &&
+                        std::find(numbers.begin(), numbers.end(), value) != numbers.end();
+        return is ? std::string() : not_usable(text, wanted);
+      },
+      wanted);
+}
+
+// Takes a size of low to high bytes, to which K, M or G may be added.
+inline CLI::Validator size_in(std::int64_t low, std::int64_t high) {
+  return CLI::Validator(
+      [low, high](std::string& text) {
+        const std::optional<std::int64_t> bytes = read_bytes(text);
+        if (!bytes || *bytes < low || *bytes > high)
+          return not_usable(text, bytes_text(low) + ".." + bytes_text(high));
+        text = std::to_string(*bytes);
+        return std::string();
+      },
+      "SIZE");
+}
+
+inline CLI::Validator one_of_words(const std::vector<std::string>& words) {
+  return CLI::Validator(
+      [words](std::string& text) {
+        const bool is = std::find(words.begin(), words.end(), text) != words.end();
+        return is ? std::string()
+                  : fmt::format("'{}' is not one of {}", text, fmt::join(words, ", "));
+      },
+      "");
 }
 
 // Turns a name into its value of an enumeration. A name that is none is refused with those that

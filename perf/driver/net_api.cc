@@ -91,4 +91,9 @@ std::unique_ptr<NetApi> NetApi::load(const std::string& path, int version, std::
   return adapt(version, std::move(library), table, Versions{});
 }
 
+std::string unusable_plugin(const std::string& path, int version) {
+  std::string error;
+  return NetApi::load(path, version, error) == nullptr ? "no plugin: " + error : "";
+}
+
 }  // namespace mesh::driver

@@ -30,6 +30,8 @@ inline constexpr int kNetRemoteError = 6;
 inline constexpr int kDriverTimeout = -1;  // the driver's own: a bounded wait ran out
 
 const char* net_result_name(int result) noexcept;
+// Returns why a library is no plugin of this version, "no plugin: ..."; empty if it is one.
+std::string unusable_plugin(const std::string& path, int version);
 
 struct NetProperties {
   std::string name, pci_path;

@@ -2,6 +2,8 @@
 // The command-line options that give a process its place among the ranks of a run, and those that
 // run_local_ranks() appends for its own processes. Thread: any (values).
 
+#include "perf/driver/bootstrap.h"
+#include "perf/driver/command_line.h"
 #include "perf/driver/world.h"
 
 #include <CLI/CLI.hpp>
@@ -15,11 +17,11 @@ namespace mesh::driver {
 inline void add_rank_options(CLI::App& app, RankOptions& options) {
   app.add_option("--rank", options.world.rank,
                  "This process's rank (Env: RANK, or the variable of mpirun or srun)")
-      ->check(CLI::NonNegativeNumber)
+      ->check(in_range(0, static_cast<int>(kWorldMax) - 1))
       ->default_str("");
   app.add_option("--world-size", options.world.size,
                  "Number of ranks (Env: WORLD_SIZE, or the variable of mpirun or srun)")
-      ->check(CLI::PositiveNumber)
+      ->check(in_range(1, static_cast<int>(kWorldMax)))
       ->default_str("");
   app.add_option(
       "--rendezvous", options.world.rendezvous,

@@ -1,9 +1,11 @@
 #include "perf/driver/soft_fabric.h"
 
+#include "perf/driver/first_warning.h"
 #include "src/base/random.h"
+#include "src/base/small_file.h"
+#include "src/soft/fabric_file.h"
 
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -11,22 +13,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <fstream>
-#include <sstream>
 
 namespace mesh::driver {
 namespace {
-
-// Reads only the names. The fabric itself validates the rest when the ranks open it.
-std::vector<std::string> host_names(const nlohmann::json& root) {
-  std::vector<std::string> names;
-  if (!root.is_object() || !root.contains("hosts") || !root["hosts"].is_array()) return names;
-  for (const nlohmann::json& host : root["hosts"]) {
-    if (host.is_object() && host.contains("name") && host["name"].is_string())
-      names.push_back(host["name"]);
-  }
-  return names;
-}
 
 // The fabric's identity is made of the file's name and text, so the name must be this run's own.
 UniqueFd private_copy(const std::string& text) {
@@ -38,42 +27,51 @@ UniqueFd private_copy(const std::string& text) {
   return copy;
 }
 
+void tell(const std::string& wrong) {
+  std::fprintf(stderr, "%s: %s\n", program_invocation_short_name, wrong.c_str());
+}
+
 }  // namespace
 
 Result<SoftFabric> SoftFabric::open(const std::string& file,
                                     const std::vector<std::string>& wanted) {
-  std::ifstream stream(file);
-  std::stringstream text;
-  text << stream.rdbuf();
-  if (!stream.is_open() || text.str().empty()) {
-    std::fprintf(stderr, "%s: fabric file %s cannot be read or is empty\n",
-                 program_invocation_short_name, file.c_str());
-    return Errc::NotFound;
-  }
-  return make(text.str(), wanted);
+  const Result<std::string> text = read_short_file(file, soft::kFileBytesMax);
+  Result<soft::FabricFile> parsed = Errc::NotFound;
+  const std::string wrong = first_warning([&] { parsed = soft::load(file); });
+  if (text.ok() && parsed.ok()) return make_copy(*text, *parsed, wanted);
+  tell(wrong);
+  return parsed.ok() ? text.code() : parsed.code();
 }
 
 Result<SoftFabric> SoftFabric::make(const std::string& text,
                                     const std::vector<std::string>& wanted) {
-  const nlohmann::json root = nlohmann::json::parse(text, nullptr, false);
-  if (root.is_object() && root.contains("null")) {
-    std::fprintf(stderr,
-                 "%s: the fabric file is of a null fabric, which moves no data; "
-                 "perf/instructions/run counts over it\n",
-                 program_invocation_short_name);
+  Result<soft::FabricFile> parsed = Errc::NotFound;
+  const std::string wrong = first_warning([&] { parsed = soft::parse(text); });
+  if (parsed.ok()) return make_copy(text, *parsed, wanted);
+  tell(wrong);
+  return parsed.code();
+}
+
+Result<SoftFabric> SoftFabric::make_copy(const std::string& text, const soft::FabricFile& file,
+                                         const std::vector<std::string>& wanted) {
+  if (file.null) {
+    tell(
+        "the fabric file is of a null fabric, which moves no data; perf/instructions/run counts "
+        "over it");
     return Errc::InvalidArgument;
   }
-  const std::vector<std::string> names = host_names(root);
-  if (names.empty()) {
-    std::fprintf(stderr, "%s: the fabric file names no host\n", program_invocation_short_name);
-    return Errc::InvalidArgument;
-  }
-  for (const std::string& host : wanted) {
-    if (std::find(names.begin(), names.end(), host) != names.end()) continue;
-    std::fprintf(stderr, "%s: host '%s' is not one of the fabric file's: %s\n",
-                 program_invocation_short_name, host.c_str(),
-                 fmt::format("{}", fmt::join(names, ", ")).c_str());
-    return Errc::NotFound;
+  std::vector<std::string> names;
+  for (const soft::HostSpec& host : file.hosts) names.push_back(host.name);
+  for (auto host = wanted.begin(); host != wanted.end(); ++host) {
+    if (std::find(names.begin(), names.end(), *host) == names.end()) {
+      tell(fmt::format("host '{}' is not one of the fabric file's: {}", *host,
+                       fmt::join(names, ", ")));
+      return Errc::NotFound;
+    }
+    if (std::find(wanted.begin(), host, *host) != host) {
+      tell(fmt::format("host '{}' is named twice; wanted: each host once", *host));
+      return Errc::InvalidArgument;
+    }
   }
   SoftFabric fabric;
   fabric.copy_ = private_copy(text);

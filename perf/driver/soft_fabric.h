@@ -11,6 +11,10 @@
 #include <utility>
 #include <vector>
 
+namespace mesh::soft {
+struct FabricFile;
+}
+
 namespace mesh::driver {
 
 class SoftFabric {
@@ -24,6 +28,9 @@ class SoftFabric {
   std::vector<std::pair<std::string, std::string>> environment(std::size_t rank) const;
 
  private:
+  static Result<SoftFabric> make_copy(const std::string& text, const soft::FabricFile& file,
+                                      const std::vector<std::string>& wanted);
+
   UniqueFd copy_;
   std::string path_;
   std::vector<std::string> hosts_;

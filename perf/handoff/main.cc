@@ -6,9 +6,10 @@
 #include "perf/mesh_tune/sweep.h"
 #include "perf/results/result.h"
 #include "src/base/log.h"
+#include "src/base/setting_grammar.h"
 #include "src/topo/host_topology.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -156,6 +158,19 @@ bool write_json(const Options& options, const std::array<Figures, kModes.size()>
   return false;
 }
 
+// Returns the mistake in --cpus; empty if there is none.
+std::string mistake_in_cpus(const std::string& cpus) {
+  if (cpus.empty()) return {};
+  const std::vector<int> usable = topo::read_host_topology().allowed_on(-1);
+  const std::optional<std::vector<int>> named = read_cpu_list(cpus);
+  const auto may = [&usable](int cpu) {
+    return std::find(usable.begin(), usable.end(), cpu) != usable.end();
+  };
+  if (named && std::all_of(named->begin(), named->end(), may)) return {};
+  return "--cpus: " + driver::not_usable(
+                          cpus, fmt::format("a list such as 2,4-7 of {}", fmt::join(usable, ", ")));
+}
+
 int run(const Options& options) {
   set_log_level(LogLevel::Warn);
   std::array<Figures, kModes.size()> figures;
@@ -177,20 +192,21 @@ int main(int argc, char** argv) {
       "is more than 10 % slower\nthan the better of the two is a bad result.",
       "mesh_handoff");
   app.add_option("--rounds", options.rounds, "Rounds, each with a block of every mode")
-      ->check(CLI::Range(1, 1000))
+      ->check(mesh::driver::in_range(1, 1000))
       ->capture_default_str();
   app.add_option("--exchanges", options.exchanges, "Exchanges in a block")
-      ->check(CLI::Range(10, 1000000))
+      ->check(mesh::driver::in_range(10, 1000000))
       ->capture_default_str();
   app.add_option("-b,--bytes", options.bytes, "Bytes of a message")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(0, 1 << 20))
+      ->transform(mesh::driver::size_in(0, 1 << 20))
       ->capture_default_str();
   app.add_option("--cpus", options.cpus, "CPUs of the pollers, as NCCL_MESH_CPUS has them");
   app.add_option("--json", options.json_file, "Write the figures to this file too");
   app.add_flag("--check", options.check, "Fail if the default misses the bar");
   if (const auto end = mesh::driver::parse(app, argc, argv)) return *end;
-  if (const std::string why = mesh::driver::unwritable(options.json_file); !why.empty())
+  std::string why = mesh::driver::unwritable(options.json_file);
+  if (why.empty()) why = mesh::perf::mistake_in_cpus(options.cpus);
+  if (!why.empty())
     return std::fprintf(stderr, "mesh_handoff: %s\n", why.c_str()), mesh::driver::kUsage;
   options.arguments.assign(argv + 1, argv + argc);
   return mesh::perf::run(options);

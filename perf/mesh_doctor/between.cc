@@ -12,7 +12,6 @@
 
 #include <cstdio>
 #include <fstream>
-#include <sstream>
 
 namespace mesh::doctor {
 namespace {
@@ -128,21 +127,8 @@ bool Look::measure(driver::NetApi* api) {
 }
 
 void Look::judge_expected() {
-  if (options_.expect_file.empty()) {
-    append(result_.findings, lone_rails(cabling_));
-    return;
-  }
-  std::ifstream stream(options_.expect_file);
-  std::stringstream text;
-  text << stream.rdbuf();
-  std::string why = "The file cannot be read.";
-  const auto expected = stream.is_open() ? parse_map(text.str(), why)
-                                         : Result<std::vector<ExpectedPair>>(Errc::NotFound);
-  if (expected.ok()) return append(result_.findings, compare(cabling_, *expected));
-  append(result_.findings, {finding("no-map", "",
-                                    {options_.expect_file, why,
-                                     "Correct the file, or write a map of the present cabling with "
-                                     "mesh_doctor --write-map."})});
+  append(result_.findings,
+         options_.expected.empty() ? lone_rails(cabling_) : compare(cabling_, options_.expected));
 }
 
 void Look::judge_all() {

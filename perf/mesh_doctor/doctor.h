@@ -4,6 +4,7 @@
 // rank 0. Thread: one owner. Bound: the timeout of the options.
 
 #include "perf/driver/world.h"
+#include "perf/mesh_doctor/map.h"
 #include "perf/mesh_doctor/report.h"
 
 #include <string>
@@ -15,9 +16,10 @@ struct Options : driver::RankOptions {
   bool as_json = false;
   bool quick = false;
   bool verbose = false;
-  std::string expect_file;  // the cabling that should be; empty: none is expected
-  std::string map_file;     // where the found cabling is written; empty: nowhere
-  std::string svg_file;     // where the cabling map is drawn; empty: nowhere
+  std::string expect_file;             // the cabling that should be; empty: none is expected
+  std::vector<ExpectedPair> expected;  // what rank 0 has read there
+  std::string map_file;                // where the found cabling is written; empty: nowhere
+  std::string svg_file;                // where the cabling map is drawn; empty: nowhere
   std::string plugin;
   std::string root = "/";  // the folder that is read as the host's file system
   std::string fabric;      // file of a software fabric whose hosts are looked at; empty: this host

@@ -204,11 +204,11 @@ Result<std::vector<ExpectedPair>> parse_map(const std::string& text, std::string
       pairs.push_back(std::move(pair));
       continue;
     }
-    why = fmt::format("Line {} is \"{}\" and not HOST/PORT HOST/PORT.", number, line);
+    why = fmt::format("line {} is \"{}\"; wanted: HOST/PORT HOST/PORT", number, line);
     return Errc::InvalidArgument;
   }
   if (!pairs.empty()) return pairs;
-  why = "The file has no line HOST/PORT HOST/PORT.";
+  why = "it has no line; wanted: HOST/PORT HOST/PORT";
   return Errc::InvalidArgument;
 }
 

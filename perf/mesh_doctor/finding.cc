@@ -70,7 +70,6 @@ constexpr std::array kKinds{
     FindingKind{"host-missing", Broken, "a host did not connect, or is only in the expected map"},
     FindingKind{"host-lost", Broken, "a host took part and stopped answering"},
     FindingKind{"handshake-network", Broken, "a host does not reach another one for the handshake"},
-    FindingKind{"no-map", Broken, "the expected map cannot be read"},
     FindingKind{"missing-cable", Broken, "an expected cable is missing"},
     FindingKind{"extra-cable", Warning, "a cable is not in the expected map"},
     FindingKind{"crossed-cables", Broken, "a port meets another port than the expected one"},

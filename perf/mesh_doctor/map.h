@@ -19,6 +19,7 @@ namespace mesh::doctor {
 // A map in text has a line "HOST/PORT HOST/PORT" for each pair of ports that meet. A line that
 // begins with # is a comment, and ":1" may be left out.
 inline constexpr std::size_t kExpectedPairsMax = 100'000;
+inline constexpr std::size_t kMapBytesMax = std::size_t{32} << 20;
 
 struct ExpectedPair {
   std::string a, b;  // "a/mesh0"

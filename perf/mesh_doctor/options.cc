@@ -5,11 +5,13 @@
 #include "perf/mesh_doctor/read_host.h"
 #include "perf/mesh_doctor/report.h"
 #include "src/base/config.h"
-#include "src/base/version.h"
+#include "src/base/small_file.h"
 
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 namespace mesh::doctor {
@@ -33,12 +35,12 @@ void add_output(CLI::App& app, Options& options) {
                  "Write the present cabling to this file, for --expect");
   app.add_option("--threshold", options.threshold,
                  "Share of the rate that the ports promise which a cable must carry")
-      ->check(CLI::Range(0.001, 1.0))
+      ->check(driver::in_range(0.001, 1.0))
       ->capture_default_str();
   app.add_option(
          "--patience", options.patience_s,
          "Seconds without data after which a cable counts as silent; raise it for slow hosts")
-      ->check(CLI::Range(1, 600))
+      ->check(driver::in_range(1, 600))
       ->capture_default_str();
   app.add_option("--svg", options.svg_file, "Draw the cabling map to this file");
   app.add_flag("-v,--verbose", options.verbose, "Print all of the plugin's lines (to stderr)");
@@ -58,10 +60,10 @@ void add_place(CLI::App& app, Options& options) {
       ->option_text("DIR");
   app.add_option("--timeout", options.timeout_s,
                  "Seconds for the whole run (--fabric), or for each wait for another host")
-      ->check(CLI::Range(1, 1000000))
+      ->check(driver::in_range(1, 1000000))
       ->capture_default_str();
   app.add_option("--wait", options.wait_s, "Seconds to wait for the other hosts")
-      ->check(CLI::Range(1, 1000000))
+      ->check(driver::in_range(1, 1000000))
       ->capture_default_str();
   driver::add_rank_options(app, options);
 }
@@ -80,6 +82,30 @@ std::string mistake_of_one_host(const Options& options) {
   return {};
 }
 
+// Reads the map that the user expects. Returns the mistake; empty if there is none.
+std::string read_expected(Options& options) {
+  if (options.expect_file.empty()) return {};
+  const Result<std::string> text = read_short_file(options.expect_file, kMapBytesMax);
+  if (!text.ok()) return "--expect " + options.expect_file + " cannot be read; wanted: a file";
+  std::string why;
+  Result<std::vector<ExpectedPair>> expected = parse_map(*text, why);
+  if (!expected.ok()) return "--expect " + options.expect_file + ": " + why;
+  options.expected = std::move(*expected);
+  return {};
+}
+
+// Returns the mistake in what is read and written; empty if there is none.
+std::string mistake_in_files(Options& options) {
+  std::error_code none;
+  if (!std::filesystem::is_directory(options.root, none))
+    return "--root " + options.root + " is no folder that can be read";
+  std::string why = mistake_of_one_host(options);
+  if (!why.empty() || options.world.rank > 0) return why;
+  for (const std::string& file : {options.map_file, options.svg_file})
+    if (why.empty()) why = driver::unwritable(file);
+  return why.empty() ? read_expected(options) : why;
+}
+
 }  // namespace
 
 bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
@@ -88,7 +114,6 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
       "and says how to correct each.",
       "mesh_doctor");
   app.footer(kFooter);
-  app.set_version_flag("--version", std::string("nccl-mesh ") + version());
   add_output(app, options);
   add_place(app, options);
   if (const auto end = driver::parse(app, argc, argv)) {
@@ -101,9 +126,7 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
   auto world = driver::find_world(options.world, process_environment(), why);
   if (world.ok()) {
     options.world = std::move(*world);
-    why = mistake_of_one_host(options);
-    for (const std::string& file : {options.map_file, options.svg_file})
-      if (why.empty() && options.world.rank <= 0) why = driver::unwritable(file);
+    why = mistake_in_files(options);
     if (why.empty()) return true;
   }
   std::fprintf(stderr, "mesh_doctor: %s\n", why.c_str());

@@ -1,6 +1,5 @@
 // mesh_fault breaks a part of a running host of the software fabric, or mends it again.
 #include "perf/driver/command_line.h"
-#include "src/base/version.h"
 #include "src/soft/fault_door.h"
 
 #include <CLI/CLI.hpp>
@@ -9,6 +8,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -70,6 +71,13 @@ const std::map<std::string, std::pair<FaultVerb, FaultKind>> kMeanings = {
     {"clear", {FaultVerb::LiftAll, {}}},
     {"show", {FaultVerb::Look, {}}},
 };
+
+std::vector<std::string> actions() {
+  std::vector<std::string> names;
+  names.reserve(kMeanings.size());
+  for (const auto& [name, meaning] : kMeanings) names.push_back(name);
+  return names;
+}
 
 FaultOrder order_of(const Options& options) {
   const auto& [verb, kind] = kMeanings.at(options.action);
@@ -165,26 +173,23 @@ int main(int argc, char** argv) {
   CLI::App app("Makes a NIC of a running host of the software fabric fail, or repairs it.",
                "mesh_fault");
   app.footer(kFooter);
-  app.set_version_flag("--version", std::string("nccl-mesh ") + mesh::version());
   app.add_option("--fabric", options.fabric, "The fabric file")->required();
   app.add_option("HOST", options.host, "The host, by its name in the file")->required();
   app.add_option("NIC", options.nic, "Its NIC, by its name in the file")->required();
   app.add_option("ACTION", options.action, "The fault")
       ->required()
-      ->check(CLI::IsMember({"down", "up", "card-left", "card-back", "qp-error", "wr-error",
-                             "post-refused", "lid", "mtu", "peer-lost", "peer-back", "mute",
-                             "unmute", "clear", "show"}));
+      ->check(mesh::driver::one_of_words(actions()));
   app.add_flag(
       "--one-end", options.one_end,
       "down, up, card-left, card-back: only this port, as with a switch or a sick adapter");
   app.add_option("--qp", options.queue_pair, "qp-error: only the N-th connected queue pair, from 0")
-      ->check(CLI::Range(0, 4095));
+      ->check(mesh::driver::in_range(0, 4095));
   app.add_option("--peer", options.peer, "peer-lost, peer-back: the other host");
   app.add_option("--mtu", options.mtu, "mtu: the bytes of payload that still arrive")
-      ->check(CLI::Range(1, 65536));
+      ->check(mesh::driver::in_range(1, 65536));
   app.add_option("--for-ms", options.for_ms,
                  "down, mtu, peer-lost, mute: until so many milliseconds later")
-      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{3'600'000}));
+      ->check(mesh::driver::in_range(std::uint64_t{0}, std::uint64_t{3'600'000}));
   if (const auto end = mesh::driver::parse(app, argc, argv)) return *end;
   return run(options);
 }

@@ -3,7 +3,6 @@
 #include "perf/driver/command_line.h"
 #include "perf/driver/own_process.h"
 #include "perf/driver/rank_options.h"
-#include "src/base/version.h"
 
 #include <CLI/CLI.hpp>
 
@@ -41,7 +40,7 @@ std::string name_of(const std::map<std::string, E>& names, E value) {
 const std::map<std::string, driver::MemoryKind> kMemories{{"host", driver::MemoryKind::Host},
                                                           {"device", driver::MemoryKind::Device}};
 
-constexpr std::size_t kBytesLimit = std::size_t{1} << 34;
+constexpr std::int64_t kBytesLimit = std::int64_t{1} << 34;
 constexpr double kPauseLimitMs = 60000;
 constexpr const char* kFooter =
     "Without --fabric the run uses perf/fabrics/triangle.json: software fabric on this host, not "
@@ -53,33 +52,30 @@ constexpr const char* kFooter =
 
 void add_sizes(CLI::App& app, Options& options) {
   app.add_option("-b,--minbytes", options.bytes_min, "Smallest size; K, M, G are powers of 1024")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::size_t{0}, kBytesLimit))
-      ->option_text("SIZE=" + driver::size_text(options.bytes_min));
+      ->transform(driver::size_in(0, kBytesLimit))
+      ->option_text("SIZE=" + bytes_text(static_cast<std::int64_t>(options.bytes_min)));
   app.add_option("-e,--maxbytes", options.bytes_max, "Largest size")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::size_t{0}, kBytesLimit))
-      ->option_text("SIZE=" + driver::size_text(options.bytes_max));
+      ->transform(driver::size_in(0, kBytesLimit))
+      ->option_text("SIZE=" + bytes_text(static_cast<std::int64_t>(options.bytes_max)));
   app.add_option("-f,--stepfactor", options.step_factor,
                  "Factor between one size and the next (1: add --stepbytes)")
-      ->check(CLI::Range(1, 1024));
+      ->check(driver::in_range(1, 1024));
   app.add_option("-i,--stepbytes", options.step_bytes, "Bytes to add between one size and the next")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::size_t{1}, kBytesLimit))
-      ->option_text("SIZE=" + driver::size_text(options.step_bytes));
+      ->transform(driver::size_in(1, kBytesLimit))
+      ->option_text("SIZE=" + bytes_text(static_cast<std::int64_t>(options.step_bytes)));
 }
 
 void add_run(CLI::App& app, Options& options) {
   app.add_option("-n,--iters", options.iterations, "Timed iterations per size")
-      ->check(CLI::Range(1, 1000000));
+      ->check(driver::in_range(1, 1000000));
   app.add_option("-w,--warmup_iters", options.warmup, "Iterations before the timed ones")
-      ->check(CLI::Range(0, 1000000));
+      ->check(driver::in_range(0, 1000000));
   app.add_option("--min-time", options.min_time_ms,
                  "Milliseconds: raise --iters for each size until the size takes about that long")
-      ->check(CLI::Range(0, 600000));
+      ->check(driver::in_range(0, 600000));
   app.add_option("-c,--check", options.checks,
                  "Verified runs per size, in which every byte is compared")
-      ->check(CLI::Range(0, 1000000));
+      ->check(driver::in_range(0, 1000000));
   app.add_option("--until", options.until_file,
                  "Continue with verified runs beyond --check until this file exists on the host of "
                  "any rank")
@@ -96,7 +92,7 @@ void add_run(CLI::App& app, Options& options) {
       ->transform(driver::one_of(kReductions))
       ->option_text("NAME=" + name_of(kReductions, options.reduction));
   app.add_option("-r,--root", options.root, "Root rank of broadcast and reduce")
-      ->check(CLI::NonNegativeNumber);
+      ->check(driver::in_range(0, static_cast<int>(driver::kWorldMax) - 1));
   app.add_option("--memory", options.memory,
                  "host, or device: memory in the place of a GPU's, which no CPU touches and whose "
                  "receives are flushed; perf/fabrics/gpus.json has NICs that can register it")
@@ -104,20 +100,20 @@ void add_run(CLI::App& app, Options& options) {
       ->option_text("NAME=" + name_of(kMemories, options.memory));
   app.add_option("--channels", options.channels,
                  "Connections per pair of ranks, over which the data is spread")
-      ->check(CLI::Range(1, 64));
+      ->check(driver::in_range(1, 64));
   app.add_option("--outstanding", options.outstanding,
                  "Messages in flight per connection (sendrecv and alltoall)")
-      ->check(CLI::Range(1, 32));
+      ->check(driver::in_range(1, 32));
   app.add_option("--pause", options.pause_ms,
                  "latency: milliseconds between an answer and the next message, such as 0.1; both "
                  "ranks test their open receives meanwhile")
-      ->check(CLI::Range(0.0, kPauseLimitMs));
+      ->check(driver::in_range(0.0, kPauseLimitMs));
   app.add_flag("--one-way", options.one_way, "sendrecv of 2 ranks: only rank 0 sends");
   app.add_flag("--memcpy", options.measure_memcpy,
                "Measure this host's one-thread memcpy of each size in this run too");
   app.add_option("--timeout", options.timeout_s,
                  "Seconds for the whole run, from the start of its first rank")
-      ->check(CLI::Range(1, 1000000));
+      ->check(driver::in_range(1, 1000000));
   app.add_option("--json", options.json_file,
                  "Write the results to this file too (format: perf/results/README.md)");
   app.add_flag("-v,--verbose", options.verbose, "Print the plugin's INFO lines (to stderr)");
@@ -137,7 +133,7 @@ void add_place(CLI::App& app, Options& options) {
       ->default_str("");
   app.add_option("--plugin", options.plugin, "The plugin's library");
   app.add_option("--net-version", options.net_version, "Version of ncclNet to call the plugin with")
-      ->check(CLI::Range(driver::kNetVersionMin, driver::kNetVersionMax));
+      ->check(driver::in_range(driver::kNetVersionMin, driver::kNetVersionMax));
   driver::add_rank_options(app, options);
 }
 
@@ -186,7 +182,6 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
       "mesh_perf");
   app.footer(kFooter);
   app.option_defaults()->always_capture_default();
-  app.set_version_flag("--version", std::string("nccl-mesh ") + version());
   app.add_option("collective", options.kind,
                  "all_reduce, all_gather, reduce_scatter, broadcast, reduce, sendrecv, alltoall or "
                  "latency")

@@ -1,4 +1,5 @@
 #include "perf/driver/command_line.h"
+#include "perf/driver/net_api.h"
 #include "perf/driver/own_process.h"
 #include "perf/driver/soft_fabric.h"
 #include "perf/mesh_perf/options.h"
@@ -77,6 +78,8 @@ bool settle(Options& options) {
     if (ranks == 0) return false;
     why = mistake_in(options.collective(), ranks, options.channels);
   }
+  if (why.empty() && !options.is_rank())
+    why = driver::unusable_plugin(options.plugin, options.net_version);
   if (!why.empty()) std::fprintf(stderr, "mesh_perf: %s\n", why.c_str());
   return why.empty();
 }

@@ -4,7 +4,6 @@
 #include "perf/driver/own_process.h"
 #include "perf/driver/plugin_log.h"
 #include "perf/mesh_rails/report.h"
-#include "src/base/version.h"
 #include "src/topo/placement.h"
 #include "src/topo/ways.h"
 
@@ -55,6 +54,14 @@ void fill_ways(mesh::rails::Report& report) {
   }
 }
 
+// Returns the exit status after the plugin has refused to start, for which it has warned.
+int refusal_status(const mesh::rails::Report& report) {
+  const std::string& start = report.snapshot.start;
+  const bool wrong_input = start == mesh::errc_name(mesh::Errc::InvalidArgument) ||
+                           start == mesh::errc_name(mesh::Errc::NotFound);
+  return wrong_input ? mesh::driver::kUsage : mesh::driver::kFailed;
+}
+
 int run(const Options& options) {
   PluginLog& log = PluginLog::instance();
   log.set_filter({NCCL_LOG_INFO, NCCL_ALL});
@@ -63,18 +70,16 @@ int run(const Options& options) {
   mesh::driver::write_no_metrics();
   std::string error;
   const std::unique_ptr<NetApi> api = NetApi::load(options.plugin, options.net_version, error);
-  if (api == nullptr) return fail("no plugin", error);
+  if (api == nullptr) return fail("no plugin", error), mesh::driver::kUsage;
   mesh::rails::Report report;
   if (const int result = mesh::rails::read_rails(*api, report); result != kNetSuccess)
     return fail("the plugin failed", mesh::driver::net_result_name(result));
+  // The plugin's warnings are out already.
+  if (!report.refusal.empty()) return refusal_status(report);
   fill_ways(report);
   std::fputs((options.as_json ? mesh::rails::json(report) : mesh::rails::table(report)).c_str(),
              stdout);
   if (!report.rails.empty()) return 0;
-  // Another reason (no libibverbs) is in the plugin's words; its warnings are out already.
-  if (report.notes.empty() && log.warnings() == 0 && !options.verbose)
-    for (const std::string& line : report.snapshot.start_lines)
-      std::fprintf(stderr, "mesh_rails: %s\n", line.c_str());
   return 1;
 }
 
@@ -82,12 +87,11 @@ int run(const Options& options) {
 
 static void add_options(CLI::App& app, Options& options) {
   app.footer(kFooter);
-  app.set_version_flag("--version", std::string("nccl-mesh ") + mesh::version());
   app.add_flag("--json", options.as_json, "Print JSON");
   app.add_flag("-v,--verbose", options.verbose, "Print all of the plugin's lines (to stderr)");
   app.add_option("--plugin", options.plugin, "The plugin's library")->capture_default_str();
   app.add_option("--net-version", options.net_version, "Version of ncclNet to call the plugin with")
-      ->check(CLI::Range(mesh::driver::kNetVersionMin, mesh::driver::kNetVersionMax))
+      ->check(mesh::driver::in_range(mesh::driver::kNetVersionMin, mesh::driver::kNetVersionMax))
       ->capture_default_str();
 }
 

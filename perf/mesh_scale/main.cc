@@ -56,11 +56,11 @@ int main(int argc, char** argv) {
       "mesh_scale");
   app.add_option("--peers", options.peers, "Numbers of peers")
       ->delimiter(',')
-      ->check(CLI::Range(std::size_t{1}, mesh::scale::kPeersMax))
+      ->check(mesh::driver::in_range(std::size_t{1}, mesh::scale::kPeersMax))
       ->capture_default_str();
   app.add_option("--at-once", options.at_once,
                  "Peers that are connected in one round, as NCCL_CONNECT_ROUND_MAX_PEERS")
-      ->check(CLI::Range(std::size_t{1}, mesh::scale::kPeersMax))
+      ->check(mesh::driver::in_range(std::size_t{1}, mesh::scale::kPeersMax))
       ->capture_default_str();
   CLI::Option* const json_flag = app.add_flag("--json", options.as_json, "Print JSON");
   app.add_flag("--parts", options.parts, "Print also what the parts of a link take")

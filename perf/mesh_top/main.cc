@@ -4,7 +4,6 @@
 #include "perf/mesh_top/view.h"
 #include "src/base/setting_grammar.h"
 #include "src/base/small_file.h"
-#include "src/base/version.h"
 
 #include <CLI/CLI.hpp>
 
@@ -16,6 +15,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -82,11 +82,12 @@ class Watch {
       auto snapshot = text.ok() ? mesh::snapshot_from(*text, &why) : text.status();
       if (snapshot.ok()) {
         take(file, std::move(*snapshot));
-      } else if (complained_[file]++ == 0) {
+      } else if (complained_.insert(file).second) {
         std::fprintf(stderr, "mesh_top: %s: %s\n", file.c_str(), why.c_str());
       }
     }
   }
+  bool has_complained() const { return !complained_.empty(); }
   std::vector<Process> processes() const {
     std::vector<Process> all;
     for (const auto& [file, process] : known_) all.push_back(process);
@@ -106,7 +107,7 @@ class Watch {
   }
 
   std::map<std::string, Process> known_;
-  std::map<std::string, int> complained_;
+  std::set<std::string> complained_;
 };
 
 void show(const std::vector<Process>& processes, const Options& options) {
@@ -137,7 +138,8 @@ int run(const Options& options) {
     // A job that is about to start is waited for if its file has a place for host or process.
     const bool waits = patterns.front().find('*') != std::string::npos;
     if (processes.empty() && (options.once || !waits)) {
-      std::fprintf(stderr, "mesh_top: no snapshot matches %s\n", patterns.front().c_str());
+      if (!watch.has_complained())
+        std::fprintf(stderr, "mesh_top: no snapshot matches %s\n", patterns.front().c_str());
       return 1;
     }
     show(processes, options);
@@ -154,11 +156,10 @@ int main(int argc, char** argv) {
   CLI::App app("Shows the links, paths and rates of running jobs from their snapshots.",
                "mesh_top");
   app.footer(kFooter);
-  app.set_version_flag("--version", std::string("nccl-mesh ") + mesh::version());
   app.add_option("FILE", options.files, "Files as NCCL_MESH_STATS names them, or folders")
       ->required();
   app.add_option("-n,--interval", options.interval_s, "Seconds between two tables")
-      ->check(CLI::Range(0.1, 3600.0))
+      ->check(mesh::driver::in_range(0.1, 3600.0))
       ->capture_default_str();
   app.add_flag("--once", options.once, "Print one table and exit");
   app.add_flag("--json", options.as_json, "Print JSON, one line for each look");

@@ -1,10 +1,10 @@
 #include "perf/mesh_tune/options.h"
 
 #include "perf/driver/command_line.h"
+#include "perf/driver/net_api.h"
 #include "perf/driver/own_process.h"
 #include "perf/driver/rank_options.h"
 #include "src/base/config.h"
-#include "src/base/version.h"
 
 #include <CLI/CLI.hpp>
 
@@ -28,7 +28,7 @@ void add_options(CLI::App& app, Options& options) {
   app.add_flag("--dry-run", options.dry_run,
                "Print what would be measured; measure and write nothing");
   app.add_option("--time-limit", options.limit_s, "Seconds after which no further stage begins")
-      ->check(CLI::Range(1, 86400))
+      ->check(driver::in_range(1, 86400))
       ->capture_default_str();
   app.add_option("--model", options.model_file,
                  "Measure on the model of this fabric file (perf/fabrics/model-*.json)");
@@ -63,6 +63,9 @@ std::string settle(Options& options) {
   options.world = *world;
   if (options.is_rank() && options.world.size != 2)
     return "WORLD_SIZE: '" + std::to_string(options.world.size) + "' is not usable; wanted: 2";
+  if (std::string wrong = driver::unusable_plugin(options.plugin, driver::kNetVersionMax);
+      !wrong.empty())
+    return wrong;
   if (options.fabric_file.empty()) options.fabric_file = driver::own_fabric_file("pair.json");
   return {};
 }
@@ -83,7 +86,6 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
       "plugin.",
       "mesh_tune");
   app.footer(kFooter);
-  app.set_version_flag("--version", std::string("nccl-mesh ") + version());
   add_options(app, options);
   if (const auto end = driver::parse(app, argc, argv)) {
     *exit_code = *end;

@@ -8,7 +8,7 @@
 namespace mesh::model {
 namespace {
 
-constexpr std::size_t kBytesLimit = std::size_t{1} << 34;
+constexpr std::int64_t kBytesLimit = std::int64_t{1} << 34;
 constexpr const char* kFooter =
     "Every figure is the model's: the plugin's engine itself, on computed wires, NICs and call "
     "times, with a clock of its own.\nEqual arguments give equal figures on any machine, and none "
@@ -18,8 +18,7 @@ constexpr const char* kFooter =
 CLI::Option* add_size(CLI::App& app, const std::string& name, std::size_t& to,
                       const std::string& text) {
   return app.add_option(name, to, text)
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::size_t{1}, kBytesLimit))
+      ->transform(driver::size_in(1, kBytesLimit))
       ->option_text("SIZE")
       ->group("Sizes");
 }
@@ -29,26 +28,26 @@ void add_load(CLI::App& app, Options& options) {
            "Smallest size; K, M, G are powers of 1024 (default 8)");
   add_size(app, "-e,--maxbytes", options.bytes_max, "Largest size (default 1M)");
   app.add_option("-f,--stepfactor", options.step_factor, "Factor between one size and the next")
-      ->check(CLI::Range(2, 1024))
+      ->check(driver::in_range(2, 1024))
       ->capture_default_str()
       ->group("Sizes");
   const std::string group = "Load";
   app.add_option("-n,--iters", options.iterations,
                  "Messages per size and channel (default: by size, 100 to 2000)")
-      ->check(CLI::Range(2, 1000000))
+      ->check(driver::in_range(2, 1000000))
       ->group(group);
   app.add_option("--outstanding", options.outstanding,
                  "Messages in flight per channel, for the bandwidth")
-      ->check(CLI::Range(1, 32))
+      ->check(driver::in_range(1, 32))
       ->capture_default_str()
       ->group(group);
   app.add_option("--receives", options.receives,
                  "Receives posted in advance per channel, like NCCL's 8 steps")
-      ->check(CLI::Range(1, 32))
+      ->check(driver::in_range(1, 32))
       ->capture_default_str()
       ->group(group);
   app.add_option("--channels", options.channels, "Channels, each with the whole load")
-      ->check(CLI::Range(1, 64))
+      ->check(driver::in_range(1, 64))
       ->capture_default_str()
       ->group(group);
   app.add_flag("--one-way", options.one_way, "Only the first host sends")->group(group);
@@ -63,41 +62,41 @@ void add_fabric(CLI::App& app, Options& options) {
   app.add_option("--gbps", spec.paths,
                  "The cable's rate in Gb/s (default 100); several rates are paths, as in --paths")
       ->delimiter(',')
-      ->check(CLI::Range(0.001, 10000.0))
+      ->check(driver::in_range(0.001, 10000.0))
       ->group(group);
   app.add_option("--paths", spec.paths, "Rates of several paths in Gb/s, separated by commas")
       ->delimiter(',')
-      ->check(CLI::Range(0.001, 10000.0))
+      ->check(driver::in_range(0.001, 10000.0))
       ->group(group);
   app.add_option("--mtu", spec.mtu, "Path MTU in bytes")
-      ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}))
+      ->check(driver::one_of_numbers({256, 512, 1024, 2048, 4096}))
       ->group(group);
   app.add_option("--delay-ns", spec.delay_ns, "Delay one way, of NICs and cable")
-      ->check(CLI::Range(0, 100000000))
+      ->check(driver::in_range(0, 100000000))
       ->capture_default_str()
       ->group(group);
   app.add_option(
          "--qp-cap", spec.qp_cap,
          "Most that one queue pair can use: Gb/s, or up to 1 as a share of the first path's rate")
-      ->check(CLI::Range(0.001, 10000.0))
+      ->check(driver::in_range(0.001, 10000.0))
       ->group(group);
   app.add_option("--halves", spec.half,
                  "Serve the cable by two NICs of this rate in Gb/s, each below the cable's; 109 is "
                  "PCIe Gen5 x4")
       ->expected(0, 1)
       ->default_str("109")
-      ->check(CLI::Range(0.001, 10000.0))
+      ->check(driver::in_range(0.001, 10000.0))
       ->group(group);
   app.add_option(
          "--port", spec.port,
          "Rate in Gb/s that every port reports, whatever it carries (default: its real rate)")
-      ->check(CLI::Range(0.001, 10000.0))
+      ->check(driver::in_range(0.001, 10000.0))
       ->group(group);
   app.add_flag("--sites", options.sites, "Give each host a site of its own, as NCCL_MESH_SITE does")
       ->group(group);
   app.add_option("--via", spec.via,
                  "Middle hosts, in a row with one cable each, that carry the messages")
-      ->check(CLI::Range(0u, kViaMax))
+      ->check(driver::in_range(0u, kViaMax))
       ->group(group);
   add_size(app, "--quantum", spec.quantum_bytes,
            "Bytes of one queue pair's turn on the wire (default 16K)")
@@ -112,7 +111,7 @@ void add_costs(CLI::App& app, Options& options) {
   const std::string group = "Costs";
   const auto add = [&](const char* name, std::uint64_t& to, const char* text) {
     app.add_option(name, to, text)
-        ->check(CLI::Range(0, 1000000))
+        ->check(driver::in_range(0, 1000000))
         ->capture_default_str()
         ->group(group);
   };
@@ -134,20 +133,19 @@ void add_settings(CLI::App& app, Options& options) {
   const std::string group = "Settings of the plugin (its environment is not read)";
   app.add_option("--qps", options.settings.qps,
                  "Bulk queue pairs per path (default: 4, of halves 2)")
-      ->check(CLI::Range(1, 32))
+      ->check(driver::in_range(1, 32))
       ->group(group);
   app.add_option("--signal-interval", options.settings.signal_interval,
                  "Signal every n-th work request")
-      ->check(CLI::Range(1, 64))
+      ->check(driver::in_range(1, 64))
       ->capture_default_str()
       ->group(group);
   app.add_option("--inline", options.settings.inline_bytes,
                  "Largest message written inline (default: 220)")
-      ->check(CLI::Range(0, 512))
+      ->check(driver::in_range(0, 512))
       ->group(group);
   app.add_option("--stripe-bytes", options.settings.stripe_bytes, "Smallest stripe")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(128, 1 << 30))
+      ->transform(driver::size_in(128, 1 << 30))
       ->capture_default_str()
       ->group(group);
 }

@@ -42,8 +42,9 @@ std::optional<std::int64_t> parse_integer(std::string_view text) {
   return negative ? -value : value;
 }
 
-// Reads an integer as parse_integer does, with an optional K, M or G behind it.
-std::optional<std::int64_t> parse_bytes(std::string_view text) {
+}  // namespace
+
+std::optional<std::int64_t> read_bytes(std::string_view text) {
   std::int64_t unit = 1;
   if (!text.empty() && !text.starts_with("0x") && !text.starts_with("0X")) {
     switch (text.back()) {
@@ -60,6 +61,8 @@ std::optional<std::int64_t> parse_bytes(std::string_view text) {
   if (!count || *count > INT64_MAX / unit || *count < 0) return std::nullopt;
   return *count * unit;
 }
+
+namespace {
 
 const char* extra_text(Extra extra) {
   switch (extra) {
@@ -110,7 +113,7 @@ std::optional<std::int64_t> parse(const IntField&, std::string_view text) {
   return parse_integer(text);
 }
 std::optional<std::int64_t> parse(const BytesField&, std::string_view text) {
-  return parse_bytes(text);
+  return read_bytes(text);
 }
 
 // Returns false, with the settings untouched, if the text is unusable.

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace mesh {
@@ -42,6 +43,9 @@ Taken take_value(const Setting& setting, const EnvironmentVariable& variable, Se
 // Returns the variable that decides a setting, or null if none is set.
 const EnvironmentVariable* deciding(const Setting& setting, const Environment& environment);
 
+// Reads a number of bytes, decimal or 0x hexadecimal, with an optional K, M or G behind a decimal
+// one. Returns no value for any other text.
+std::optional<std::int64_t> read_bytes(std::string_view text);
 std::string bytes_text(std::int64_t value);  // "64K", "220"
 std::string range_text(const Setting& setting);
 std::string value_text(const Setting& setting, const Settings& settings);

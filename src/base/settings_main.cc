@@ -4,6 +4,7 @@
 #include "src/base/config.h"
 #include "src/base/log.h"
 #include "src/base/nccl_table.h"
+#include "src/base/version.h"
 
 #include <cstdio>
 #include <string>
@@ -11,7 +12,7 @@
 
 namespace {
 constexpr const char* kUsage =
-    "usage: mesh_settings [--dump | --markdown | --nccl | --help]\n"
+    "usage: mesh_settings [--dump | --markdown | --nccl | --version | --help]\n"
     "  --dump      every setting with its value here, and whence it came (the default)\n"
     "  --markdown  the table of all settings, as in plugin/README.md\n"
     "  --nccl      the table of NCCL's settings and what they do here, as in that page\n"
@@ -29,12 +30,14 @@ int print(const std::string& text) {
 
 int main(int argc, char** argv) {
   const std::string_view option = argc > 1 ? argv[1] : "--dump";
-  if (argc > 2 ||
-      (option != "--dump" && option != "--markdown" && option != "--nccl" && option != "--help")) {
-    std::fprintf(stderr, "mesh_settings: %s is not --dump, --markdown, --nccl or --help\n",
+  if (argc > 2 || (option != "--dump" && option != "--markdown" && option != "--nccl" &&
+                   option != "--version" && option != "--help")) {
+    std::fprintf(stderr,
+                 "mesh_settings: %s is not --dump, --markdown, --nccl, --version or --help\n",
                  argv[argc - 1]);
     return 2;
   }
+  if (option == "--version") return print(std::string("nccl-mesh ") + mesh::version() + "\n");
   if (option == "--help") return print(kUsage);
   if (option == "--markdown") return print(mesh::settings_markdown());
   if (option == "--nccl") return print(mesh::nccl_markdown());

@@ -9,7 +9,7 @@ import sys
 sys.dont_write_bytecode = True
 import lab_case
 
-BETWEEN = {"host-missing", "host-lost", "handshake-network", "no-map", "missing-cable",
+BETWEEN = {"host-missing", "host-lost", "handshake-network", "missing-cable",
            "extra-cable", "crossed-cables", "wrong-subnet", "lone-rail",
            "shared-subnet", "cable-down", "half-missing", "mtu-differs", "mtu-black-hole",
            "silent-cable", "forward-drop", "flapping-port", "slow-cable", "slow-half",

@@ -236,11 +236,11 @@ TEST(ExpectedMap, AHostWithoutRailsIsNamedElsewhere) {
 TEST(ExpectedMap, AWrongLineIsNamed) {
   std::string why;
   EXPECT_FALSE(parse_map("a/p0 b/p0\na/p1 c\n", why).ok());
-  EXPECT_EQ(why, "Line 2 is \"a/p1 c\" and not HOST/PORT HOST/PORT.");
+  EXPECT_EQ(why, "line 2 is \"a/p1 c\"; wanted: HOST/PORT HOST/PORT");
   EXPECT_FALSE(parse_map("a/p0 b/p0 c/p0\n", why).ok());
   EXPECT_FALSE(parse_map("a/ b/p0\n", why).ok());
   EXPECT_FALSE(parse_map("# only this\n", why).ok());
-  EXPECT_EQ(why, "The file has no line HOST/PORT HOST/PORT.");
+  EXPECT_EQ(why, "it has no line; wanted: HOST/PORT HOST/PORT");
 }
 
 TEST(RankOrder, ARingOfCablesIsFoundWhereThereIsOne) {

@@ -137,10 +137,10 @@ TEST(MeshRails, WithoutARailSaysWhyAndFails) {
             "which has mesh0, mesh1\n" +
                 kTitle);
   const Ran unknown = run(kTriangle + "NCCL_MESH_HOST=x");
-  EXPECT_EQ(unknown.code, 1);
+  EXPECT_EQ(unknown.code, 2);
   EXPECT_NE(unknown.text.find("host x is not one of its 3 hosts"), std::string::npos)
       << unknown.text;
-  EXPECT_EQ(run("", "--plugin /no/such/plugin.so").code, 1);
+  EXPECT_EQ(run("", "--plugin /no/such/plugin.so").code, 2);
   EXPECT_EQ(run("", "--net-version 4").code, 2);
   EXPECT_EQ(run("", "--help").code, 0);
 }
