@@ -33,7 +33,7 @@ Flusher::Port Flusher::port_of(const DeviceContext& device, const Settings& sett
   const verbs::Rail& rail = device.rail();
   Port port;
   port.init.qp_state = IBV_QPS_INIT;
-  port.init.pkey_index = static_cast<std::uint16_t>(rail.ethernet ? 0 : settings.pkey_index);
+  port.init.pkey_index = rail.pkey_index;
   port.init.port_num = rail.info.port;
   port.init.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
   port.receive.qp_state = IBV_QPS_RTR;

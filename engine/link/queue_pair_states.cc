@@ -16,11 +16,6 @@ constexpr std::uint8_t kRnrRetryForever = 7;
 constexpr std::uint8_t kRnrTimer = 1;
 constexpr std::uint8_t kHopLimit = 255;  // the most routers that there may be
 
-// Only InfiniBand has partitions. A RoCE port has the default partition only.
-std::uint16_t pkey_index_of(const verbs::Rail& rail, const Settings& settings) {
-  return rail.ethernet ? std::uint16_t{0} : static_cast<std::uint16_t>(settings.pkey_index);
-}
-
 // Returns the LID to send to for a peer under another subnet prefix. Its port is behind a router,
 // and its own LID means nothing here. Its GID may name the LID that its subnet has in all others.
 std::uint16_t lid_towards(const ibv_gid& peer, std::uint16_t lid) {
@@ -50,7 +45,7 @@ ibv_ah_attr address_of(const PortEnd& own, const FarEnd& far) {
 Status to_init(const PortEnd& own, ibv_qp* qp) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
-  attr.pkey_index = pkey_index_of(own.rail, own.settings);
+  attr.pkey_index = own.rail.pkey_index;
   attr.port_num = own.rail.info.port;
   attr.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;  // no peer reads from us
   const int error = own.provider.modify_qp(

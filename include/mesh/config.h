@@ -93,6 +93,9 @@ struct Settings {
   int roce_version = 2;
   // NCCL_IB_PKEY: an index in an InfiniBand port's table of partition keys, 0..65535.
   int pkey_index = 0;
+  // NCCL_IB_PKEY_VALUE: the partition key itself, at whatever index a port has it; it goes before
+  // the index. Auto: the index counts.
+  int pkey_value = kAuto;
   // NCCL_SOCKET_IFNAME: interfaces for the handshake.
   std::string socket_ifname;
   // NCCL_SOCKET_FAMILY: AF_INET | AF_INET6 | empty.

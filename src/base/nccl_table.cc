@@ -3,12 +3,16 @@
 #include "src/base/log.h"
 
 #include <array>
+#include <string_view>
 
 namespace mesh {
 
 namespace {
 
 constexpr const char* kSeeAbove = "see the table above";
+constexpr const char* kSpreads =
+    "stripes go to the path that will be free first, by bytes and speed";
+constexpr const char* kLatency = "no work request is timed one by one";
 constexpr const char* kAlwaysOn = "a lost path is replaced and opened again without a setting";
 
 using enum Standing;
@@ -20,12 +24,16 @@ constexpr std::array kNcclTable{
     NcclSetting{"NCCL_IB_ADDR_RANGE", "unset", Honoured, kSeeAbove},
     NcclSetting{"NCCL_IB_AR_THRESHOLD", "8192", Honoured, kSeeAbove},
     NcclSetting{"NCCL_IB_DATA_DIRECT", "1", NotBuilt,
-                "GPU memory is registered without mlx5's Data Direct"},
-    NcclSetting{"NCCL_IB_DEVICE_PCI_ORDER", "1", NotBuilt, "devices are sorted by name"},
+                "it is mlx5's own call, for cards with a second way into GPU memory; GPU memory is "
+                "registered by the call that every device has"},
+    NcclSetting{"NCCL_IB_DEVICE_PCI_ORDER", "1", Meaningless,
+                "rails are always in the order of their PCI addresses"},
     NcclSetting{"NCCL_IB_DISABLE", "0", Meaningless,
                 "it turns off NCCL's own transport; `NCCL_NET_PLUGIN` and `NCCL_NET` choose this "
                 "one"},
     NcclSetting{"NCCL_IB_ECE_ENABLE", "1", Honoured, kSeeAbove},
+    NcclSetting{"NCCL_IB_EVENT_BASED_LB", "not known", Meaningless, kSpreads, "2.31"},
+    NcclSetting{"NCCL_IB_EVENT_BASED_LB_REMOTE", "not known", Meaningless, kSpreads, "2.31"},
     NcclSetting{"NCCL_IB_FIFO_TC", "`NCCL_IB_TC`", NotBuilt,
                 "CTS entries travel on queue pairs that carry data, too"},
     NcclSetting{"NCCL_IB_GID_INDEX", "-1", Honoured, kSeeAbove},
@@ -43,11 +51,14 @@ constexpr std::array kNcclTable{
                 "were sent"},
     NcclSetting{"NCCL_IB_PCI_RELAXED_ORDERING", "2", Honoured, kSeeAbove},
     NcclSetting{"NCCL_IB_PKEY", "0", Honoured, kSeeAbove},
+    NcclSetting{"NCCL_IB_PKEY_VALUE", "unset", Honoured, kSeeAbove, "2.31"},
     NcclSetting{"NCCL_IB_PREPOST_RECEIVE_WORK_REQUESTS", "0", Meaningless,
                 "receives are always posted beforehand"},
     NcclSetting{"NCCL_IB_QPS_PER_CONNECTION", "1", Honoured, "see `NCCL_MESH_QPS` above"},
     NcclSetting{"NCCL_IB_QUERY_PORT_SPEED", "1", Meaningless,
                 "the speed of a port is always queried, if rdma-core can"},
+    NcclSetting{"NCCL_IB_RAIL_POLICY", "not known", Meaningless,
+                "`NCCL_MESH_RAILS` says which rails carry a connection", "2.32"},
     NcclSetting{"NCCL_IB_RECEIVER_SIDE_MATCHING_SCHEME", "0", Meaningless,
                 "each write with immediate names the slot of its receive"},
     NcclSetting{"NCCL_IB_RESILIENCY_PORT_FAILOVER", "0", Meaningless, kAlwaysOn},
@@ -63,7 +74,8 @@ constexpr std::array kNcclTable{
                 kAlwaysOn},
     NcclSetting{"NCCL_IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_TIMEOUT", "4000", Meaningless,
                 kAlwaysOn},
-    NcclSetting{"NCCL_IB_RESILIENCY_PORT_RECOVERY_ATTEMPTS_MAX", "5", Meaningless, kAlwaysOn},
+    NcclSetting{"NCCL_IB_RESILIENCY_PORT_RECOVERY_ATTEMPTS_MAX", "5, from 2.31 on 20", Meaningless,
+                kAlwaysOn},
     NcclSetting{"NCCL_IB_RESILIENCY_PORT_RECOVERY_START_DELAY", "200", Meaningless, kAlwaysOn},
     NcclSetting{"NCCL_IB_RETRY_CNT", "7", Honoured, "see the table above; its default differs"},
     NcclSetting{"NCCL_IB_RETURN_ASYNC_EVENTS", "1", Meaningless,
@@ -83,6 +95,8 @@ constexpr std::array kNcclTable{
     NcclSetting{"NCCL_IB_USE_INLINE", "0", Meaningless, "`NCCL_MESH_INLINE` says what goes inline"},
     NcclSetting{"NCCL_IB_WARN_RAIL_LOCAL", "0", Meaningless,
                 "it is a warning about NCCL's own pairing of devices"},
+    NcclSetting{"NCCL_IB_WQE_LATENCY_REPORT", "1", NotBuilt, kLatency, "2.31"},
+    NcclSetting{"NCCL_IB_WQE_LATENCY_THRESHOLD_NS", "0", NotBuilt, kLatency, "2.31"},
 };
 
 const char* standing_text(Standing standing) {
@@ -100,9 +114,12 @@ std::span<const NcclSetting> nccl_table() noexcept { return kNcclTable; }
 
 std::string nccl_markdown() {
   std::string text = "| variable of NCCL | default there | here | why |\n|---|---|---|---|\n";
-  for (const NcclSetting& setting : kNcclTable)
-    text += fmt::format("| `{}` | {} | {} | {} |\n", setting.name, setting.usual,
+  for (const NcclSetting& setting : kNcclTable) {
+    const std::string_view since = setting.since;
+    text += fmt::format("| `{}`{} | {} | {} | {} |\n", setting.name,
+                        since.empty() ? "" : fmt::format(" (from {})", since), setting.usual,
                         standing_text(setting.standing), setting.reason);
+  }
   return text;
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 // The settings of NCCL's own InfiniBand transport, and what becomes of each when this plugin runs
-// in its place. The names and defaults are those of NCCL 2.30. Thread: any (constant). Bound: the
-// table.
+// in its place. Names and defaults are those of the sources of NCCL 2.30.7. Of 2.31.2 the names are
+// known from a list of the variables that it reads, and of 2.32 from the index of its user guide;
+// what they mean is taken from their names, and from 2.31's latency monitor as others describe it.
+// Thread: any (constant). Bound: the table.
 
 #include <cstdint>
 #include <span>
@@ -20,6 +22,7 @@ struct NcclSetting {
   const char* usual;  // NCCL's default
   Standing standing;
   const char* reason;
+  const char* since = "";  // the first version that has it, if it is newer than 2.30.7
 };
 
 std::span<const NcclSetting> nccl_table() noexcept;

@@ -148,6 +148,10 @@ constexpr std::array kTable{
             "RoCE version of our GIDs."},
     Setting{"NCCL_IB_PKEY", "", IntField{&Settings::pkey_index, 0, 65535},
             "Index of our partition key in the table of an InfiniBand port."},
+    Setting{"NCCL_IB_PKEY_VALUE", "",
+            IntField{&Settings::pkey_value, 1, 65535, Extra::Auto, INT_MIN},
+            "Our partition key, such as 0x8001, at whatever index a port has it; it goes before "
+            "NCCL_IB_PKEY. The top bit (full member) does not count."},
     Setting{"NCCL_SOCKET_IFNAME", "", TextField{&Settings::socket_ifname, any_text, "a list"},
             "Interfaces for the handshake: comma list of name prefixes; leading ^ excludes, = "
             "compares exactly."},

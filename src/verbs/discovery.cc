@@ -174,10 +174,11 @@ class Discovery {
     if (!up) note_down(port, attr.state, placed);
     if (!placed) return;
     if (gids.empty()) return refuse(port.name(), no_gid_reason(ethernet, table.size()));
-    if (!ethernet && !has_pkey(context.get(), port.number))
-      return refuse(port.name(), fmt::format("has no partition key at NCCL_IB_PKEY {} of {}",
-                                             settings_.pkey_index, attr.pkey_tbl_len));
+    const std::optional<int> pkey =
+        ethernet ? 0 : pkey_index(context.get(), port.number, attr.pkey_tbl_len);
+    if (!pkey) return refuse(port.name(), no_pkey_reason(attr.pkey_tbl_len));
     Rail rail = make_rail(port, attr, std::move(gids));
+    rail.pkey_index = static_cast<std::uint16_t>(*pkey);
     rail.inline_bytes_max = probe.inline_bytes;
     // A port without a signal does not know its speed.
     rail.info.speed_mbps = up ? speed_of(provider_, context.get(), port.number, attr) : 0;
@@ -212,12 +213,33 @@ class Discovery {
     return gids;
   }
 
-  // The top bit tells full from limited members; a key without the others is an empty place.
-  bool has_pkey(ibv_context* context, std::uint8_t port) {
+  // Returns the partition of an entry of the port's table; 0 if the entry is empty or not there.
+  // The top bit tells full from limited members.
+  std::uint16_t partition_at(ibv_context* context, std::uint8_t port, int index) {
     constexpr std::uint16_t kPartition = 0x7fff;
     std::uint16_t pkey = 0;
-    return provider_.query_pkey(context, port, settings_.pkey_index, &pkey) == 0 &&
-           (pkey & kPartition) != 0;
+    const int error = provider_.query_pkey(context, port, index, &pkey);
+    return error == 0 ? pkey & kPartition : 0;
+  }
+
+  // Returns the index of our partition key, or no value if the port has none. Hosts may have a key
+  // at different indices, so NCCL_IB_PKEY_VALUE names the key.
+  std::optional<int> pkey_index(ibv_context* context, std::uint8_t port, int entries) {
+    const int wanted = settings_.pkey_value;
+    for (int index = 0; wanted != kAuto && index < entries; ++index) {
+      if (partition_at(context, port, index) == (wanted & 0x7fff)) return index;
+    }
+    if (wanted != kAuto || partition_at(context, port, settings_.pkey_index) == 0)
+      return std::nullopt;
+    return settings_.pkey_index;
+  }
+
+  std::string no_pkey_reason(int entries) const {
+    return settings_.pkey_value == kAuto
+               ? fmt::format("has no partition key at NCCL_IB_PKEY {} of {}", settings_.pkey_index,
+                             entries)
+               : fmt::format("has no partition key 0x{:04x} (NCCL_IB_PKEY_VALUE) among {}",
+                             settings_.pkey_value, entries);
   }
 
   static std::string no_gid_reason(bool ethernet, std::size_t count) {

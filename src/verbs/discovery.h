@@ -34,6 +34,7 @@ struct Rail {
   // prefix_len comes from the net device or NCCL_MESH_PREFIX_LEN.
   std::vector<GidEntry> gids;
   std::uint16_t lid = 0;
+  std::uint16_t pkey_index = 0;         // of an InfiniBand port: where it has our partition key
   bool ethernet = true;                 // link layer
   bool global_header_required = false;  // an InfiniBand port that takes no packet without a GID
   // Rails of two hosts with equal identity may meet. It is made of the rail and plane that

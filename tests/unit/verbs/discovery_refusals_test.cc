@@ -164,6 +164,16 @@ TEST(DiscoveryRefusals, APartitionKeyThatAPortLacksIsNamed) {
   EXPECT_FALSE(usable(3));
   EXPECT_EQ(log.count(LogLevel::Info, "mlx5_0:1 has no partition key at NCCL_IB_PKEY 3 of 3"), 1)
       << log.joined();
+  settings.pkey_value = 0x8002;
+  const Result<std::vector<Rail>> rails = discover(provider, settings);
+  ASSERT_TRUE(rails.ok()) << log.joined();
+  EXPECT_EQ(rails->front().pkey_index, 2) << "the key counts, and not the index";
+  settings.pkey_value = 0x8003;
+  EXPECT_FALSE(usable(0));
+  EXPECT_EQ(log.count(LogLevel::Info,
+                      "mlx5_0:1 has no partition key 0x8003 (NCCL_IB_PKEY_VALUE) among 3"),
+            1)
+      << log.joined();
   settings.hca = "mlx5_1";
   EXPECT_TRUE(usable(3)) << "RoCE ports have the default partition only";
 }

@@ -244,15 +244,8 @@ TEST_F(LinkSetupTest, WhereThisHostHasNoRouteTheWireIsNotAsked) {
   EXPECT_TRUE(connect().ok());
 }
 
-TEST_F(LinkSetupTest, APartitionKeyIsNotForEthernet) {
-  settings_.pkey_index = 3;
-  ASSERT_TRUE(connect().ok());
-  EXPECT_EQ(provider_.pkey_index, 0);
-}
-
-TEST_F(LinkSetupTest, APartitionKeyIsForInfiniBand) {
-  settings_.pkey_index = 3;
-  rail_.ethernet = false;
+TEST_F(LinkSetupTest, AQueuePairHasThePartitionKeyOfItsRail) {
+  rail_.pkey_index = 3;
   ASSERT_TRUE(connect().ok());
   EXPECT_EQ(provider_.pkey_index, 3);
 }
