@@ -7,6 +7,7 @@
 
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 namespace mesh::testkit {
 
@@ -42,11 +43,16 @@ FakeHost::FakeHost(const soft::FabricFile& fabric, const std::string& name,
   found = std::move(*rails);
   auto context = std::make_unique<Context>(ContextOptions{}, *this);
   context->id = random_id();
+  std::vector<engine::DeviceContext*> devices;
   for (std::uint32_t i = 0; i < found.size(); ++i) {
     context->loop.devices.push_back(
         std::make_unique<engine::DeviceContext>(*provider, found[i], i));
     if (!context->loop.devices.back()->open().ok()) throw std::runtime_error("no device context");
+    devices.push_back(context->loop.devices.back().get());
   }
+  context->registrations = std::make_unique<engine::RegistrationTable>(
+      std::move(devices), settled.settings, settled.policy.inline_bytes);
+  context->loop.registrations = context->registrations.get();
   context->loop.flusher = std::make_unique<engine::Flusher>(found.size(), settled.settings);
   contexts.push_back(std::move(context));
 }

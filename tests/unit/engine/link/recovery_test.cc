@@ -245,7 +245,8 @@ TEST(RecoveryFromABlackHole, TheProbeFindsItWithoutTrafficAndNamesTheMtu) {
       "full packets of 4096 bytes (the path's MTU) vanish; raise the MTU on the way";
   EXPECT_EQ(log.count(LogLevel::Warn, text), 2) << "on both sides; " << log.joined();
   EXPECT_EQ(log.count(LogLevel::Warn, "path n1:1 -> n1:1"), 2) << log.joined();
-  for (const PathSnapshot& path : bed.hosts[0].engine->snapshot().peers.at(0).paths)
+  const PeerSnapshot peer = bed.hosts[0].engine->snapshot().peers.at(0);
+  for (const PathSnapshot& path : peer.paths)
     EXPECT_EQ(path.black_holes != 0, path.rail == "n1:1") << path.name;
   stream(bed, talk, 60);
 }
