@@ -228,8 +228,8 @@ TEST_F(DoctorOnAFabric, AMissingCableAndOneTooMany) {
 TEST_F(DoctorOnAFabric, CrossedCablesInOneSubnet) {
   Json root = fabric("pair.json");
   root["links"] = Json::array();
-  for (int port = 0; port < 2; ++port) {
-    for (int host = 0; host < 2; ++host) {
+  for (std::size_t port = 0; port < 2; ++port) {
+    for (std::size_t host = 0; host < 2; ++host) {
       root["hosts"][host]["nics"][port] = {
           {"name", "mesh" + std::to_string(port)},
           {"address", "169.254.0." + std::to_string(1 + 2 * host + port) + "/16"}};

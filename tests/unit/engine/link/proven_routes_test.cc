@@ -132,7 +132,7 @@ TEST(ToldCables, AreHeardAsTheyWere) {
 TEST(ProvenRoutesOfAClient, WaitForWhatTheHostsBetweenTell) {
   std::atomic<std::uint64_t> clock{1'000'000'000};
   testkit::FakeHost us{soft::parse(testkit::kLine).value(), "a", clock};
-  const std::vector<WireHost> peers{host('b', kNextOne), host('c', kSilent)};
+  std::vector<WireHost> peers{host('b', kNextOne), host('c', kSilent)};
   RelayClient client(us, [&peers] { return peers; });
   const std::vector<WireRail> own = two_rails('a'), peer = two_rails('c');
   const auto find = [&] {
