@@ -5,6 +5,7 @@
 #include "src/verbs/discovery.h"
 #include "tests/unit/soft/open_host.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -116,6 +117,20 @@ void TwoEnds::turn() {
     host->provider->turn();
     for (const auto& context : host->contexts) context->loop.try_turn();
   }
+}
+
+int count_said(const FakeHost& host, engine::MessageType type) {
+  const std::vector<engine::MessageType> types = host.wire.types();
+  return static_cast<int>(std::count(types.begin(), types.end(), type));
+}
+
+engine::PathState state_of(engine::Link& link, std::uint32_t path) {
+  return link.peer_link().paths()[path].health.state;
+}
+
+void lose_path(engine::Link& link, std::uint32_t path) {
+  const engine::ProgressLoop::Guard guard(link.context().loop);
+  link.peer_link().quarantine(link.peer_link().paths()[path], "pulled");
 }
 
 }  // namespace mesh::testkit

@@ -72,4 +72,9 @@ class TwoEnds {
   engine::PendingConnect connect;
 };
 
+// Returns how many frames of this type the host has said that were not carried yet.
+int count_said(const FakeHost& host, engine::MessageType type);
+engine::PathState state_of(engine::Link& link, std::uint32_t path);
+void lose_path(engine::Link& link, std::uint32_t path);
+
 }  // namespace mesh::testkit

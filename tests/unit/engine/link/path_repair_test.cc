@@ -13,33 +13,21 @@
 namespace mesh::engine {
 namespace {
 
-using testkit::TwoEnds;
+using testkit::count_said, testkit::lose_path, testkit::state_of, testkit::TwoEnds;
 const soft::Fault kSecondPortDown{.kind = soft::FaultKind::PortDown, .nic = "n1"};
 
 class PathRepairTest : public ::testing::Test {
  protected:
   PathRepairTest() { ends_.come_up(); }
 
-  void lose_at_a(std::uint32_t index) {
-    const ProgressLoop::Guard guard(ends_.sender().context().loop);
-    ends_.sender().peer_link().quarantine(ends_.sender().peer_link().paths()[index], "pulled");
-  }
-  static PathState state_of(Link& link, std::uint32_t index) {
-    return link.peer_link().paths()[index].health.state;
-  }
-  static int count(const testkit::FakeHost& host, MessageType type) {
-    const std::vector<MessageType> types = host.wire.types();
-    return static_cast<int>(std::count(types.begin(), types.end(), type));
-  }
-
   testkit::LogCapture log_;
   TwoEnds ends_;
 };
 
 TEST_F(PathRepairTest, BothSidesSayAFenceBeforeThePathIsDown) {
-  lose_at_a(1);
+  lose_path(ends_.sender(), 1);
   ends_.a.links.tend();
-  EXPECT_EQ(count(ends_.a, MessageType::Fence), 1);
+  EXPECT_EQ(count_said(ends_.a, MessageType::Fence), 1);
   EXPECT_EQ(state_of(ends_.sender(), 1), PathState::Quarantined) << "b has said nothing yet";
   ends_.carry();
   EXPECT_EQ(state_of(ends_.receiver(), 1), PathState::Quarantined);
@@ -50,15 +38,15 @@ TEST_F(PathRepairTest, BothSidesSayAFenceBeforeThePathIsDown) {
 }
 
 TEST_F(PathRepairTest, ThePathIsOpenedAgainAfterItsFirstPause) {
-  lose_at_a(1);
+  lose_path(ends_.sender(), 1);
   ends_.carry_all();
   EXPECT_LE(ends_.a.due_ns, ends_.a.now_ns() + kReopenPauseMinNs);
   ends_.advance_ns(kReopenPauseMinNs - 1);
   ends_.a.links.tend();
-  EXPECT_EQ(count(ends_.a, MessageType::Reopen), 0);
+  EXPECT_EQ(count_said(ends_.a, MessageType::Reopen), 0);
   ends_.advance_ns(1);
   ends_.a.links.tend();
-  EXPECT_EQ(count(ends_.a, MessageType::Reopen), 1);
+  EXPECT_EQ(count_said(ends_.a, MessageType::Reopen), 1);
   ends_.carry_all();
   EXPECT_EQ(state_of(ends_.sender(), 1), PathState::Up);
   EXPECT_EQ(state_of(ends_.receiver(), 1), PathState::Up);
@@ -67,15 +55,15 @@ TEST_F(PathRepairTest, ThePathIsOpenedAgainAfterItsFirstPause) {
 }
 
 TEST_F(PathRepairTest, APortThatIsUpIsTriedWithoutThePause) {
-  lose_at_a(1);
+  lose_path(ends_.sender(), 1);
   ends_.carry_all();
   ends_.a.links.on_port_up(ends_.sender().peer_link().paths()[1].rail);
   ends_.a.links.tend();
-  EXPECT_EQ(count(ends_.a, MessageType::Reopen), 1);
+  EXPECT_EQ(count_said(ends_.a, MessageType::Reopen), 1);
 }
 
 TEST_F(PathRepairTest, NothingIsMadeWhileOurPortIsDown) {
-  lose_at_a(1);
+  lose_path(ends_.sender(), 1);
   ends_.carry_all();
   ASSERT_TRUE(ends_.a.provider->faults().arm(kSecondPortDown).ok());
   const Path& path = ends_.sender().peer_link().paths()[1];
@@ -97,7 +85,7 @@ TEST_F(PathRepairTest, NothingIsMadeWhileOurPortIsDown) {
 }
 
 TEST_F(PathRepairTest, ThePeerIsRefusedBeforeAnythingIsMadeWhileOurPortIsDown) {
-  lose_at_a(1);
+  lose_path(ends_.sender(), 1);
   ends_.carry_all();
   ASSERT_TRUE(ends_.b.provider->faults().arm(kSecondPortDown).ok());
   const Path& path = ends_.receiver().peer_link().paths()[1];
@@ -126,7 +114,7 @@ TEST_F(PathRepairTest, AFenceWithCountsOfOtherQueuePairsBreaksTheProtocol) {
 }
 
 TEST_F(PathRepairTest, AFenceThatIsSaidAgainChangesNothing) {
-  lose_at_a(1);
+  lose_path(ends_.sender(), 1);
   ends_.carry_all();
   Fence late{.path = 1, .epoch = 0, .cause = "pulled", .taken = {}};
   late.taken.resize(1 + ends_.sender().peer_link().policy().qps);

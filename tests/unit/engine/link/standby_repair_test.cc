@@ -15,7 +15,7 @@
 namespace mesh::engine {
 namespace {
 
-using testkit::TwoEnds;
+using testkit::count_said, testkit::lose_path, testkit::state_of, testkit::TwoEnds;
 
 // The first of three cables carries, and the others stand by.
 class StandbyRepairTest : public ::testing::Test {
@@ -23,20 +23,9 @@ class StandbyRepairTest : public ::testing::Test {
   StandbyRepairTest() {
     ends_.come_up();
     for (const char* const nic : {"n0", "n1", "n2"}) port(nic, Port::Down);
-    lose_at_a(0);
+    lose_path(ends_.sender(), 0);
     ends_.carry_all();
     EXPECT_EQ(state_of(ends_.sender(), 1), PathState::Down) << "it is wanted";
-  }
-  void lose_at_a(std::uint32_t index) {
-    const ProgressLoop::Guard guard(ends_.sender().context().loop);
-    ends_.sender().peer_link().quarantine(ends_.sender().peer_link().paths()[index], "pulled");
-  }
-  static PathState state_of(Link& link, std::uint32_t index) {
-    return link.peer_link().paths()[index].health.state;
-  }
-  static int count(const testkit::FakeHost& host, MessageType type) {
-    const std::vector<MessageType> types = host.wire.types();
-    return static_cast<int>(std::count(types.begin(), types.end(), type));
   }
   enum class Port : std::uint8_t { Up, Down };
   void port(const char* nic, Port state) {
@@ -77,7 +66,7 @@ TEST_F(StandbyRepairTest, ATryThatIsAnsweredDoesNotRest) {
   for (int i = 0; i < 20; ++i) ends_.turn();  // both probes come through
   int admitted = 0;
   ends_.a.wire.on_said = [&](MessageType type) {
-    if (type == MessageType::PathUp && ++admitted == 1) lose_at_a(0);
+    if (type == MessageType::PathUp && ++admitted == 1) lose_path(ends_.sender(), 0);
   };
   ends_.a.links.tend();
   ASSERT_EQ(admitted, 2) << "both are admitted";
@@ -102,7 +91,8 @@ TEST_F(StandbyRepairTest, ATryThatTheConnectorLeavesLeavesNothingWithTheAcceptor
   ends_.carry_all();
   EXPECT_EQ(queue_pairs_of(ends_.sender(), 1), 0u);
   EXPECT_EQ(queue_pairs_of(ends_.receiver(), 1), 0u);
-  EXPECT_EQ(count(ends_.b, MessageType::Fence), 0) << "nothing was sent, so nothing is counted";
+  EXPECT_EQ(count_said(ends_.b, MessageType::Fence), 0)
+      << "nothing was sent, so nothing is counted";
 }
 
 TEST_F(StandbyRepairTest, ATryThatABetterPathMakesNeedlessRestsOnBothSides) {
@@ -126,7 +116,7 @@ TEST_F(StandbyRepairTest, AFenceOfAPathThatRestsChangesNothing) {
   EXPECT_TRUE(link.repair().on(Fence{.path = 1, .epoch = epoch, .cause = "late", .taken = {}}));
   ends_.carry_all();
   EXPECT_EQ(state_of(link, 1), PathState::Standby);
-  EXPECT_EQ(count(ends_.b, MessageType::Fence), 0);
+  EXPECT_EQ(count_said(ends_.b, MessageType::Fence), 0);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace mesh::engine {
 namespace {
 
-using testkit::TwoEnds;
+using testkit::count_said, testkit::lose_path, testkit::state_of, testkit::TwoEnds;
 
 // A link of two paths whose bulk queue pairs are made late.
 class WideningTest : public ::testing::Test {
@@ -26,21 +26,10 @@ class WideningTest : public ::testing::Test {
   static std::size_t queue_pairs(Link& link, std::uint32_t path) {
     return link.peer_link().paths()[path].queue_pairs.size();
   }
-  static PathState state_of(Link& link, std::uint32_t path) {
-    return link.peer_link().paths()[path].health.state;
-  }
   std::size_t all() { return 1 + ends_.sender().peer_link().policy().qps; }
   void want() {
     const ProgressLoop::Guard guard(ends_.sender().context().loop);
     EXPECT_FALSE(ends_.sender().peer_link().paths().bulk().exist());
-  }
-  static void lose(Link& link, std::uint32_t path) {
-    const ProgressLoop::Guard guard(link.context().loop);
-    link.peer_link().quarantine(link.peer_link().paths()[path], "pulled");
-  }
-  static int count(const testkit::FakeHost& host, MessageType type) {
-    const std::vector<MessageType> types = host.wire.types();
-    return static_cast<int>(std::count(types.begin(), types.end(), type));
   }
   void expect_wide() {
     for (const std::uint32_t path : {0u, 1u}) {
@@ -77,8 +66,8 @@ TEST_F(WideningTest, AMessageThatWantsThemGetsThemOnEveryPath) {
 TEST_F(WideningTest, APathThatIsLostMeanwhileIsOpenedAgainWithAll) {
   want();
   ends_.a.links.tend();
-  ASSERT_EQ(count(ends_.a, MessageType::Widen), 1);
-  lose(ends_.sender(), 0);
+  ASSERT_EQ(count_said(ends_.a, MessageType::Widen), 1);
+  lose_path(ends_.sender(), 0);
   ends_.carry_all();
   ends_.advance_ns(kReopenPauseMinNs);
   ends_.carry_all();
@@ -88,7 +77,7 @@ TEST_F(WideningTest, APathThatIsLostMeanwhileIsOpenedAgainWithAll) {
 TEST_F(WideningTest, APathThatThePeerLosesMeanwhileIsOpenedAgainWithAll) {
   want();
   ends_.a.links.tend();
-  lose(ends_.receiver(), 0);
+  lose_path(ends_.receiver(), 0);
   ends_.carry_all();
   ends_.advance_ns(kReopenPauseMinNs);
   ends_.carry_all();
@@ -102,9 +91,9 @@ TEST_F(WideningTest, APathThatIsLostBeforeTheAnswerComesIsFencedWithMoreCountsTh
   ends_.carry();         // WIDEN
   ends_.b.links.tend();  // its queue pairs come up
   ends_.b.links.tend();
-  ASSERT_EQ(count(ends_.b, MessageType::Widened), 1);
+  ASSERT_EQ(count_said(ends_.b, MessageType::Widened), 1);
   ASSERT_EQ(queue_pairs(ends_.receiver(), 0), all());
-  lose(ends_.sender(), 0);
+  lose_path(ends_.sender(), 0);
   ends_.carry_all();
   EXPECT_NE(state_of(ends_.sender(), 0), PathState::Up);
   ends_.advance_ns(kReopenPauseMinNs);
@@ -115,7 +104,7 @@ TEST_F(WideningTest, APathThatIsLostBeforeTheAnswerComesIsFencedWithMoreCountsTh
 TEST_F(WideningTest, AnAnswerThatDoesNotComeLosesThePathOnceThePeerHasHeardTheQuestion) {
   want();
   ends_.a.links.tend();
-  ASSERT_EQ(count(ends_.a, MessageType::Widen), 1);
+  ASSERT_EQ(count_said(ends_.a, MessageType::Widen), 1);
   ends_.advance_ns(kReopenToAnswerNs);
   ends_.a.links.tend();
   EXPECT_EQ(state_of(ends_.sender(), 0), PathState::Up) << "the control network is silent";
@@ -123,7 +112,8 @@ TEST_F(WideningTest, AnAnswerThatDoesNotComeLosesThePathOnceThePeerHasHeardTheQu
   EXPECT_LE(ends_.a.due_ns, ends_.a.now_ns() + kReopenToAnswerNs);
   ends_.advance_ns(kReopenToAnswerNs);
   ends_.a.links.tend();
-  EXPECT_EQ(count(ends_.a, MessageType::Widen), 1) << "it is said again, as the answer may be lost";
+  EXPECT_EQ(count_said(ends_.a, MessageType::Widen), 1)
+      << "it is said again, as the answer may be lost";
   ends_.advance_ns(10 * kReopenToAnswerNs);
   ends_.a.links.tend();
   EXPECT_EQ(state_of(ends_.sender(), 0), PathState::Up) << "the control network is silent";
@@ -142,7 +132,7 @@ TEST_F(WideningTest, ARefusalLosesThePath) {
   const Path& path = ends_.sender().peer_link().paths()[0];
   const Path& theirs = ends_.receiver().peer_link().paths()[0];
   EXPECT_EQ(theirs.queue_pairs.size(), 1u);
-  lose(ends_.receiver(), 0);
+  lose_path(ends_.receiver(), 0);
   ends_.carry();
   ends_.b.links.tend();
   ends_.carry();
