@@ -4,42 +4,38 @@
 #include "src/base/yielding.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
-#include <new>
 #include <string_view>
 
 namespace mesh::plugin {
 
 namespace {
 
+constexpr std::size_t kRecentLineBytes = 512;  // longer lines are cut
+
 struct RecentLine {
   LogLevel level = LogLevel::None;
-  std::string text;
+  std::array<char, kRecentLineBytes> text{};
 };
+// In static memory and without a destructor: the plugin's threads may log until the process is
+// gone, and what a library keeps on the heap when its engine has ended looks like a leak.
 struct Recent {
   std::mutex mutex;
-  std::vector<RecentLine> lines;
+  std::size_t logged = 0;                      // since forget_lines()
+  std::array<RecentLine, kRecentLines> lines;  // a ring
 };
+constinit Recent g_recent;
 
-// Never destroyed, because the plugin's threads may log until the process is gone.
-Recent& recent() noexcept {
-  alignas(Recent) static std::byte place[sizeof(Recent)];
-  static Recent* const all = new (place) Recent;
-  return *all;
-}
-
-void remember(LogLevel level, const char* text) noexcept {
+void remember(LogLevel level, std::string_view text) noexcept {
   if (level > LogLevel::Info) return;
-  try {
-    const std::lock_guard lock(recent().mutex);
-    if (recent().lines.size() == kRecentLines) recent().lines.erase(recent().lines.begin());
-    recent().lines.push_back({level, text});
-  } catch (...) {
-    return;  // no memory: the line has gone to NCCL in any case
-  }
+  const std::lock_guard lock(g_recent.mutex);
+  RecentLine& line = g_recent.lines[g_recent.logged++ % kRecentLines];
+  line.level = level;
+  line.text[text.copy(line.text.data(), line.text.size() - 1)] = '\0';
 }
 
 std::atomic<ncclDebugLogger_t> g_logger{nullptr};  // released in use_logger, acquired in forward
@@ -116,17 +112,19 @@ void use_logger(ncclDebugLogger_t logger) noexcept {
 }
 
 std::vector<std::string> recent_lines(LogLevel up_to) {
-  const std::lock_guard lock(recent().mutex);
+  const std::lock_guard lock(g_recent.mutex);
   std::vector<std::string> texts;
-  for (const RecentLine& line : recent().lines) {
-    if (line.level <= up_to) texts.push_back(line.text);
+  const std::size_t first = g_recent.logged - std::min(g_recent.logged, kRecentLines);
+  for (std::size_t i = first; i < g_recent.logged; ++i) {
+    const RecentLine& line = g_recent.lines[i % kRecentLines];
+    if (line.level <= up_to) texts.emplace_back(line.text.data());
   }
   return texts;
 }
 
 void forget_lines() noexcept {
-  const std::lock_guard lock(recent().mutex);
-  recent().lines.clear();
+  const std::lock_guard lock(g_recent.mutex);
+  g_recent.logged = 0;
 }
 
 void drop_logger() noexcept { g_logger.store(nullptr, std::memory_order_release); }
