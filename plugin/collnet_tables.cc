@@ -66,12 +66,17 @@ ncclResult_t iflush(void*, void*, int, void*, void** request) noexcept {
   return ncclSuccess;
 }
 
-ncclResult_t tuner_init_v3(std::size_t, std::size_t, ncclDebugLogger_t, void** context) noexcept {
-  return tuner::init(nullptr, context);
+ncclResult_t tuner_init_v3(std::size_t, std::size_t hosts, ncclDebugLogger_t,
+                           void** context) noexcept {
+  return tuner::init({.hosts = hosts}, context);
 }
-ncclResult_t tuner_init_v5(void** context, std::uint64_t comm_id, std::size_t, std::size_t,
+ncclResult_t tuner_init_v5(void** context, std::uint64_t comm_id, std::size_t, std::size_t hosts,
                            ncclDebugLogger_t, void*, void*) noexcept {
-  return tuner::init(&comm_id, context);
+  return tuner::init({.id = &comm_id, .hosts = hosts}, context);
+}
+ncclResult_t tuner_init_v6(void** context, std::uint64_t comm_id, std::size_t, std::size_t hosts,
+                           ncclDebugLogger_t, void*, void*) noexcept {
+  return tuner::init({.id = &comm_id, .hosts = hosts, .cuts_chunks = true}, context);
 }
 ncclResult_t coll_info_v4(void* context, int function, std::size_t bytes, int, float** costs,
                           int algorithms, int protocols, int, int*) noexcept {
@@ -130,7 +135,7 @@ constexpr char kTunerName[] = "Mesh one-shot";
 const ncclTuner_v3_t kTuner3{kTunerName, tuner_init_v3, coll_info_v3, tuner::finalize};
 const ncclTuner_v4_t kTuner4{kTunerName, tuner_init_v3, coll_info_v4, tuner::finalize};
 const ncclTuner_v5_t kTuner5{kTunerName, tuner_init_v5, coll_info_v4, tuner::finalize};
-const ncclTuner_v6_t kTuner6{kTunerName, tuner_init_v5, coll_info_v4, tuner::finalize, chunk_size};
+const ncclTuner_v6_t kTuner6{kTunerName, tuner_init_v6, coll_info_v4, tuner::finalize, chunk_size};
 
 using Found = void (*)();  // what dlsym() returns; NCCL takes it for data
 

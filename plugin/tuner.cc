@@ -12,6 +12,7 @@ namespace mesh::plugin::tuner {
 namespace {
 
 struct Tuner {
+  std::size_t least = 0;
   std::size_t bound = 0;  // 0: the communicator has no CollNet of ours
 };
 
@@ -39,11 +40,12 @@ bool has_other_choice(const Costs& costs) noexcept {
 }  // namespace
 
 // A failing init would fail the communicator, so one without memory for a tuner goes without.
-ncclResult_t init(const std::uint64_t* comm_id, void** context) noexcept {
+ncclResult_t init(const Communicator& communicator, void** context) noexcept {
   auto* const tuner = new (std::nothrow) Tuner;
   *context = tuner;
-  if (tuner != nullptr && collnet::has_communicator(comm_id))
-    tuner->bound = Registry::instance().one_shot_bytes();
+  if (tuner == nullptr || !collnet::has_communicator(communicator.id)) return ncclSuccess;
+  tuner->least = oneshot::least_bytes({communicator.hosts, communicator.cuts_chunks});
+  tuner->bound = Registry::instance().one_shot_bytes();
   return ncclSuccess;
 }
 
@@ -58,7 +60,7 @@ ncclResult_t choose(void* context, const Message& message, const Costs& costs) n
       costs.protocols <= NCCL_PROTO_SIMPLE)
     return ncclSuccess;
   float& chain = row_of(costs, NCCL_ALGO_COLLNET_CHAIN)[NCCL_PROTO_SIMPLE];
-  if (message.bytes <= bound) {
+  if (message.bytes >= static_cast<const Tuner*>(context)->least && message.bytes <= bound) {
     if (chain >= 0) chain = 0;  // NCCL's own figures need not be alike on all hosts
     return ncclSuccess;
   }

@@ -10,8 +10,12 @@
 
 namespace mesh::plugin::tuner {
 
-// comm_id: null from callers of v3 and v4.
-ncclResult_t init(const std::uint64_t* comm_id, void** context) noexcept;
+struct Communicator {
+  const std::uint64_t* id = nullptr;  // null from callers of v3 and v4
+  std::size_t hosts = 0;
+  bool cuts_chunks = false;  // NCCL will call cut()
+};
+ncclResult_t init(const Communicator& communicator, void** context) noexcept;
 ncclResult_t finalize(void* context) noexcept;
 
 struct Costs {
@@ -22,8 +26,8 @@ struct Message {
   int function = 0;  // NCCL's enum
   std::size_t bytes = 0;
 };
-// Leaves an all-reduce up to the bound to the CollNet if NCCL offers it, and takes the CollNet from
-// larger ones if there is another choice.
+// Leaves an all-reduce for which one exchange is faster to the CollNet if NCCL offers it, and takes
+// the CollNet from smaller and larger ones if there is another choice.
 ncclResult_t choose(void* context, const Message& message, const Costs& costs) noexcept;
 
 struct Way {

@@ -17,6 +17,20 @@ constexpr bool any_choice(std::span<const float> costs) noexcept {
   return std::any_of(costs.begin(), costs.end(), [](float cost) { return cost >= 0; });
 }
 
+struct Cluster {
+  std::size_t hosts = 0;
+  bool cuts_chunks = false;  // NCCL asks for chunks below 32 KiB, as 2.30 and later do
+};
+
+// Returns the bytes from which on one exchange is faster than a ring of NCCL's LL protocol, whose
+// kernel starts sooner (measured on a GPU: plugin/README.md). Without small chunks the least
+// message costs as much as one of 32 KiB.
+constexpr std::size_t least_bytes(const Cluster& cluster) noexcept {
+  constexpr std::size_t kKiB = 1024;
+  if (!cluster.cuts_chunks) return 16 * kKiB + 1;
+  return cluster.hosts <= 2 ? 8 * kKiB + 1 : 4 * kKiB + 1;
+}
+
 // NCCL cuts a message of a CollNet into chunks of 32 KiB and more, and sends whole chunks. Chunks
 // are a multiple of this.
 inline constexpr std::size_t kChunkGrainBytes = 512;

@@ -1,11 +1,13 @@
 """One rank of the job that tests/torch/run starts: every collective, each result verified.
 
 Environment: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT as torchrun sets them; ROUNDS, the number of
-all-reduces at the end. Exit status 0: nothing was wrong.
+all-reduces at the end; LATENCIES, if 1, replaces all of that by the times of small all-reduces.
+Exit status 0: nothing was wrong.
 """
 
 import datetime
 import os
+import statistics
 import sys
 import time
 
@@ -16,6 +18,9 @@ SIZES = (1, 3, 257, 4096, 65537, 1 << 20, (1 << 24) + 5)  # elements of four byt
 REPEATS = 5
 ROUND_ELEMENTS = 1 << 22
 SAY_EVERY = 50
+SMALL_BYTES = [1 << power for power in range(10, 19)]
+SMALL_CALLS = 50
+SMALL_ROUNDS = 11
 TIMEOUT = datetime.timedelta(seconds=120)
 
 
@@ -121,6 +126,41 @@ class Job:
         self.check("a graph", values, self.full(1 << 18, self.world**3))
         graph.reset()  # a communicator that ends waits for the graphs that use it
 
+    def small_all_reduces(self):
+        """Prints the median time of one small all-reduce of a sequence, queued and in a graph."""
+        stream = torch.cuda.Stream()
+        torch.cuda.set_stream(stream)
+        for size in SMALL_BYTES:
+            values = self.full(size // 4, 0)
+
+            def sequence():
+                for _ in range(SMALL_CALLS):
+                    dist.all_reduce(values)
+
+            sequence()
+            torch.cuda.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, stream=stream):
+                sequence()
+            queued, replayed = self.median_time(sequence), self.median_time(graph.replay)
+            values.fill_(1.0)
+            dist.all_reduce(values)
+            self.check("all_reduce", values, self.full(size // 4, self.world))
+            self.say("small %d %.2f %.2f" % (size, queued, replayed))
+            graph.reset()
+
+    def median_time(self, sequence):
+        """Returns the median time of one call of a sequence in microseconds."""
+        times = []
+        for _ in range(SMALL_ROUNDS):
+            dist.barrier()
+            torch.cuda.synchronize()
+            begin = time.monotonic()
+            sequence()
+            torch.cuda.synchronize()
+            times.append((time.monotonic() - begin) / SMALL_CALLS * 1e6)
+        return statistics.median(times)
+
     def training(self):
         """Ten steps of DistributedDataParallel; all ranks then have the same weights."""
         torch.manual_seed(1)
@@ -140,6 +180,16 @@ class Job:
         for theirs in every:
             self.check("training", theirs, every[0])
 
+    def everything(self):
+        for count in SIZES:
+            self.all_reduce(count)
+            self.one_to_all(count)
+            self.each_to_each(count)
+        self.communicators()
+        self.graph()
+        self.training()
+        self.rounds(int(os.environ.get("ROUNDS", "0")))
+
     def rounds(self, count):
         """Runs verified all-reduces for faults to happen in."""
         for number in range(count):
@@ -155,14 +205,10 @@ def main():
     job = Job()
     torch.cuda.set_device(0)
     dist.init_process_group("nccl", timeout=TIMEOUT)
-    for count in SIZES:
-        job.all_reduce(count)
-        job.one_to_all(count)
-        job.each_to_each(count)
-    job.communicators()
-    job.graph()
-    job.training()
-    job.rounds(int(os.environ.get("ROUNDS", "0")))
+    if os.environ.get("LATENCIES") == "1":
+        job.small_all_reduces()
+    else:
+        job.everything()
     dist.barrier()
     torch.cuda.synchronize()
     dist.destroy_process_group()

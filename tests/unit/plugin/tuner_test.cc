@@ -33,7 +33,7 @@ class Tuner : public OneShotTest {
   void SetUp() override {
     OneShotTest::SetUp();
     begin();
-    ASSERT_EQ(tuner::init(&kComm, &tuner_), ncclSuccess);
+    ASSERT_EQ(tuner::init({.id = &kComm, .hosts = 3, .cuts_chunks = true}, &tuner_), ncclSuccess);
   }
   void TearDown() override {
     EXPECT_EQ(tuner::finalize(tuner_), ncclSuccess);
@@ -41,6 +41,7 @@ class Tuner : public OneShotTest {
     OneShotTest::TearDown();
   }
   static constexpr tuner::Message kFits{NCCL_FUNC_ALL_REDUCE, kBound};
+  static constexpr tuner::Message kSmall{NCCL_FUNC_ALL_REDUCE, 4096};
   static constexpr tuner::Message kLarge{NCCL_FUNC_ALL_REDUCE, kBound + 1};
 
   void* tuner_ = nullptr;
@@ -60,12 +61,21 @@ TEST_F(Tuner, AboveTheBoundItIsNoChoice) {
   EXPECT_EQ(table.at(1, 0), 38);
 }
 
+TEST_F(Tuner, WhereNcclsOwnIsFasterItIsNoChoice) {
+  Table table;
+  EXPECT_EQ(tuner::choose(tuner_, kSmall, table.view()), ncclSuccess);
+  EXPECT_EQ(table.chain(), NCCL_ALGO_PROTO_IGNORE);
+  EXPECT_EQ(table.at(1, 0), 38);
+}
+
 // NCCL_ALGO=allreduce:CollnetChain leaves nothing else.
 TEST_F(Tuner, TheOnlyChoiceStays) {
-  Table table;
-  table.at(1, 0) = -1;
-  EXPECT_EQ(tuner::choose(tuner_, kLarge, table.view()), ncclSuccess);
-  EXPECT_EQ(table.chain(), 14);
+  for (const tuner::Message& message : {kSmall, kLarge}) {
+    Table table;
+    table.at(1, 0) = -1;
+    EXPECT_EQ(tuner::choose(tuner_, message, table.view()), ncclSuccess);
+    EXPECT_EQ(table.chain(), 14);
+  }
 }
 
 TEST_F(Tuner, WhatNcclDoesNotOfferIsNotOffered) {
@@ -89,7 +99,7 @@ TEST_F(Tuner, OtherOperationsAndOtherCommunicatorsAreLeftAlone) {
     EXPECT_TRUE(untouched(tuner_, {function, 8}));
   constexpr std::uint64_t kOther = kComm + 1;  // on another net of NCCL's
   void* other = nullptr;
-  ASSERT_EQ(tuner::init(&kOther, &other), ncclSuccess);
+  ASSERT_EQ(tuner::init({.id = &kOther, .hosts = 3}, &other), ncclSuccess);
   EXPECT_TRUE(untouched(other, {NCCL_FUNC_ALL_REDUCE, 8}));
   EXPECT_TRUE(untouched(other, kLarge));
   EXPECT_TRUE(untouched(nullptr, kLarge)) << "there was no memory for a tuner";

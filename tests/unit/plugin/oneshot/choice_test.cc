@@ -33,6 +33,12 @@ TEST(Choice, AChunkFitsIntoNcclsBuffers) {
   EXPECT_EQ(chunk_bytes(700, 1, 4 * kKiB), 1024u);
 }
 
+TEST(Choice, TheLeastMessageIsOneForWhichAnExchangeIsFaster) {
+  EXPECT_EQ(least_bytes({.hosts = 3, .cuts_chunks = true}), 4 * kKiB + 1);
+  EXPECT_EQ(least_bytes({.hosts = 2, .cuts_chunks = true}), 8 * kKiB + 1);
+  EXPECT_EQ(least_bytes({.hosts = 16, .cuts_chunks = false}), 16 * kKiB + 1);
+}
+
 TEST(Choice, ANegativeCostIsNone) {
   const std::array<float, 3> none{-1, -1, -1}, one{-1, 0, -1};
   EXPECT_FALSE(any_choice(none));
