@@ -49,7 +49,10 @@ void CollNetSeat::connect(const Invitation& invitation) noexcept {
   try {
     const std::string reason = bring_up(invitation);
     if (reason.empty())
-      LOG_INFO("one-shot all-reduce joins {} hosts, for up to {} bytes", members, invitation.bound);
+      LOG_INFO(
+          "one-shot all-reduce joins {} hosts{}, for up to {} bytes", members,
+          group_->steps() == 1 ? "" : fmt::format(" in {} steps along cables", group_->steps()),
+          invitation.bound);
     else
       LOG_WARN("one-shot all-reduce is off for a communicator of {}: {}", members, reason);
   } catch (const std::exception& error) {

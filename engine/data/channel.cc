@@ -196,6 +196,8 @@ void deregister_memory(Channel& channel, Registration* region) noexcept {
   if (region != nullptr) channel.link.owner().deregister_memory(channel, *region);
 }
 
+bool is_relayed(const Channel& channel) noexcept { return channel.link.reach().all_relayed(); }
+
 void close(Channel* channel) noexcept {
   if (channel != nullptr) channel->link.owner().close_channel(*channel);
 }

@@ -109,6 +109,10 @@ void deregister_memory(Channel& channel, Registration* region) noexcept;
 // deregister_memory does. A null channel does nothing.
 void close(Channel* channel) noexcept;
 
+// Returns true if no cable joins this host and the channel's peer, so that all paths lead over
+// other hosts. It stays as it is for the life of the channel.
+bool is_relayed(const Channel& channel) noexcept;
+
 // A stripe of a message, or a part of one, that was posted to a queue pair.
 struct Posted {
   const Request* request = nullptr;

@@ -48,6 +48,14 @@ std::byte* BringUp::hello_room(std::size_t index) const noexcept {
 }
 
 Status BringUp::step() {
+  if (!exchange_) {
+    if (const Status status = meet(); !status.ok()) return status;
+    exchange_.emplace(parts_);
+  }
+  return exchange_->step();
+}
+
+Status BringUp::meet() {
   std::size_t open = 0;
   for (std::size_t rank = 0; rank < size(); ++rank) {
     Departure& departure = departures_[rank];
@@ -154,7 +162,8 @@ Status BringUp::admit(Arrival& arrival, const Hello& hello) {
 std::string BringUp::missing() const {
   std::string ranks;
   for (std::size_t rank = 0; rank < size(); ++rank) {
-    if (rank == parts_.rank || (greeted_[rank] && departures_[rank].stage == Stage::Done)) continue;
+    const bool met = greeted_[rank] && departures_[rank].stage == Stage::Done;
+    if (rank == parts_.rank || (met && (!exchange_ || exchange_->heard(rank)))) continue;
     ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
   }
   return ranks;

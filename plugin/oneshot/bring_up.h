@@ -1,8 +1,9 @@
 #pragma once
 // Connects the members of a group: this host to each of the others, and each of them to it. The
-// first message on each channel says who has sent it (Hello). There is no agreement beyond: whoever
-// fails has no group, and NCCL's own vote then keeps all from using theirs. A member that cannot
-// have a group still says hello to all, lest others wait for it. Never blocks. Thread: one at a
+// first message on each channel says who has sent it (Hello), and the second whom it reaches
+// (Reach). There is no agreement beyond: whoever fails has no group, and NCCL's own vote then keeps
+// all from using theirs. A member that cannot have a group still says hello to all, lest others
+// wait for it. Never blocks. Thread: one at a
 // time. Bound: kMembersMax members.
 
 #include <mesh/engine.h>
@@ -11,10 +12,12 @@
 #include "plugin/oneshot/group.h"
 #include "plugin/oneshot/hello.h"
 #include "plugin/oneshot/member.h"
+#include "plugin/oneshot/reach_exchange.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace mesh::oneshot {
@@ -33,8 +36,9 @@ class BringUp {
   };
   explicit BringUp(Invitation invitation);  // throws bad_alloc
 
-  // Returns WouldBlock until every member has said hello and heard ours, or cannot; and then Ok if
-  // all have, and agree. Else the engine, or one line of ours, has said why. Throws bad_alloc.
+  // Returns WouldBlock until every member has said hello and heard ours, or cannot; and then, if
+  // all have and agree, until all have said whom they reach; then Ok. Else the engine, or one line
+  // of ours, has said why. Throws bad_alloc.
   Status step();
   // The ranks of members from which nothing was heard, for a log line.
   std::string missing() const;
@@ -52,7 +56,7 @@ class BringUp {
     Request* hello = nullptr;
     Stage stage = Stage::Open;  // Done: the hello was read
   };
-
+  Status meet();
   Status connect(std::size_t rank);
   Status accept();
   Status read(std::size_t index);
@@ -65,10 +69,11 @@ class BringUp {
   Invitation invitation_;
   const Hello ours_;
   Group::Parts parts_;
-  std::vector<Departure> departures_;  // by rank
-  std::vector<Arrival> arrivals_;      // in the order in which they came
-  std::vector<bool> greeted_;          // by rank: its hello was read, and may not please
-  std::size_t nameless_ = 0;           // channels that did not come to a hello
+  std::vector<Departure> departures_;      // by rank
+  std::vector<Arrival> arrivals_;          // in the order in which they came
+  std::vector<bool> greeted_;              // by rank: its hello was read, and may not please
+  std::optional<ReachExchange> exchange_;  // once all have met
+  std::size_t nameless_ = 0;               // channels that did not come to a hello
   Errc failed_ = Errc::Ok;
 };
 

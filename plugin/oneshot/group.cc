@@ -11,22 +11,17 @@
 
 namespace mesh::oneshot {
 
-namespace {
-
-constexpr std::uint64_t pieces_of(std::size_t bytes) noexcept {
-  return (bytes + kPieceBytes - 1) / kPieceBytes;
+Group::Group(Parts parts) : parts_(std::move(parts)), stages_(parts_.steps.size()) {
+  CHECK(parts_.members.size() >= 2 && parts_.members.size() <= kMembersMax && !stages_.empty());
 }
 
-}  // namespace
-
-Group::Group(Parts parts) noexcept : parts_(std::move(parts)) {
-  CHECK(parts_.members.size() >= 2 && parts_.members.size() <= kMembersMax);
-}
-
+// Calls each(index of the step, rank, member) for the other members of each step.
 template <typename Each>
 void Group::for_members(Each&& each) noexcept {
-  for (std::size_t rank = 0; rank < parts_.members.size(); ++rank) {
-    if (rank != parts_.rank) each(rank, parts_.members[rank]);
+  for (std::size_t index = 0; index < stages_.size(); ++index) {
+    for (const std::size_t rank : parts_.steps[index].ranks) {
+      if (rank != parts_.rank) each(index, rank, parts_.members[rank]);
+    }
   }
 }
 
@@ -34,7 +29,7 @@ Result<Job*> Group::all_reduce(const Work& work) noexcept {
   if (failed_ != Errc::Ok) return failed_;
   Job& job = jobs_[jobs_begun_ % kJobs];
   if (job.group != nullptr) return Errc::WouldBlock;
-  planned_ += pieces_of(work.bytes());
+  planned_ += (work.bytes() + kPieceBytes - 1) / kPieceBytes;
   job = {.group = this, .work = work, .pieces_end = planned_};
   ++jobs_begun_;
   stage();
@@ -79,12 +74,13 @@ void Group::stage_piece(Job& job) noexcept {
   ++staged_;
 }
 
+// Receives come first: the peer's message needs ours to be posted.
 void Group::post() noexcept {
-  for_members([&](std::size_t rank, Member& member) { post(rank, member); });
+  for_members([&](std::size_t, std::size_t rank, Member& member) { receive(rank, member); });
+  for_members([&](std::size_t index, std::size_t, Member& member) { send(index, member); });
 }
 
-// Receives come first: the peer's message needs ours to be posted.
-void Group::post(std::size_t rank, Member& member) noexcept {
+void Group::receive(std::size_t rank, Member& member) noexcept {
   while (failed_ == Errc::Ok && member.receives.begun() < staged_) {
     const std::uint64_t piece = member.receives.begun();
     const Result<Request*> request =
@@ -93,11 +89,14 @@ void Group::post(std::size_t rank, Member& member) noexcept {
     if (!request.ok()) return fail(request.code());
     member.receives.begin(request.value());
   }
-  while (failed_ == Errc::Ok && member.sends.begun() < staged_) {
+}
+
+void Group::send(std::size_t index, Member& member) noexcept {
+  while (failed_ == Errc::Ok && member.sends.begun() < brought_to(index)) {
     const std::uint64_t piece = member.sends.begun();
     const Piece& what = pieces_[piece % kPieces];
     const Result<Request*> request =
-        member.send_side.send(parts_.memory->piece(parts_.rank, piece),
+        member.send_side.send(parts_.memory->piece(parts_.steps[index].from, piece),
                               what.count * element_bytes(what.reduction.element));
     if (request.code() == Errc::WouldBlock) break;
     if (!request.ok()) return fail(request.code());
@@ -123,7 +122,7 @@ void Group::turn_engine() noexcept {
 }
 
 void Group::reap() noexcept {
-  for_members([&](std::size_t rank, Member& member) {
+  for_members([&](std::size_t, std::size_t rank, Member& member) {
     for (Course* const course : {&member.receives, &member.sends}) {
       std::size_t bytes = 0;
       while (failed_ == Errc::Ok && course->oldest() != nullptr &&
@@ -135,6 +134,7 @@ void Group::reap() noexcept {
 
 // Members that disagree about a message would reduce what does not belong together.
 void Group::take(Course& course, std::size_t rank, std::size_t bytes) noexcept {
+  if (bytes == 0) return fail(Errc::PeerClosed);  // its group has failed
   const Piece& piece = pieces_[course.done() % kPieces];
   const std::size_t wanted = piece.count * element_bytes(piece.reduction.element);
   if (bytes != wanted) {
@@ -146,43 +146,71 @@ void Group::take(Course& course, std::size_t rank, std::size_t bytes) noexcept {
 }
 
 void Group::reduce_ready() noexcept {
-  std::uint64_t ready = staged_;
-  for_members(
-      [&](std::size_t, const Member& member) { ready = std::min(ready, member.receives.done()); });
-  std::size_t left = kReducedBytesMax / parts_.members.size();
-  while (failed_ == Errc::Ok && reduced_ < ready) {
-    const Piece& piece = pieces_[reduced_ % kPieces];
-    const std::size_t bytes = element_bytes(piece.reduction.element);
-    const std::size_t count = std::min(piece.count - reduced_count_, left / bytes);
+  std::size_t left = kReducedBytesMax;
+  for (std::size_t index = 0; index < stages_.size(); ++index) reduce_ready(index, left);
+}
+
+// `left`: bytes of inputs that this call may still reduce.
+void Group::reduce_ready(std::size_t index, std::size_t& left) noexcept {
+  Stage& stage = stages_[index];
+  const std::vector<std::size_t>& ranks = parts_.steps[index].ranks;
+  std::uint64_t ready = brought_to(index);
+  for (const std::size_t rank : ranks) {
+    if (rank != parts_.rank) ready = std::min(ready, parts_.members[rank].receives.done());
+  }
+  while (failed_ == Errc::Ok && stage.reduced < ready) {
+    const Piece& piece = pieces_[stage.reduced % kPieces];
+    const std::size_t bytes = element_bytes(piece.reduction.element) * ranks.size();
+    const std::size_t count = std::min(piece.count - stage.reduced_count, left / bytes);
     if (count == 0) return;
-    left -= reduce_slice(piece, count) * bytes;
-    if (reduced_count_ < piece.count) return;
-    reduced_count_ = 0;
-    ++reduced_;
+    reduce_slice(index, count);
+    left -= count * bytes;
+    if (stage.reduced_count < piece.count) return;
+    stage.reduced_count = 0;
+    ++stage.reduced;
   }
 }
 
-// Our own data lies in our ring, so `to` may be where it came from.
-std::size_t Group::reduce_slice(const Piece& piece, std::size_t count) noexcept {
-  const std::size_t at = reduced_count_ * element_bytes(piece.reduction.element);
+// Our own data lies in a ring, so `to` may be where it came from.
+void Group::reduce_slice(std::size_t index, std::size_t count) noexcept {
+  Stage& stage = stages_[index];
+  const Step& step = parts_.steps[index];
+  const Piece& piece = pieces_[stage.reduced % kPieces];
+  const std::size_t at = stage.reduced_count * element_bytes(piece.reduction.element);
   std::array<const std::byte*, kMembersMax> inputs{};
-  for (std::size_t rank = 0; rank < size(); ++rank)
-    inputs[rank] = parts_.memory->piece(rank, reduced_) + at;
-  reduce(piece.reduction, std::span(inputs).first(size()), piece.to + at, count);
-  reduced_count_ += count;
-  return count;
-}
-
-std::uint64_t Group::pieces_sent() const noexcept {
-  std::uint64_t sent = staged_;
-  for (std::size_t rank = 0; rank < parts_.members.size(); ++rank) {
-    if (rank != parts_.rank) sent = std::min(sent, parts_.members[rank].sends.done());
+  for (std::size_t i = 0; i < step.ranks.size(); ++i) {
+    const std::size_t ring = step.ranks[i] == parts_.rank ? step.from : step.ranks[i];
+    inputs[i] = parts_.memory->piece(ring, stage.reduced) + at;
   }
-  return sent;
+  std::byte* const to = index + 1 == stages_.size()
+                            ? piece.to
+                            : parts_.memory->piece(parts_.steps[index + 1].from, stage.reduced);
+  reduce(piece.reduction, std::span(inputs).first(step.ranks.size()), to + at, count);
+  stage.reduced_count += count;
 }
 
-std::uint64_t Group::pieces_done() const noexcept { return std::min(reduced_, pieces_sent()); }
+// Returns the number of pieces for which we have what we bring to a step.
+std::uint64_t Group::brought_to(std::size_t index) const noexcept {
+  return index == 0 ? staged_ : stages_[index - 1].reduced;
+}
 
-void Group::fail(Errc cause) noexcept { failed_ = cause; }
+// Returns the number of pieces that are reduced here and sent to all.
+std::uint64_t Group::pieces_done() noexcept {
+  std::uint64_t done = stages_.back().reduced;
+  for_members([&](std::size_t, std::size_t, const Member& member) {
+    done = std::min(done, member.sends.done());
+  });
+  return done;
+}
+
+// A message of no bytes, which no piece is, tells the others: in a plan of steps not all of them
+// hear of a member that has ended.
+void Group::fail(Errc cause) noexcept {
+  if (failed_ != Errc::Ok) return;
+  failed_ = cause;
+  for_members([&](std::size_t, std::size_t, Member& member) {
+    static_cast<void>(member.send_side.send(parts_.memory->piece(parts_.rank, 0), 0));
+  });
+}
 
 }  // namespace mesh::oneshot

@@ -1,16 +1,18 @@
 #pragma once
-// The members of one communicator, and the all-reduces between them. Every member sends all that it
-// has to every other one, and each computes the result itself, so an all-reduce takes one exchange.
-// A message is cut into pieces; they are sent, received and reduced in order, so a counter is all
-// that matches them. The engine moves the bytes, and knows nothing of groups. Thread: NCCL's
-// progress thread; the destructor follows its last call. Bounds: kMembersMax members, kJobs
-// outstanding all-reduces, kPieces pieces on their way; a call reduces kReducedBytesMax at most.
+// The members of one communicator, and the all-reduces between them. In each step of the plan
+// (plan.h) a member sends what it has so far to the other members of the step, and reduces it with
+// what they send; with one step for all, an all-reduce takes one exchange. A message is cut into
+// pieces; they are sent, received and reduced in order, so a counter is all that matches them. The
+// engine moves the bytes, and knows nothing of groups. Thread: NCCL's progress thread; the
+// destructor follows its last call. Bounds: kMembersMax members, kJobs outstanding all-reduces,
+// kPieces pieces on their way; a call reduces kReducedBytesMax at most.
 
 #include <mesh/status.h>
 
 #include "plugin/oneshot/element.h"
 #include "plugin/oneshot/member.h"
 #include "plugin/oneshot/memory.h"
+#include "plugin/oneshot/plan.h"
 
 #include <array>
 #include <cstddef>
@@ -49,8 +51,9 @@ class Group {
     std::unique_ptr<Memory> memory;
     std::vector<Member> members;  // by rank; our own has no channels
     std::size_t rank = 0;
+    std::vector<Step> steps;  // as steps_of() plans them
   };
-  explicit Group(Parts parts) noexcept;
+  explicit Group(Parts parts);  // throws bad_alloc
   ~Group() = default;  // closes the channels; jobs that are still open die
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -61,6 +64,7 @@ class Group {
   Status test(Job& job) noexcept;
 
   std::size_t size() const noexcept { return parts_.members.size(); }
+  std::size_t steps() const noexcept { return stages_.size(); }
 
  private:
   // A part of a message in our own ring.
@@ -70,31 +74,39 @@ class Group {
     Reduction reduction;
   };
 
+  // How far a step has come.
+  struct Stage {
+    std::uint64_t reduced = 0;      // pieces
+    std::size_t reduced_count = 0;  // elements of the piece that is being reduced
+  };
+
   template <typename Each>
   void for_members(Each&& each) noexcept;
   void stage() noexcept;
   void stage_piece(Job& job) noexcept;
   void post() noexcept;
-  void post(std::size_t rank, Member& member) noexcept;
+  void receive(std::size_t rank, Member& member) noexcept;
+  void send(std::size_t index, Member& member) noexcept;
   void turn_engine() noexcept;
   void reap() noexcept;
   void take(Course& course, std::size_t rank, std::size_t bytes) noexcept;
   void reduce_ready() noexcept;
-  std::size_t reduce_slice(const Piece& piece, std::size_t count) noexcept;
-  std::uint64_t pieces_sent() const noexcept;
-  std::uint64_t pieces_done() const noexcept;
+  void reduce_ready(std::size_t index, std::size_t& left) noexcept;
+  void reduce_slice(std::size_t index, std::size_t count) noexcept;
+  std::uint64_t brought_to(std::size_t index) const noexcept;
+  std::uint64_t pieces_done() noexcept;
   void fail(Errc cause) noexcept;
 
   Parts parts_;
+  std::vector<Stage> stages_;  // by step
   std::array<Piece, kPieces> pieces_{};
   std::array<Job, kJobs> jobs_{};
   Errc failed_ = Errc::Ok;
-  // Counts from the beginning on. Pieces are planned with their job, staged in our ring, reduced.
+  // Counts from the beginning on. Pieces are planned with their job, and staged in our ring.
   std::uint64_t jobs_begun_ = 0, jobs_staged_ = 0;
-  std::uint64_t planned_ = 0, staged_ = 0, reduced_ = 0;
-  std::size_t staged_bytes_ = 0;   // of the job that is being staged
-  std::size_t reduced_count_ = 0;  // elements of the piece that is being reduced
-  std::size_t turn_ = 0;           // whose request turns the engine next
+  std::uint64_t planned_ = 0, staged_ = 0;
+  std::size_t staged_bytes_ = 0;  // of the job that is being staged
+  std::size_t turn_ = 0;          // whose request turns the engine next
 };
 
 }  // namespace mesh::oneshot

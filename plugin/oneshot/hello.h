@@ -1,7 +1,8 @@
 #pragma once
 // The first message on each channel of a group: who sends it, and what all members must have alike.
-// A host whose settings or version differ would cut or choose messages in another way. Thread: any
-// (values). Bound: one hello for each channel.
+// A host whose settings or version differ would cut or choose messages in another way. The second
+// says whom the sender reaches, so that all members plan alike. Thread: any (values). Bound: one of
+// each for each channel.
 
 #include "plugin/oneshot/memory.h"
 
@@ -16,7 +17,7 @@ namespace mesh::oneshot {
 struct Hello {
   static constexpr std::uint64_t kMagic = 0x746f685365604f4d;
   // Raise it with every change of the order, the cut or the sums of pieces.
-  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::uint32_t kVersion = 2;
 
   std::uint64_t magic = kMagic;
   std::uint32_t version = kVersion;
@@ -28,6 +29,17 @@ struct Hello {
 };
 static_assert(sizeof(Hello) == 64 && std::is_trivially_copyable_v<Hello>);
 static_assert(std::endian::native == std::endian::little);
+
+// The second message, once a member has a channel to each of the others; it is equal for all of
+// them.
+struct Reach {
+  static constexpr std::uint64_t kMagic = 0x686361655268734d;
+
+  std::uint64_t magic = kMagic;
+  std::uint32_t neighbours = 0;  // a bit for each rank that it reaches without a host between
+  std::uint32_t reserved[13] = {};
+};
+static_assert(sizeof(Reach) == 64 && std::is_trivially_copyable_v<Reach>);
 
 // Returns how the peer's hello keeps the two from being one group, or empty.
 std::string disagreement(const Hello& ours, const Hello& peers);

@@ -47,6 +47,7 @@ class Side {
   }
   explicit operator bool() const noexcept { return channel_ != nullptr; }
   bool registered() const noexcept { return region_ != nullptr; }
+  bool relayed() const noexcept { return is_relayed(*channel_); }
 
  private:
   void swap(Side& other) noexcept {

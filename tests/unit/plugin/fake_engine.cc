@@ -260,6 +260,7 @@ Result<std::size_t> test_group(Request& request, std::span<int> bytes) noexcept 
 }
 
 bool needs_flush(const RecvArgs& args) noexcept { return args.region != nullptr; }
+bool is_relayed(const Channel&) noexcept { return false; }
 
 Result<Request*> flush(Channel&, const RecvArgs& args) noexcept {
   fake::State& s = fake::state();

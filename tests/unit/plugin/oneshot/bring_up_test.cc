@@ -22,8 +22,8 @@ TEST(Hello, TellsWhatMustBeAlike) {
     return disagreement(ours, other);
   };
   EXPECT_EQ(changed(&Hello::magic, 1u), "its first message is no hello");
-  EXPECT_EQ(changed(&Hello::version, 2u),
-            "it has version 2 of one-shot all-reduce and this host 1");
+  EXPECT_EQ(changed(&Hello::version, 3u),
+            "it has version 3 of one-shot all-reduce and this host 2");
   EXPECT_NE(changed(&Hello::piece_bytes, 1u), "");
   EXPECT_NE(changed(&Hello::pieces, 1u), "");
   EXPECT_EQ(changed(&Hello::members, 4u), "it counts 4 members and this host 3");

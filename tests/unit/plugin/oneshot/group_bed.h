@@ -43,6 +43,7 @@ class GroupBed {
              .rails = options.rails}) {
     bed.tick_ns = 10'000;
     groups.resize(size());
+    plans.resize(size());
     for (std::size_t rank = 0; rank < size(); ++rank) {
       listeners_.push_back(
           bed.hosts[rank].engine->listen(*context(rank), 0, handles_.emplace_back()).value());
@@ -86,7 +87,7 @@ class GroupBed {
         if (answers[rank] != Errc::WouldBlock) continue;
         answers[rank] = bring_ups_[rank]->step().code();
         if (answers[rank] == Errc::Ok)
-          groups[rank] = std::make_unique<Group>(bring_ups_[rank]->take());
+          found(rank);
         else if (answers[rank] != Errc::WouldBlock)
           leave(rank);
         all = all && answers[rank] != Errc::WouldBlock;
@@ -103,6 +104,11 @@ class GroupBed {
   std::vector<HandleBytes> handles_;
   std::vector<std::unique_ptr<BringUp>> bring_ups_;
 
+  void found(std::size_t rank) {
+    Group::Parts parts = bring_ups_[rank]->take();
+    plans[rank] = parts.steps;
+    groups[rank] = std::make_unique<Group>(std::move(parts));
+  }
   void close_listeners() {
     bring_ups_.clear();
     for (std::size_t rank = 0; rank < listeners_.size(); ++rank) {
@@ -114,24 +120,41 @@ class GroupBed {
  public:
   mesh::testkit::Bed bed;
   std::vector<std::unique_ptr<Group>> groups;  // by rank
+  std::vector<std::vector<Step>> plans;        // by rank, of the groups that were founded
   std::vector<std::uint64_t> bounds;           // NCCL_MESH_ONESHOT_BYTES, by rank
   std::vector<std::uint32_t> willing;
 };
 
 enum class Place : std::uint8_t { Apart, InPlace };
 
+// Returns what the steps make of the inputs: the first step's results are the second's inputs.
+inline Bytes reduce_in_steps(const Reduction& reduction, std::vector<Bytes> have,
+                             const std::vector<std::vector<Step>>& plans) {
+  for (std::size_t index = 0; index < plans[0].size(); ++index) {
+    std::vector<Bytes> next;
+    for (const std::vector<Step>& plan : plans) {
+      std::vector<Bytes> inputs;
+      for (const std::size_t rank : plan[index].ranks) inputs.push_back(have[rank]);
+      next.push_back(plain_reduce(reduction, inputs));
+    }
+    have = std::move(next);
+  }
+  return have[0];
+}
+
 // One all-reduce of all members, with random data.
 class Round {
  public:
-  Round(const Reduction& reduction, std::size_t count, std::size_t members,
+  Round(const Reduction& reduction, std::size_t count, const GroupBed& bed,
         Place place = Place::Apart)
       : reduction_(reduction), count_(count), place_(place) {
+    const std::size_t members = bed.size();
     std::mt19937_64 random(count * 31 + members);
     for (std::size_t rank = 0; rank < members; ++rank) {
       Bytes& input = inputs_.emplace_back(count * element_bytes(reduction.element));
       for (std::byte& each : input) each = static_cast<std::byte>(random());
     }
-    wanted_ = plain_reduce(reduction, inputs_);
+    wanted_ = reduce_in_steps(reduction, inputs_, bed.plans);
     results_ = place == Place::InPlace ? inputs_ : std::vector<Bytes>(members, Bytes(bytes()));
     jobs_.resize(members);
     statuses_.assign(members, Errc::WouldBlock);

@@ -49,7 +49,7 @@ class GroupFaults : public testing::TestWithParam<Shape> {
       const std::size_t count = random() % 3 == 0 ? random() % 100'000 : random() % 4'000;
       const Reduction reduction{static_cast<Element>(random() % kElements),
                                 static_cast<Operation>(random() % kOperations)};
-      open_.emplace_back(reduction, count, bed_.size()).start(bed_);
+      open_.emplace_back(reduction, count, bed_).start(bed_);
     }
   }
   // Ends at least the oldest.

@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, GroupOf,
 
 TEST_P(GroupOf, EveryMemberHasTheSumOfAll) {
   for (const std::size_t count : {1u, 3u, 128u, 4096u, 12'288u, 32'768u, 32'769u, 200'000u}) {
-    Round round(kFloatSum, count, bed_->size());
+    Round round(kFloatSum, count, *bed_);
     run(round);
   }
 }
@@ -49,21 +49,20 @@ TEST_P(GroupOf, EveryMemberHasTheSumOfAll) {
 TEST_P(GroupOf, EveryTypeAndOperationIsReduced) {
   for (std::size_t element = 0; element < kElements; ++element) {
     for (std::size_t operation = 0; operation < kOperations; ++operation) {
-      Round round({static_cast<Element>(element), static_cast<Operation>(operation)}, 777,
-                  bed_->size());
+      Round round({static_cast<Element>(element), static_cast<Operation>(operation)}, 777, *bed_);
       run(round);
     }
   }
 }
 
 TEST_P(GroupOf, NothingIsDoneAtOnce) {
-  Round round(kFloatSum, 0, bed_->size());
+  Round round(kFloatSum, 0, *bed_);
   run(round);
 }
 
 TEST_P(GroupOf, ResultMayReplaceTheInput) {
   for (const std::size_t count : {5u, 300'000u}) {
-    Round round(kFloatSum, count, bed_->size(), Place::InPlace);
+    Round round(kFloatSum, count, *bed_, Place::InPlace);
     run(round);
   }
 }
@@ -72,10 +71,10 @@ TEST_P(GroupOf, ResultMayReplaceTheInput) {
 TEST_P(GroupOf, ManyOutstandingEndInOrder) {
   std::deque<Round> rounds;
   for (std::size_t i = 0; i < Group::kJobs; ++i) {
-    rounds.emplace_back(kFloatSum, 1 + i * 211, bed_->size());
+    rounds.emplace_back(kFloatSum, 1 + i * 211, *bed_);
     rounds.back().start(*bed_);
   }
-  Round one_too_many(kFloatSum, 1, bed_->size());
+  Round one_too_many(kFloatSum, 1, *bed_);
   EXPECT_EQ(bed_->groups[0]->all_reduce(one_too_many.work(0)).code(), Errc::WouldBlock);
   for (Round& round : rounds) {
     EXPECT_TRUE(bed_->bed.until([&] { return round.done(); }));
@@ -87,7 +86,7 @@ TEST_P(GroupOf, ManyOutstandingEndInOrder) {
 TEST_P(GroupOf, AMemberMayBeFarAhead) {
   std::deque<Round> rounds;
   for (std::size_t i = 0; i < 40; ++i) {
-    rounds.emplace_back(kFloatSum, 9'000, bed_->size());
+    rounds.emplace_back(kFloatSum, 9'000, *bed_);
     rounds.back().start(*bed_->groups[0], 0);
   }
   bed_->bed.rounds(50);
@@ -104,7 +103,7 @@ TEST_P(GroupOf, AMemberMayBeFarAhead) {
 // A peer that ends its communicator ends the open jobs of all others, and every later one.
 TEST_P(GroupOf, AMemberThatLeavesFailsTheOthers) {
   LogCapture log;
-  Round round(kFloatSum, 1000, bed_->size());
+  Round round(kFloatSum, 1000, *bed_);
   for (std::size_t rank = 1; rank < bed_->size(); ++rank) round.start(*bed_->groups[rank], rank);
   bed_->bed.rounds(20);
   bed_->groups[0].reset();
@@ -117,7 +116,7 @@ TEST_P(GroupOf, AMemberThatLeavesFailsTheOthers) {
 
 TEST_P(GroupOf, MembersThatDisagreeOnASizeFail) {
   LogCapture log;
-  Round less(kFloatSum, 100, bed_->size()), more(kFloatSum, 101, bed_->size());
+  Round less(kFloatSum, 100, *bed_), more(kFloatSum, 101, *bed_);
   less.start(*bed_->groups[0], 0);
   for (std::size_t rank = 1; rank < bed_->size(); ++rank) more.start(*bed_->groups[rank], rank);
   EXPECT_TRUE(bed_->bed.until([&] { return less.done(); }));
@@ -127,13 +126,58 @@ TEST_P(GroupOf, MembersThatDisagreeOnASizeFail) {
 // A long message is reduced in slices, and the caller gets its thread back between them.
 TEST_P(GroupOf, ALongMessageTakesMoreThanOneCall) {
   constexpr std::size_t kBytes = std::size_t{1} << 20;
-  Round round(kFloatSum, kBytes / sizeof(float), bed_->size());
+  Round round(kFloatSum, kBytes / sizeof(float), *bed_);
   round.start(*bed_);
   std::size_t calls = 0;
   EXPECT_TRUE(bed_->bed.until([&] { return ++calls, round.done(); }));
   EXPECT_GE(calls, kBytes * bed_->size() / Group::kReducedBytesMax);
   round.expect_right();
 }
+
+// The hosts of a cube, each with a cable to the three whose numbers differ in one bit.
+std::string cube_fabric() {
+  std::string hosts, links;
+  for (int host = 0; host < 8; ++host) {
+    std::string nics;
+    for (int bit = 1; bit < 8; bit *= 2) {
+      const int low = host & ~bit, end = (host & bit) == 0 ? 1 : 2;
+      nics += fmt::format(R"({}{{"name":"n{}","address":"10.{}.{}.{}/24"}})", bit == 1 ? "" : ",",
+                          bit, bit, low, end);
+      if (end == 1)
+        links += fmt::format(R"({}{{"ends":["h{}/n{}","h{}/n{}"]}})", links.empty() ? "" : ",",
+                             host, bit, host | bit, bit);
+    }
+    hosts += fmt::format(R"({}{{"name":"h{}","nics":[{}]}})", host == 0 ? "" : ",", host, nics);
+  }
+  return fmt::format(R"({{"name":"cube","hosts":[{}],"links":[{}]}})", hosts, links);
+}
+
+std::uint64_t relayed_bytes(const GroupBed& bed) {
+  std::uint64_t bytes = 0;
+  for (const auto& host : bed.bed.hosts) {
+    for (const RelayedSnapshot& way : host.engine->snapshot().relay.ways) bytes += way.bytes;
+  }
+  return bytes;
+}
+
+// Everything goes over one cable, and nothing over a host between.
+void expect_steps_along_cables(const std::string& fabric, std::size_t steps) {
+  GroupBed bed({.fabric = fabric});
+  for (const Errc answer : bed.connect()) ASSERT_EQ(answer, Errc::Ok);
+  for (const auto& group : bed.groups) EXPECT_EQ(group->steps(), steps);
+  const std::uint64_t relayed = relayed_bytes(bed);
+  for (const Element element : {Element::Float, Element::Half, Element::Int8}) {
+    for (const std::size_t count : {1u, 999u, 100'000u}) {
+      Round round({element, Operation::Sum}, count, bed);
+      round.start(bed);
+      EXPECT_TRUE(bed.bed.until([&] { return round.done(); }));
+      round.expect_right();
+    }
+  }
+  EXPECT_EQ(relayed_bytes(bed), relayed);
+}
+TEST(GroupAlongCables, ASquareTakesTwoSteps) { expect_steps_along_cables(row(4, true), 2); }
+TEST(GroupAlongCables, ACubeTakesThreeSteps) { expect_steps_along_cables(cube_fabric(), 3); }
 
 // Losses of a cable lose and double nothing.
 TEST(GroupOverCables, ACutCableChangesNoResult) {
@@ -143,7 +187,7 @@ TEST(GroupOverCables, ACutCableChangesNoResult) {
   for (int cut = 0; cut < 6; ++cut) {
     std::deque<Round> rounds;
     for (std::size_t i = 0; i < 12; ++i) {
-      rounds.emplace_back(kFloatSum, 40'000, bed.size());
+      rounds.emplace_back(kFloatSum, 40'000, bed);
       rounds.back().start(bed);
     }
     bed.bed.rounds(3 + cut);
