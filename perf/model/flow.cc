@@ -17,7 +17,7 @@ bool Flow::End::over() const noexcept {
   return done == all;
 }
 
-Flow::Called Flow::End::call_start(std::uint64_t now_ns) {
+Driven::Called Flow::End::call_start(std::uint64_t now_ns) {
   const bool wanted = started < flow->load.messages && started - done < width() && !flow->stopped_;
   if (!wanted) return Called::Nothing;
   const std::size_t bytes = flow->load.bytes;
@@ -31,7 +31,7 @@ Flow::Called Flow::End::call_start(std::uint64_t now_ns) {
   return Called::Progress;
 }
 
-Flow::Called Flow::End::call_test() {
+Driven::Called Flow::End::call_test() {
   if (started == done) return Called::Nothing;
   std::size_t bytes = 0;
   const Status status = test(*open[done % width()], &bytes);

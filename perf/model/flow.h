@@ -5,6 +5,8 @@
 
 #include <mesh/channel.h>
 
+#include "perf/model/driven.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -24,11 +26,8 @@ class Flow {
  public:
   Flow(const Load& load, std::size_t sender, std::size_t receiver);
 
-  // The outcome of one call.
-  enum class Called : std::uint8_t { Nothing, Waiting, Progress, Failed };
-
-  // One side: the host's proxy asks it for its next call, in turn start, test, start, test.
-  struct End {
+  // One side.
+  struct End : Driven {
     Flow* flow = nullptr;
     bool sends = false;
     Channel* channel = nullptr;
@@ -36,14 +35,18 @@ class Flow {
     std::byte* data = nullptr;
     std::vector<Request*> open;  // ring of in-flight requests
     std::uint64_t started = 0, done = 0;
-    Called call_start(std::uint64_t now_ns);
-    Called call_test();
-    bool over() const noexcept;
+    Called call_start(std::uint64_t now_ns) override;
+    Called call_test() override;
+    void note_progress(std::uint64_t at_ns) override {
+      if (!sends) flow->received_ns_.push_back(at_ns);
+    }
+    bool over() const noexcept override;
+    std::uint64_t own_ns(const CallCosts& costs, bool testing) const noexcept override {
+      return (testing ? costs.test_ns : costs.start_ns) + (flow->relayed ? costs.end_ns : 0);
+    }
     std::uint32_t width() const noexcept { return static_cast<std::uint32_t>(open.size()); }
   };
 
-  // Notes that the test that has just succeeded at the receiver ended at that time.
-  void note_received(std::uint64_t at_ns) { received_ns_.push_back(at_ns); }
   void stop() noexcept { stopped_ = true; }  // no new sends
   void rewind();                             // forgets what is done; nothing is in flight
   bool finished() const noexcept { return send.over() && receive.over(); }

@@ -1,5 +1,6 @@
 // mesh_model runs the engine on computed wires and prints a table.
 #include "perf/driver/command_line.h"
+#include "perf/model/groups.h"
 #include "perf/model/in_order.h"
 #include "perf/model/options.h"
 #include "perf/model/relays.h"
@@ -90,6 +91,7 @@ class Sizes {
 int run(const Options& options, const std::vector<std::string>& arguments) {
   if (options.relays) return print_relays(options) ? 0 : 1;
   if (options.both_ways) return print_both_ways(options) ? 0 : 1;
+  if (options.groups) return print_groups(options) ? 0 : 1;
   Result<soft::FabricFile> fabric = Errc::NotFound;
   const std::string warning = driver::first_warning([&] {
     fabric = options.fabric_file.empty() ? soft::parse(fabric_text(options.spec))

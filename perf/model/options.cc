@@ -123,6 +123,8 @@ void add_costs(CLI::App& app, Options& options) {
   add("--start-ns", options.calls.start_ns, "CPU time of our own code in isend and irecv");
   add("--test-ns", options.calls.test_ns, "CPU time of our own code in test");
   add("--end-ns", options.calls.end_ns, "Additional time of each of these calls with --via");
+  add("--copy-ps", options.calls.copy_ps, "With --groups: picoseconds a byte of a copy");
+  add("--add-ps", options.calls.add_ps, "With --groups: picoseconds a byte of each input of a sum");
   add("--chain-ns", options.calls.chain_ns,
       "Time of a middle host's thread for each chain of a turn");
   add("--moved-ns", options.calls.moved_ns,
@@ -169,6 +171,8 @@ std::string settle(Options& options) {
   if ((options.relays || options.both_ways) && (spec.half > 0 || spec.paths.size() != 1))
     return "--relays and --both-ways: each host has one cable to the next; omit --halves, and name "
            "one path";
+  if (options.groups && (spec.via > 0 || spec.half > 0 || spec.paths.size() != 1))
+    return "--groups chooses its cables; omit --via and --halves, and name one path";
   if (spec.half > 0 && spec.half >= spec.paths[0])
     return "--halves: " + std::to_string(spec.half) + " Gb/s is not below the cable's " +
            std::to_string(spec.paths[0]);
@@ -197,6 +201,9 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
   app.add_flag("--both-ways", options.both_ways,
                "Instead of sizes, measure how much faster rings of three and four hosts are with "
                "NCCL_MESH_BOTH_WAYS, compared with formulas; takes minutes");
+  app.add_flag("--groups", options.groups,
+               "Instead of sizes, time one-shot all-reduces (NCCL_MESH_ONESHOT_BYTES) of groups of "
+               "two to eight hosts, without NCCL's own part");
   app.add_option("--json", options.json_file,
                  "Write the results to this file too (format: perf/results/README.md)");
   if (const auto end = driver::parse(app, argc, argv)) {

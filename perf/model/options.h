@@ -23,6 +23,7 @@ struct Options {
   bool sites = false;
   bool relays = false;     // the table of relays instead of sizes
   bool both_ways = false;  // the table of rings instead
+  bool groups = false;     // the table of one-shot all-reduces instead
   std::size_t beside_bytes = 0;
   FabricSpec spec;
   std::string fabric_file;  // empty: spec

@@ -12,6 +12,7 @@ namespace mesh::model {
 namespace {
 constexpr int kHandshakeSteps = 2'000'000;
 constexpr std::uint64_t kHandshakeStepNs = 100;
+constexpr std::uint64_t kGroupStepNs = 10'000;     // while members connect
 constexpr std::uint64_t kOpeningStepNs = 100'000;  // while nothing is sent
 constexpr int kOpeningMessages = 1'000'000;
 // Later than the end of any handshake, which takes at most 2 million steps of 100 ns.
@@ -26,8 +27,12 @@ std::unique_ptr<World> World::open(const WorldOptions& options, std::string& why
   world->both_ways_ = options.both_ways;
   if (!world->open_hosts(options, why)) return nullptr;
   const bool introduces = options.relays && !options.both_ways;  // a ring's flows do it themselves
-  for (std::size_t i = 0; introduces && i + 1 < world->hosts_.size(); ++i)
-    if (!world->introduce(i, why)) return nullptr;
+  auto cables = options.cables;
+  for (std::size_t i = 1; options.cables.empty() && i < world->hosts_.size(); ++i)
+    cables.emplace_back(i - 1, i);
+  for (const auto& [from, to] : cables) {
+    if (introduces && !world->introduce(from, to, why)) return nullptr;
+  }
   return world;
 }
 
@@ -65,6 +70,7 @@ bool World::open_hosts(const WorldOptions& options, std::string& why) {
 }
 
 World::~World() {
+  group_.reset();
   for (Host& host : hosts_) host.engine->close_context(host.context), host.context = nullptr;
   for (Host& host : hosts_) host.engine.reset();
 }
@@ -87,15 +93,29 @@ Flow* World::add_flow(const Load& load, std::size_t sender, std::size_t receiver
   if (!connect(*flow, why) || !register_memory(flow->send, why) ||
       !register_memory(flow->receive, why) || (relays_ && !both_ways_ && !wake(*flow, why)))
     return nullptr;
-  hosts_[sender].ends.push_back(&flow->send);
-  hosts_[receiver].ends.push_back(&flow->receive);
+  hosts_[sender].driven.push_back(&flow->send);
+  hosts_[receiver].driven.push_back(&flow->receive);
   flows_.push_back(std::move(flow));
   return flows_.back().get();
 }
 
+GroupRun* World::add_group(const GroupLoad& load, std::string& why) {
+  std::vector<GroupRun::Host> hosts;
+  for (Host& host : hosts_) hosts.push_back({*host.engine, *host.context, *host.provider});
+  group_ = GroupRun::open({.load = load,
+                           .hosts = std::move(hosts),
+                           .costs = calls_,
+                           .step = [this] { handshake_step(kGroupStepNs); }},
+                          why);
+  if (group_ == nullptr) return nullptr;
+  for (std::size_t rank = 0; rank < hosts_.size(); ++rank)
+    hosts_[rank].driven.push_back(&group_->member(rank));
+  return group_.get();
+}
+
 // Opens a link between neighbours, so that they know each other.
-bool World::introduce(std::size_t host, std::string& why) {
-  flows_.push_back(std::make_unique<Flow>(Load{.messages = 0}, host, host + 1));
+bool World::introduce(std::size_t from, std::size_t to, std::string& why) {
+  flows_.push_back(std::make_unique<Flow>(Load{.messages = 0}, from, to));
   return connect(*flows_.back(), why);
 }
 
@@ -103,8 +123,8 @@ bool World::introduce(std::size_t host, std::string& why) {
 bool World::wake(Flow& flow, std::string& why) {
   for (int step = 0; step < kHandshakeSteps; ++step) {
     for (Flow::End* const end : {&flow.send, &flow.receive}) {
-      const bool failed = (end->started == 0 && end->call_start(0) == Flow::Called::Failed) ||
-                          end->call_test() == Flow::Called::Failed;
+      const bool failed = (end->started == 0 && end->call_start(0) == Driven::Called::Failed) ||
+                          end->call_test() == Driven::Called::Failed;
       if (failed) return why = "the first message fails", false;
     }
     if (flow.send.done + flow.receive.done == 2) return flow.rewind(), true;
@@ -118,8 +138,8 @@ bool World::exchange_one(Flow& flow) {
   const std::uint64_t all = flow.send.done + 1;
   for (int step = 0; step < kHandshakeSteps; ++step) {
     for (Flow::End* const end : {&flow.send, &flow.receive}) {
-      if (end->started < all && end->call_start(0) == Flow::Called::Failed) return false;
-      if (end->call_test() == Flow::Called::Failed) return false;
+      if (end->started < all && end->call_start(0) == Driven::Called::Failed) return false;
+      if (end->call_test() == Driven::Called::Failed) return false;
     }
     if (flow.send.done == all && flow.receive.done == all) return true;
     handshake_step(kHandshakeStepNs);
@@ -220,7 +240,7 @@ std::uint64_t World::next_due_ns() const {
 }
 
 bool World::Host::over() const noexcept {
-  return std::all_of(ends.begin(), ends.end(), [](const Flow::End* end) { return end->over(); });
+  return std::all_of(driven.begin(), driven.end(), [](const Driven* each) { return each->over(); });
 }
 
 void World::Cpu::end_round() noexcept {
@@ -294,29 +314,27 @@ bool World::run(const std::function<bool()>& done, std::string& why) {
 // Makes one call of the host's proxy. Returns false if it failed.
 bool World::act(Host& host) {
   const std::uint64_t from_ns = now_ns();
-  Flow::End& end = *host.ends[host.at];
+  Driven& driven = *host.driven[host.at];
   const bool testing = host.tests;
-  const std::uint64_t own_ns =
-      (testing ? calls_.test_ns : calls_.start_ns) + (end.flow->relayed ? calls_.end_ns : 0);
+  const std::uint64_t own_ns = driven.own_ns(calls_, testing);
   host.provider->spend_cpu_ns(own_ns);
-  const Flow::Called called = testing ? end.call_test() : end.call_start(from_ns);
+  const Driven::Called called = testing ? driven.call_test() : driven.call_start(from_ns);
   std::uint64_t spent_ns = host.provider->take_cpu_ns();
-  if (called == Flow::Called::Nothing) spent_ns = 0;
+  if (called == Driven::Called::Nothing) spent_ns = 0;
   Cpu& cpu = host.proxy;
   cpu.free_at_ns = from_ns + spent_ns;
-  if (testing && called == Flow::Called::Progress && !end.sends)
-    end.flow->note_received(cpu.free_at_ns);
+  if (testing && called == Driven::Called::Progress) driven.note_progress(cpu.free_at_ns);
 
   cpu.round_ns += spent_ns;
-  const bool idle = called != Flow::Called::Progress && spent_ns <= own_ns;
+  const bool idle = called != Driven::Called::Progress && spent_ns <= own_ns;
   if (!idle) cpu.idle_round_ns = 0;
   cpu.round_idle = cpu.round_idle && idle;
   host.tests = !testing;
-  if (testing && ++host.at == host.ends.size()) {
+  if (testing && ++host.at == host.driven.size()) {
     host.at = 0;
     cpu.end_round();
   }
-  return called != Flow::Called::Failed;
+  return called != Driven::Called::Failed;
 }
 
 // Turns a middle host's thread once, over all its chains.

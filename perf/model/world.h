@@ -9,7 +9,9 @@
 #include <mesh/engine.h>
 #include <mesh/policy.h>
 
+#include "perf/model/driven.h"
 #include "perf/model/flow.h"
+#include "perf/model/group_run.h"
 #include "perf/model/span_memory.h"
 #include "src/soft/soft_provider.h"
 
@@ -18,30 +20,18 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mesh::model {
-
-// The cost of our own code for the caller of each call, beside the NIC's post, doorbell and
-// completion: the 540 instructions a message that it may take (perf/instructions/run --bars) in its
-// four calls, at three a nanosecond.
-struct CallCosts {
-  std::uint64_t start_ns = 45;  // isend, irecv
-  std::uint64_t test_ns = 45;   // test, with the turn it takes while the request is open
-  // The cost that relays add, counted with callgrind (perf/README.md), also at three instructions a
-  // nanosecond: the ends' queue pairs in each call, with their five send queues to look at; a
-  // middle host's thread for each chain that it looks at, and for each work request, completion and
-  // count that it moves.
-  std::uint64_t end_ns = 100;
-  std::uint64_t chain_ns = 30, moved_ns = 50;
-};
 
 struct WorldOptions {
   soft::FabricFile fabric;
   TransferPolicy policy;
   CallCosts calls;
-  bool sites = false;      // each host is a site of its own
-  bool relays = false;     // neighbours know each other, and hosts between two hosts carry
+  bool sites = false;   // each host is a site of its own
+  bool relays = false;  // neighbours know each other, and hosts between two hosts carry
+  std::vector<std::pair<std::size_t, std::size_t>> cables{};  // of these; empty: a row's
   bool both_ways = false;  // of a ring: messages to a neighbour go the other way round, too
 };
 
@@ -55,6 +45,8 @@ class World {
 
   // Returns a connected channel with this load, or null (`why`); with relays its path is open.
   Flow* add_flow(const Load& load, std::size_t sender, std::size_t receiver, std::string& why);
+  // Returns the all-reduces of a group of all hosts, or null (`why`).
+  GroupRun* add_group(const GroupLoad& load, std::string& why);
   // Exchanges messages until each flow has its second path (both_ways), once all flows are there.
   // Returns false if it fails; `why` says why.
   bool open_both_ways(std::string& why);
@@ -91,10 +83,10 @@ class World {
     std::unique_ptr<Engine> engine;
     Context* context = nullptr;
     std::vector<std::string> nics;
-    std::vector<Flow::End*> ends;  // the ends that the host's proxy drives
-    std::size_t at = 0;            // the end whose turn it is
-    bool tests = false;            // and whether it starts or tests
-    std::uint64_t chains = 0;      // that the host's relay turns
+    std::vector<Driven*> driven;  // by the host's proxy
+    std::size_t at = 0;           // the one whose turn it is
+    bool tests = false;           // and whether it starts or tests
+    std::uint64_t chains = 0;     // that the host's relay turns
     Cpu proxy, relay;
     bool over() const noexcept;
   };
@@ -102,7 +94,7 @@ class World {
   World() = default;
   bool open_hosts(const WorldOptions& options, std::string& why);
   bool connect(Flow& flow, std::string& why);
-  bool introduce(std::size_t host, std::string& why);  // to the next one
+  bool introduce(std::size_t from, std::size_t to, std::string& why);
   bool wake(Flow& flow, std::string& why);
   bool register_memory(Flow::End& end, std::string& why);
   void settle();  // lets the NICs do everything that is due now
@@ -121,6 +113,7 @@ class World {
   CallCosts calls_;
   bool relays_ = false, both_ways_ = false;
   std::vector<std::unique_ptr<Flow>> flows_;
+  std::unique_ptr<GroupRun> group_;
   std::vector<SpanMemory> memory_;
   std::vector<Host> hosts_;
 };

@@ -1,6 +1,5 @@
 #include "plugin/oneshot/group.h"
 
-#include "plugin/oneshot/sums.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 
@@ -185,7 +184,7 @@ void Group::reduce_slice(std::size_t index, std::size_t count) noexcept {
   std::byte* const to = index + 1 == stages_.size()
                             ? piece.to
                             : parts_.memory->piece(parts_.steps[index + 1].from, stage.reduced);
-  reduce(piece.reduction, std::span(inputs).first(step.ranks.size()), to + at, count);
+  parts_.reducer(piece.reduction, std::span(inputs).first(step.ranks.size()), to + at, count);
   stage.reduced_count += count;
 }
 

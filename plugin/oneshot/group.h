@@ -13,6 +13,7 @@
 #include "plugin/oneshot/member.h"
 #include "plugin/oneshot/memory.h"
 #include "plugin/oneshot/plan.h"
+#include "plugin/oneshot/sums.h"
 
 #include <array>
 #include <cstddef>
@@ -51,10 +52,11 @@ class Group {
     std::unique_ptr<Memory> memory;
     std::vector<Member> members;  // by rank; our own has no channels
     std::size_t rank = 0;
-    std::vector<Step> steps;  // as steps_of() plans them
+    std::vector<Step> steps;              // as steps_of() plans them
+    decltype(&reduce) reducer = &reduce;  // a model charges its time
   };
   explicit Group(Parts parts);  // throws bad_alloc
-  ~Group() = default;  // closes the channels; jobs that are still open die
+  ~Group() = default;           // closes the channels; jobs that are still open die
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
