@@ -8,6 +8,7 @@
 #include "engine/link/relay/relay_client.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
+#include "src/base/held_locks.h"
 #include "src/base/thread_pool.h"
 
 #include <algorithm>
@@ -28,13 +29,16 @@ class ControlMutex {
   void lock() {
     mutex_.lock();
     note_holder(std::this_thread::get_id());
+    ++held_locks.control_mutexes;
   }
   bool try_lock() {
     if (!mutex_.try_lock()) return false;
     note_holder(std::this_thread::get_id());
+    ++held_locks.control_mutexes;
     return true;
   }
   void unlock() {
+    --held_locks.control_mutexes;
     note_holder({});
     mutex_.unlock();
   }

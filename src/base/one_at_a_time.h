@@ -6,14 +6,16 @@
 #include "src/base/check.h"
 
 #ifndef NDEBUG
+#include "src/base/held_locks.h"
+
 #include <atomic>
 #include <thread>
 #endif
 
 namespace mesh {
 
-// OwnerThread remembers which thread owns something at this moment, for DCHECK alone. Thread: take
-// and leave by the owner; owned_here by any.
+// OwnerThread remembers which thread holds a progress lock at this moment, for DCHECK and
+// held_locks alone. Thread: take and leave by the owner; owned_here by any.
 
 #ifdef NDEBUG
 
@@ -72,8 +74,14 @@ class OneAtATime {
 
 class OwnerThread {
  public:
-  void take() noexcept { owner_.store(std::this_thread::get_id(), std::memory_order_relaxed); }
-  void leave() noexcept { owner_.store({}, std::memory_order_relaxed); }
+  void take() noexcept {
+    owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    ++held_locks.progress_locks;
+  }
+  void leave() noexcept {
+    --held_locks.progress_locks;
+    owner_.store({}, std::memory_order_relaxed);
+  }
   bool owned_here() const noexcept {
     return owner_.load(std::memory_order_relaxed) == std::this_thread::get_id();
   }
