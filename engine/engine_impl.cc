@@ -289,7 +289,7 @@ Result<Context*> EngineImpl::open_context(const ContextOptions& options) {
     auto device = std::make_unique<DeviceContext>(*options_.provider, rails_[i],
                                                   static_cast<std::uint32_t>(i));
     if (const Status status = device->open(); !status.ok()) return status;
-    if (options_.threading != Threading::Manual) device->destroy_in_background(context->loop);
+    if (options_.threading != Threading::Manual) device->wait_in_background(context->loop);
     devices.push_back(device.get());
     context->loop.devices.push_back(std::move(device));
   }
@@ -428,6 +428,12 @@ void EngineImpl::deregister_memory(Channel& channel, Registration& registration)
                                 return wait_for(lock, bound_ns, done);
                               });
   }
+  // Queue pairs of a link that was cut may write until they are in ERR. Other memory regions may
+  // keep the range registered, so the end of this one does not suffice.
+  const auto is_still = [&] {
+    return link.state() != LinkState::Down || !channel.link.paths().stops();
+  };
+  while (!wait_for(lock, kNsPerSecond, is_still)) continue;
   if (--uses->second == 0) {
     channel.regions.erase(uses);
     if (registration.type == MemoryType::Device)

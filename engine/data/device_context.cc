@@ -12,6 +12,7 @@
 #include <cstring>
 #include <exception>
 #include <span>
+#include <utility>
 
 namespace mesh::engine {
 
@@ -94,7 +95,8 @@ std::size_t DeviceContext::queue_with_room(const Wanted& wanted) const noexcept 
 verbs::Provider& DeviceContext::maker(bool relayed) {
   if (!relayed) return provider_;
   if (relay_end_ == nullptr)
-    relay_end_ = std::make_unique<relay::EndDevice>(provider_, rail_.context.get());
+    relay_end_ = std::make_unique<relay::EndDevice>(provider_, rail_.context.get(),
+                                                    static_cast<relay::Stopper*>(this));
   return *relay_end_;
 }
 
@@ -224,10 +226,10 @@ void DeviceContext::on_poll_failed() noexcept {
 
 std::uint32_t DeviceContext::take_entry() {
   if (free_entries_.empty()) {
-    // destroy() gives the entry back without asking for memory.
+    // stop() and destroy() ask for no memory.
     make_room_for(free_entries_, entries_.size() + 1);
     make_room_for(live_, entries_.size() + 1);
-    disposal_.reserve(entries_.size() + 1);
+    work_.reserve(2 * (entries_.size() + 1));  // each is stopped, and destroyed
     entries_.emplace_back();
     live_.emplace_back();
     return static_cast<std::uint32_t>(entries_.size() - 1);
@@ -259,6 +261,52 @@ Status DeviceContext::create(QueuePair& queue_pair, Order order) {
   return {};
 }
 
+void DeviceContext::stop(QueuePair& queue_pair) noexcept {
+  if (queue_pair.verbs() == nullptr || queue_pair.is_still()) return;
+  const auto at = static_cast<std::uint32_t>(queue_pair.id_base() >> 48);
+  DCHECK(live_[at].queue_pair == &queue_pair);
+  if (entries_[at].stops_for != nullptr) return;  // it is on its way
+  if (ask_stop(queue_pair)) return;
+  const int error = move_to_error(queue_pair.provider(), queue_pair.verbs());
+  static_cast<void>(on_stopped(at, error));
+}
+
+// Counts the stop, which ends with on_stopped(), also if it returns false.
+bool DeviceContext::ask_stop(QueuePair& queue_pair) noexcept {
+  const auto at = static_cast<std::uint32_t>(queue_pair.id_base() >> 48);
+  auto& stops_for = entries_[at].stops_for;
+  stops_for = queue_pair.path().debts;
+  stops_for->stops.fetch_add(1, std::memory_order_relaxed);
+  return background_ != nullptr && work_.stop(queue_pair.verbs(), queue_pair.provider(),
+                                              {.owner = stops_for.get(), .tag = at});
+}
+
+// Whoever notices the end of a chain holds the progress lock.
+bool DeviceContext::stop_soon(ibv_qp* qp) noexcept {
+  if (background_ == nullptr) return false;
+  const auto live = std::find_if(live_.begin(), live_.end(), [qp](const LiveEntry& each) {
+    return each.queue_pair != nullptr && each.queue_pair->verbs() == qp;
+  });
+  if (live == live_.end() || live->queue_pair->is_still()) return false;
+  const auto at = static_cast<std::size_t>(live - live_.begin());
+  if (entries_[at].stops_for != nullptr || ask_stop(*live->queue_pair)) return true;
+  uncount_stop(entries_[at]);
+  return false;
+}
+
+bool DeviceContext::on_stopped(std::uint32_t at, int error) noexcept {
+  if (error != 0) LOG_WARN("{}: cannot stop a queue pair: {}", name(), std::strerror(error));
+  // It may have been given to destroy() meanwhile.
+  QueuePair* const queue_pair = live_[at].queue_pair;
+  if (error == 0 && queue_pair != nullptr) queue_pair->set_stopped();
+  return uncount_stop(entries_[at]);
+}
+
+bool DeviceContext::uncount_stop(Entry& entry) noexcept {
+  return std::exchange(entry.stops_for, nullptr)->stops.fetch_sub(1, std::memory_order_release) ==
+         1;
+}
+
 void DeviceContext::destroy(QueuePair& queue_pair) noexcept {
   if (queue_pair.verbs() == nullptr) return;
   const auto at = static_cast<std::uint32_t>(queue_pair.id_base() >> 48);
@@ -269,31 +317,32 @@ void DeviceContext::destroy(QueuePair& queue_pair) noexcept {
   live_[at] = {.queue_pair = nullptr,
                .receive_id = ~queue_pair.id_base()};  // so that its late completions are nobody's
   queue_pairs_.fetch_sub(1, std::memory_order_relaxed);
-  entry.dying_of = queue_pair.path().dying;
-  entry.dying_of->fetch_add(1, std::memory_order_relaxed);
-  dying_.fetch_add(1, std::memory_order_relaxed);  // the disposal's mutex publishes both
+  entry.dies_for = queue_pair.path().debts;
+  entry.dies_for->destroys.fetch_add(1, std::memory_order_relaxed);
+  dying_.fetch_add(1, std::memory_order_relaxed);  // the mutex of work_ publishes both
   verbs::QpHandle dead = queue_pair.release();
-  const bool taken = background_ != nullptr && queue_pair.is_still() &&
-                     disposal_.take(dead, {.owner = entry.dying_of.get(), .tag = at});
+  const bool taken =
+      background_ != nullptr && work_.destroy(dead, {.owner = entry.dies_for.get(), .tag = at});
   dead.reset();  // does nothing when it was taken
   queue_pair.drop_outstanding();
   if (!taken) on_destroyed(at);
 }
 
 bool DeviceContext::on_destroyed(std::uint32_t entry) noexcept {
-  const auto dying_of = std::move(entries_[entry].dying_of);
+  const auto dies_for = std::move(entries_[entry].dies_for);
   drain_queue(queues_[entries_[entry].queue]);  // before its room is given to another
   give_back({.entry = entry});
   dying_.fetch_sub(1, std::memory_order_release);
-  return dying_of->fetch_sub(1, std::memory_order_release) == 1;
+  return dies_for->destroys.fetch_sub(1, std::memory_order_release) == 1;
 }
 
 // The loop is destroyed only after wait_until_destroyed().
-void DeviceContext::on_disposed(std::uint32_t entry) noexcept {
+void DeviceContext::on_answer(const DeviceWork::Answer& answer) noexcept {
   bool last = false;
   {
     const ProgressLoop::Guard guard(*background_);
-    last = on_destroyed(entry);
+    last = answer.task == DeviceTask::Stop ? on_stopped(answer.tag, answer.error)
+                                           : on_destroyed(answer.tag);
   }
   if (last) background_->wake_control();
 }

@@ -7,7 +7,7 @@
 #include <mesh/policy.h>
 #include <mesh/status.h>
 
-#include "engine/data/disposal.h"
+#include "engine/data/device_work.h"
 #include "engine/data/queue_pair.h"
 #include "src/base/pages.h"
 #include "src/relay/end_device.h"
@@ -35,7 +35,7 @@ inline constexpr std::uint32_t kProbeBytesMax = 4096;   // the largest MTU of a 
 // Whether the poll that brought a completion has brought others behind it.
 enum class Behind : std::uint8_t { Nothing, Others };
 
-class DeviceContext {
+class DeviceContext final : private relay::Stopper {
  public:
   DeviceContext(verbs::Provider& provider, verbs::Rail& rail, std::uint32_t index)
       : provider_(provider), rail_(rail), index_(index) {}
@@ -52,16 +52,19 @@ class DeviceContext {
     QueueDepths depths{};  // create() sets them
   };
   Status create(QueuePair& queue_pair, Order order);
-  // Drops what the queue pair has outstanding, and destroys it: a stopped one in the background
-  // after destroy_in_background(), any other before the call returns. Its room is free afterwards.
-  // The end of a path's last queue pair in the background wakes the control thread.
+  // Both are done before they return or, after wait_in_background(), on threads that wait for the
+  // device. The path counts what is not done yet (DeviceDebts), and the end of the last wakes the
+  // control thread.
+  // Moves a queue pair that has left RESET to ERR.
+  void stop(QueuePair& queue_pair) noexcept;
+  // Drops what the queue pair has outstanding, and destroys it. Its room is free afterwards.
   void destroy(QueuePair& queue_pair) noexcept;
-  void destroy_in_background(ProgressLoop& loop) noexcept { background_ = &loop; }
+  void wait_in_background(ProgressLoop& loop) noexcept { background_ = &loop; }
   bool destroys() const noexcept {  // any thread
     return dying_.load(std::memory_order_acquire) != 0;
   }
   // The caller does not hold the progress lock.
-  void wait_until_destroyed() noexcept { disposal_.wait_until_destroyed(); }
+  void wait_until_destroyed() noexcept { work_.wait_until_done(); }
 
   // Takes at most kPollBatch completions of one queue, dispatches them and returns their number.
   // (progress_loop_datapath.h)
@@ -116,7 +119,7 @@ class DeviceContext {
     std::uint32_t life = 0;
     std::uint32_t queue = 0;
     std::uint32_t reserved = 0;
-    std::shared_ptr<std::atomic<std::uint32_t>> dying_of{};  // its path's, while it is destroyed
+    std::shared_ptr<DeviceDebts> stops_for{}, dies_for{};  // its path's, until the device is done
   };
 
   // The owner of a completion. A free entry has an id that no completion at it can have.
@@ -136,9 +139,13 @@ class DeviceContext {
   };
   Result<Place> take_place(const Order& order);
   void give_back(const Place& place) noexcept;
-  // Holding the progress lock. Returns true for the path's last one.
+  bool stop_soon(ibv_qp* qp) noexcept override;   // relayed ones, in a turn
+  bool ask_stop(QueuePair& queue_pair) noexcept;  // false: the caller must stop it
+  // Holding the progress lock. Both return true for the path's last one.
+  bool on_stopped(std::uint32_t entry, int error) noexcept;
+  static bool uncount_stop(Entry& entry) noexcept;
   bool on_destroyed(std::uint32_t entry) noexcept;
-  void on_disposed(std::uint32_t entry) noexcept;  // on_destroyed(), from a thread of the disposal
+  void on_answer(const DeviceWork::Answer& answer) noexcept;  // on a thread of work_
   Status provide_room(const Wanted& wanted, ProgressLoop& loop);
   std::size_t queue_with_room(const Wanted& wanted) const noexcept;  // queues_.size(): none has it
   verbs::Provider& maker(bool relayed);
@@ -169,7 +176,7 @@ class DeviceContext {
   std::atomic<std::size_t> queue_pairs_{0};
   std::atomic<std::size_t> dying_{0};  // queue pairs that are being destroyed
   ProgressLoop* background_ = nullptr;
-  Disposal disposal_{[this](std::uint32_t entry) { on_disposed(entry); }};
+  DeviceWork work_{[this](const DeviceWork::Answer& answer) { on_answer(answer); }};
 };
 
 }  // namespace mesh::engine

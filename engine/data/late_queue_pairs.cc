@@ -60,7 +60,7 @@ void LateQueuePairs::join(Path& path) noexcept {
 
 void LateQueuePairs::drop(Path& path) noexcept {
   DCHECK(link_.loop().held());
-  stop_all(path.late, path.name);
+  for (const auto& queue_pair : path.late) path.device->stop(*queue_pair);
   for (const auto& queue_pair : path.late) {
     link_.loop().forget(*queue_pair);
     path.device->destroy(*queue_pair);

@@ -32,21 +32,8 @@ void Path::set_port_speed(const TransferPolicy& policy, std::uint32_t own_mbps) 
   inflight_bytes_max = usual_inflight_bytes = bytes_in_flight_max(policy, own_mbps, cable_rails);
 }
 
-void Path::stop() noexcept { stop_all(queue_pairs, name); }
-
-void stop_all(std::span<const std::unique_ptr<QueuePair>> queue_pairs,
-              const std::string& path) noexcept {
-  for (const auto& queue_pair : queue_pairs) {
-    if (queue_pair->verbs() == nullptr || !queue_pair->started()) continue;
-    ibv_qp_attr attr{};
-    attr.qp_state = IBV_QPS_ERR;
-    const int error = queue_pair->provider().modify_qp(queue_pair->verbs(), &attr, IBV_QP_STATE);
-    if (error == 0) {
-      queue_pair->set_stopped();
-    } else {
-      LOG_WARN("{}: cannot stop a queue pair: {}", path, std::strerror(error));
-    }
-  }
+void Path::stop() noexcept {
+  for (const auto& queue_pair : queue_pairs) device->stop(*queue_pair);
 }
 
 bool Path::owes_completion() const noexcept {

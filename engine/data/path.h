@@ -61,9 +61,11 @@ struct FormerRails {
   std::uint64_t failures = 0, replayed_stripes = 0, reopen_tries = 0;
 };
 
-// Moves queue pairs that have left RESET to ERR; synchronous. `path` is its name, for log lines.
-void stop_all(std::span<const std::unique_ptr<QueuePair>> queue_pairs,
-              const std::string& path) noexcept;
+// What the device is still to do with the queue pairs of a path. Thread: any.
+struct DeviceDebts {
+  std::atomic<std::uint32_t> stops{0};     // queue pairs on their way to ERR
+  std::atomic<std::uint32_t> destroys{0};  // queue pairs that are being destroyed
+};
 
 struct Path {
   DeviceContext* device = nullptr;
@@ -94,14 +96,17 @@ struct Path {
   const Channel* byte_waiter = nullptr;
   // Sets the speed of our port, which may have been down until now; 0: the port does not say.
   void set_port_speed(const TransferPolicy& policy, std::uint32_t own_mbps) noexcept;
-  void stop() noexcept;      // its queue pairs to ERR; synchronous
+  // Has its queue pairs moved to ERR: the device is done with that when stops() is false.
+  void stop() noexcept;
   std::string text() const;  // its name, and the hosts on the way; for log lines
   // Sum the queue pairs of all epochs: of all rails that it has had, and of those that it has now.
   PathCounters counters() const noexcept;
   PathCounters counters_of_rails() const noexcept;
   void leave_rails();  // before others are named: moves the counters to `former`
-  // Any thread. Returns true if the device is still destroying former queue pairs of the path.
-  bool destroys() const noexcept { return dying->load(std::memory_order_acquire) != 0; }
+  // Any thread. Return true if the device is still moving queue pairs of the path to ERR, or still
+  // destroying former ones.
+  bool stops() const noexcept { return debts->stops.load(std::memory_order_acquire) != 0; }
+  bool destroys() const noexcept { return debts->destroys.load(std::memory_order_acquire) != 0; }
   bool owes_completion() const noexcept;  // holding the progress lock; of any queue pair
   std::uint64_t inflight_bytes() const noexcept {
     DCHECK(bulk_done <= bulk_posted);
@@ -123,10 +128,8 @@ struct Path {
   // a message wants more (late_queue_pairs.h).
   std::vector<std::unique_ptr<QueuePair>> queue_pairs;
   std::vector<std::unique_ptr<QueuePair>> late;  // bulk ones that are being made
-  // Number of its queue pairs that are being destroyed. Shared with the device context, which may
-  // still destroy them when the path has gone.
-  std::shared_ptr<std::atomic<std::uint32_t>> dying =
-      std::make_shared<std::atomic<std::uint32_t>>(0);
+  // Shared with the device context, which may still have them when the path has gone.
+  std::shared_ptr<DeviceDebts> debts = std::make_shared<DeviceDebts>();
 };
 
 }  // namespace mesh::engine

@@ -276,6 +276,10 @@ void PathSet::stop_all(const Path* but) noexcept {
   }
 }
 
+bool PathSet::stops() const noexcept {
+  return std::any_of(paths_.begin(), paths_.end(), [](const Path& path) { return path.stops(); });
+}
+
 void PathSet::destroy(Path& path) noexcept {
   DCHECK(loop_.held());
   DCHECK(path.health.state != PathState::Up);

@@ -171,7 +171,7 @@ bool PathRepair::fence(std::uint32_t index) {
   Repair& repair = repairs_[index];
   if (!repair.said && !say_fence(index)) return true;
   if (!repair.peer_said) return await_fence(repair);
-  CHECK(repair.stopped && !repair.being_opened());
+  CHECK(repair.stop == Repair::Stop::Stopped && !repair.being_opened());
   Path& path = link_.peer_link().paths()[index];
   const ProgressLoop::Guard guard(link_.context().loop);
   const std::uint64_t before = path.health.replayed_stripes;
@@ -231,13 +231,18 @@ bool PathRepair::flush(const Path& path) {
 bool PathRepair::await_destruction(const Path& path) {
   if (!path.destroys()) return true;
   const std::uint64_t bound_ns = link_.path_timeout_ns();
-  if (link_.host().now_ns() < repairs_[path.index].drain_until_ns + bound_ns) return false;
-  link_.peer_link().fail(
-      Errc::Timeout, fmt::format("peer {}: the device has not destroyed the queue pairs of {} "
-                                 "within {} s (NCCL_MESH_PATH_TIMEOUT), so late data might "
-                                 "overwrite what is sent again; the link ends",
-                                 link_.identity().peer_host, path.name, bound_ns / 1'000'000'000));
+  if (link_.host().now_ns() >= repairs_[path.index].drain_until_ns + bound_ns)
+    fail_late(path, "destroyed");
   return false;
+}
+
+void PathRepair::fail_late(const Path& path, const char* what) {
+  link_.peer_link().fail(Errc::Timeout,
+                         fmt::format("peer {}: the device has not {} the queue pairs of {} "
+                                     "within {} s (NCCL_MESH_PATH_TIMEOUT), so late data might "
+                                     "overwrite what is sent again; the link ends",
+                                     link_.identity().peer_host, what, path.name,
+                                     link_.path_timeout_ns() / kNsPerSecond));
 }
 
 // Acceptor: counts what the queue pairs took. Returns false if not everything is counted yet.
@@ -257,24 +262,37 @@ bool PathRepair::count_taken(Path& path, Fence* fence) {
   return true;
 }
 
+// Returns true once the queue pairs are in ERR. The caller holds the progress lock.
+bool PathRepair::stop(Path& path) {
+  Repair& repair = repairs_[path.index];
+  const std::uint64_t now_ns = link_.host().now_ns();
+  if (repair.stop == Repair::Stop::NotAsked) {
+    repair.stop = Repair::Stop::Asked;
+    repair.lost_at_ns = now_ns;
+    path.stop();
+  }
+  if (path.stops()) {
+    if (now_ns >= repair.lost_at_ns + link_.path_timeout_ns()) fail_late(path, "stopped");
+    return false;
+  }
+  repair.stop = Repair::Stop::Stopped;
+  repair.drain_until_ns = now_ns + kStopToDrainedNs;
+  return true;
+}
+
 // Returns false, and sends no FENCE, if not everything is counted yet.
 bool PathRepair::say_fence(std::uint32_t index) {
   Repair& repair = repairs_[index];
   Path& path = link_.peer_link().paths()[index];
   const ProgressLoop::Guard guard(link_.context().loop);
-  if (!repair.stopped) {
-    path.stop();
-    repair.stopped = true;
-    repair.lost_at_ns = link_.host().now_ns();
-    repair.drain_until_ns = repair.lost_at_ns + kStopToDrainedNs;
-  }
+  if (repair.stop != Repair::Stop::Stopped && !stop(path)) return false;
   link_.peer_link().paths().drain_completions();
   Fence fence{.path = static_cast<std::uint8_t>(index),
               .epoch = path.health.epoch,
               .cause = path.health.last_cause,
               .taken = {}};
   if (!link_.connector() && !count_taken(path, &fence)) return false;
-  CHECK(repair.stopped && !repair.said);  // one FENCE per life of the queue pairs
+  CHECK(!repair.said);  // one FENCE per life of the queue pairs
   repair.said = true;
   if (!repair.peer_said) {
     repair.other_way_at_ns = link_.host().now_ns() + kFenceToOtherWayNs;

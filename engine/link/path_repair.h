@@ -107,9 +107,10 @@ class PathRepair {
   // The repair of one path; begun anew whenever the path leaves Up.
   struct Repair {
     // ---- The fence.
-    bool stopped = false;  // our queue pairs of the path are stopped
-    std::uint64_t drain_until_ns = 0;
-    bool said = false;  // FENCE is on its way
+    // Our queue pairs are in ERR only when Stopped: then the device has answered. FENCE says so.
+    enum class Stop : std::uint8_t { NotAsked, Asked, Stopped } stop = Stop::NotAsked;
+    std::uint64_t drain_until_ns = 0;  // from Stopped on
+    bool said = false;                 // FENCE is on its way
     // When an unanswered FENCE has the connection replaced; 0: it has been, or is not said.
     std::uint64_t other_way_at_ns = 0;
     bool peer_said = false;
@@ -149,6 +150,8 @@ class PathRepair {
   void tend_lost();
   bool fence(std::uint32_t index);
   bool say_fence(std::uint32_t index);
+  bool stop(Path& path);
+  void fail_late(const Path& path, const char* what);
   bool await_fence(Repair& repair);
   bool count_taken(Path& path, Fence* fence);
   bool flush(const Path& path);

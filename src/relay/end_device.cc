@@ -30,8 +30,8 @@ int end_poll(ibv_cq* cq, int count, ibv_wc* wc) { return end_of(cq).poll(count, 
 
 }  // namespace
 
-EndDevice::EndDevice(verbs::Provider& real, ibv_context* context) noexcept
-    : ForwardingProvider(real), real_(real) {
+EndDevice::EndDevice(verbs::Provider& real, ibv_context* context, Stopper* stopper) noexcept
+    : ForwardingProvider(real), real_(real), stopper_(stopper) {
   device_ = *context->device;
   context_.device = &device_;
   context_.cmd_fd = context->cmd_fd;
@@ -96,7 +96,7 @@ ibv_qp* EndDevice::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   if (!is_ours(attr->send_cq->context)) return real_.create_qp(pd, attr);
   if (!is_ours(attr->recv_cq->context)) return errno = EINVAL, nullptr;
   std::unique_ptr<EndQueuePair> end =
-      make_end(real_, pd, {&end_of(attr->send_cq), &end_of(attr->recv_cq)}, attr);
+      make_end({real_, stopper_}, pd, {&end_of(attr->send_cq), &end_of(attr->recv_cq)}, attr);
   if (end == nullptr) return nullptr;
   end->verbs.context = &context_;
   return &end.release()->verbs;
@@ -121,7 +121,10 @@ int EndDevice::modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
   if (error != 0 || !to_state) return error;
   const std::lock_guard guard(end.parts().sends->lock());
   qp->state = attr->qp_state;
-  if (attr->qp_state == IBV_QPS_ERR) end.fail(IBV_WC_WR_FLUSH_ERR);
+  if (attr->qp_state == IBV_QPS_ERR) {
+    end.note_stopped();
+    end.fail(IBV_WC_WR_FLUSH_ERR);
+  }
   if (attr->qp_state == IBV_QPS_RESET) end.reset();
   return 0;
 }

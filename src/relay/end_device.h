@@ -23,10 +23,23 @@ struct EndProgress {
   bool failed = false;
 };
 
+// Stops queue pairs whose chains are gone on other threads, because a device may take long for it.
+// Thread: any.
+class Stopper {
+ public:
+  // Has EndDevice::modify_qp called to move the queue pair to ERR. Returns false if the caller must
+  // do it.
+  virtual bool stop_soon(ibv_qp* qp) noexcept = 0;
+
+ protected:
+  ~Stopper() = default;
+};
+
 class EndDevice final : public verbs::ForwardingProvider {
  public:
-  // `context` is an open one of the real provider. Context and provider outlive the device.
-  EndDevice(verbs::Provider& real, ibv_context* context) noexcept;
+  // `context` is an open one of the real provider. All of them outlive the device. Without a
+  // stopper the thread that notices the end of a chain stops the queue pair.
+  EndDevice(verbs::Provider& real, ibv_context* context, Stopper* stopper = nullptr) noexcept;
   EndDevice(const EndDevice&) = delete;
   EndDevice& operator=(const EndDevice&) = delete;
 
@@ -60,6 +73,7 @@ class EndDevice final : public verbs::ForwardingProvider {
   bool is_ours(const ibv_context* context) const noexcept { return context == &context_; }
 
   verbs::Provider& real_;
+  Stopper* const stopper_;
   ibv_context context_{};  // its post and poll functions are ours
   ibv_device device_{};
 };

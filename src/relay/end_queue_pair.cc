@@ -74,7 +74,7 @@ void EndQueuePair::reset() noexcept {
   look_.forget();
   posted_ = given_ = done_ = told_ = freed_ = 0;
   status_ = IBV_WC_SUCCESS;
-  quiet_ = false;
+  stopped_ = quiet_ = false;
   flushed_.store(false, std::memory_order_relaxed);
   failed_.store(false, std::memory_order_relaxed);
   publish();
@@ -203,16 +203,21 @@ void EndQueuePair::mark_end() noexcept {
   quiet_ = ibv_post_send(parts_.real.get(), &wr, &bad) != 0;
 }
 
+// The caller may be in a turn of a loop, which must not wait for the device.
+void EndQueuePair::stop_real() noexcept {
+  if (parts_.stopper != nullptr && parts_.stopper->stop_soon(&verbs)) return;
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  static_cast<void>(parts_.provider->modify_qp(parts_.real.get(), &attr, IBV_QP_STATE));
+}
+
 void EndQueuePair::fail(ibv_wc_status status) noexcept {
   DCHECK(status != IBV_WC_SUCCESS);
   if (failed()) return;
   failed_.store(true, std::memory_order_relaxed);
   // With nothing outstanding, no work request can report the status.
   status_ = posted_ == done_ ? IBV_WC_WR_FLUSH_ERR : status;
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_ERR;
-  if (parts_.real->state != IBV_QPS_RESET)
-    static_cast<void>(parts_.provider->modify_qp(parts_.real.get(), &attr, IBV_QP_STATE));
+  if (!stopped_ && parts_.real->state != IBV_QPS_RESET) stop_real();
   verbs.state = IBV_QPS_ERR;
   mark_end();
   publish();
@@ -339,14 +344,16 @@ bool join(EndQueuePair& end) {
 
 }  // namespace
 
-std::unique_ptr<EndQueuePair> make_end(verbs::Provider& real, ibv_pd* pd, const EndQueues& queues,
+std::unique_ptr<EndQueuePair> make_end(const EndMaker& by, ibv_pd* pd, const EndQueues& queues,
                                        ibv_qp_init_attr* attr) try {
+  verbs::Provider& real = by.real;
   ibv_device_attr device{};
   const int error = real.query_device(pd->context, &device);
   if (error != 0 || !is_asked_right(*attr, device))
     return errno = error != 0 ? error : EINVAL, nullptr;
   EndQueuePair::Parts parts;
   parts.provider = &real;
+  parts.stopper = by.stopper;
   parts.sends = queues.sends;
   parts.receives = queues.receives;
   parts.depth = std::max(attr->cap.max_send_wr, 1u);

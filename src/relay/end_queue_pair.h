@@ -27,10 +27,13 @@ constexpr std::uint64_t end_id(std::uint32_t index, std::uint32_t life) noexcept
   return std::uint64_t{index} << 48 | std::uint64_t{life & 0x7fff} << 32;
 }
 
+class Stopper;
+
 class EndQueuePair {
  public:
   struct Parts {
     verbs::Provider* provider = nullptr;
+    Stopper* stopper = nullptr;
     EndCompletionQueue* sends = nullptr;
     EndCompletionQueue* receives = nullptr;
     Pages memory;
@@ -74,8 +77,10 @@ class EndQueuePair {
 
   // ---- Reports of the real queue pair.
   void on_completion(const ibv_wc& completion) noexcept;  // of one of its sends
-  // Fails all outstanding work, the oldest with this status, and puts the real queue pair into ERR.
+  // Fails all outstanding work, the oldest with this status, and has the real queue pair put into
+  // ERR if it is not.
   void fail(ibv_wc_status status) noexcept;
+  void note_stopped() noexcept { stopped_ = true; }  // the real queue pair is in ERR
   // Notes that a receive was flushed, so the real queue pair is in ERR. From any thread.
   void note_flushed() noexcept { flushed_.store(true, std::memory_order_release); }
 
@@ -106,6 +111,7 @@ class EndQueuePair {
   void move_on() noexcept;
   void take_counts() noexcept;
   void mark_end() noexcept;
+  void stop_real() noexcept;
   void ring() noexcept;
   void publish() noexcept;
   void open_batch() noexcept;
@@ -123,6 +129,7 @@ class EndQueuePair {
   std::uint64_t told_ = 0;                 // completed to the user, or silently
   std::uint64_t freed_ = 0;                // not needed any more: a later completion was polled
   ibv_wc_status status_ = IBV_WC_SUCCESS;  // of work request `done_`, once failed
+  bool stopped_ = false;                   // the real queue pair is in ERR
   bool quiet_ = false;  // failed, and the real queue pair touches no memory any more
 
   std::atomic<bool> flushed_{false};  // released in note_flushed(), acquired in turn()
@@ -149,7 +156,11 @@ struct EndQueues {
 // send queue has room for the work requests that the user's become, and a place in the completion
 // queues. Returns null with errno on failure. Afterwards attr->cap has what was granted; the caller
 // sets the context.
-std::unique_ptr<EndQueuePair> make_end(verbs::Provider& real, ibv_pd* pd, const EndQueues& queues,
+struct EndMaker {
+  verbs::Provider& real;
+  Stopper* stopper = nullptr;
+};
+std::unique_ptr<EndQueuePair> make_end(const EndMaker& by, ibv_pd* pd, const EndQueues& queues,
                                        ibv_qp_init_attr* attr);
 
 }  // namespace mesh::relay

@@ -1,0 +1,136 @@
+#include "engine/data/device_work.h"
+
+#include "src/base/own_thread.h"
+#include "src/base/room.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace mesh::engine {
+
+int move_to_error(verbs::Provider& provider, ibv_qp* queue_pair) noexcept {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  return provider.modify_qp(queue_pair, &attr, IBV_QP_STATE);
+}
+
+void DeviceWork::reserve(std::size_t tasks) {
+  const std::lock_guard guard(mutex_);
+  make_room_for(waiting_, tasks);
+}
+
+bool DeviceWork::may_begin(const Task& task) const noexcept {
+  const auto is_of_kind = [&task](const Worker& each) {
+    return each.busy && each.kind == task.kind;
+  };
+  const auto is_of_owner = [&task](const Worker& each) {
+    return each.busy && each.owner == task.whose.owner;
+  };
+  if (std::count_if(workers_.begin(), workers_.end(), is_of_kind) ==
+      static_cast<std::ptrdiff_t>(kOfAKindMax))
+    return false;
+  return task.kind == DeviceTask::Stop ||
+         std::none_of(workers_.begin(), workers_.end(), is_of_owner);
+}
+
+std::size_t DeviceWork::next() const noexcept {
+  for (std::size_t i = 0; i < waiting_.size(); ++i) {
+    if (!may_begin(waiting_[i])) continue;
+    // All queue pairs of a path are stopped before the first is destroyed.
+    const auto is_stop_of_owner = [&](const Task& each) {
+      return each.kind == DeviceTask::Stop && each.whose.owner == waiting_[i].whose.owner;
+    };
+    if (waiting_[i].kind == DeviceTask::Stop ||
+        std::none_of(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(i),
+                     is_stop_of_owner))
+      return i;
+  }
+  return waiting_.size();
+}
+
+// Starts a thread for a task that may begin and that no thread is about to look for. If none can be
+// started, those that run do the work.
+void DeviceWork::start_where_needed() noexcept {
+  const auto looks = [](const Worker& worker) { return worker.running && !worker.busy; };
+  if (next() == waiting_.size() || std::any_of(workers_.begin(), workers_.end(), looks)) return;
+  const auto free = std::find_if(workers_.begin(), workers_.end(),
+                                 [](const Worker& worker) { return !worker.running; });
+  if (free == workers_.end()) return;
+  Worker& worker = *free;
+  if (worker.thread.joinable()) worker.thread.join();  // it has nothing left to do but to return
+  worker.busy = false;
+  worker.running =
+      start_own_thread(worker.thread, "mesh-device", [this, &worker] { run(worker); }).ok();
+}
+
+bool DeviceWork::take(Task& task) noexcept {
+  const std::lock_guard guard(mutex_);
+  if (refused_) return false;
+  waiting_.push_back(std::move(task));
+  start_where_needed();
+  const auto runs = [](const Worker& worker) { return worker.running; };
+  if (std::any_of(workers_.begin(), workers_.end(), runs)) return true;
+  task = std::move(waiting_.back());
+  waiting_.pop_back();
+  refused_ = true;
+  return false;
+}
+
+bool DeviceWork::stop(ibv_qp* queue_pair, verbs::Provider& provider, const Whose& whose) noexcept {
+  Task task{.kind = DeviceTask::Stop, .whose = whose, .provider = &provider, .stopped = queue_pair};
+  return take(task);
+}
+
+bool DeviceWork::destroy(verbs::QpHandle& queue_pair, const Whose& whose) noexcept {
+  Task task{.kind = DeviceTask::Destroy, .whose = whose, .destroyed = std::move(queue_pair)};
+  const bool taken = take(task);
+  if (!taken) queue_pair = std::move(task.destroyed);
+  return taken;
+}
+
+int DeviceWork::perform(Task& task) noexcept {
+  if (task.kind == DeviceTask::Destroy) return task.destroyed.reset(), 0;
+  return move_to_error(*task.provider, task.stopped);
+}
+
+void DeviceWork::run(Worker& self) noexcept {
+  for (;;) {
+    Task task;
+    {
+      const std::lock_guard guard(mutex_);
+      self.busy = false;
+      const std::size_t at = next();
+      if (at == waiting_.size()) {
+        self.running = false;
+        return;
+      }
+      task = std::move(waiting_[at]);
+      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(at));
+      self.busy = true;
+      self.kind = task.kind;
+      self.owner = task.whose.owner;
+      start_where_needed();
+    }
+    const int error = perform(task);
+    done_({.task = task.kind, .tag = task.whose.tag, .error = error});
+  }
+}
+
+std::thread DeviceWork::take_thread() noexcept {
+  const std::lock_guard guard(mutex_);
+  for (Worker& worker : workers_) {
+    if (worker.thread.joinable()) return std::move(worker.thread);
+  }
+  return {};
+}
+
+// A thread may start another one before it ends, so all are looked at again after each join.
+void DeviceWork::wait_until_done() noexcept {
+  for (;;) {
+    std::thread thread = take_thread();
+    if (!thread.joinable()) return;
+    thread.join();
+  }
+}
+
+}  // namespace mesh::engine

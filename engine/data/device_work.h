@@ -1,0 +1,95 @@
+#pragma once
+// Waits for a device, on threads that end when nothing is left to wait for: moves queue pairs to
+// ERR, and destroys them. Most devices need microseconds for either. A device whose firmware is
+// sick takes a minute for a command, and soft-RoCE destroys a queue pair when the port has sent its
+// last packet, which never happens while the other end of the cable takes no packets.
+//
+// The tasks of one owner, a path, begin in the order in which they came. Its queue pairs are
+// stopped side by side, because a fence waits for all of them; one of them is destroyed at a time,
+// after all are stopped, so that a path takes no threads from other paths for as long as a peer
+// stands still. Neither kind of task takes the threads that are kept for the other kind.
+//
+// Thread: any; `done` is called on the threads of this class.
+// Bounds: the number of tasks given to reserve(), and kThreadsMax threads.
+
+#include "src/verbs/handle.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace mesh::engine {
+
+// Returns the error of modify_qp.
+int move_to_error(verbs::Provider& provider, ibv_qp* queue_pair) noexcept;
+
+enum class DeviceTask : std::uint8_t { Stop, Destroy };
+
+class DeviceWork {
+ public:
+  static constexpr std::size_t kThreadsMax = 12;
+  static constexpr std::size_t kOfAKindMax = 8;  // threads at one time at tasks of one kind
+  // `error` is that of modify_qp; a queue pair that is to be destroyed is gone in any case.
+  struct Answer {
+    DeviceTask task = DeviceTask::Stop;
+    std::uint32_t tag = 0;
+    int error = 0;
+  };
+  // Called when a task is done. It may take locks that callers of take() hold.
+  using Done = std::function<void(const Answer&)>;
+  explicit DeviceWork(Done done) : done_(std::move(done)) {}
+  ~DeviceWork() { wait_until_done(); }
+  DeviceWork(const DeviceWork&) = delete;
+  DeviceWork& operator=(const DeviceWork&) = delete;
+
+  // Makes room for that many tasks at a time, so that the next two allocate nothing. Throws
+  // std::bad_alloc.
+  void reserve(std::size_t tasks);
+  struct Whose {
+    const void* owner = nullptr;  // only compared, never dereferenced
+    std::uint32_t tag = 0;
+  };
+  // Both return false if no thread could be started: the caller does the work, and no thread will
+  // be tried again. A queue pair that is being stopped is destroyed only by destroy().
+  bool stop(ibv_qp* queue_pair, verbs::Provider& provider, const Whose& whose) noexcept;
+  bool destroy(verbs::QpHandle& queue_pair, const Whose& whose) noexcept;
+  // Returns when all tasks are done and the last done() has returned. No task may be given
+  // meanwhile, and the caller must hold no lock that done() takes.
+  void wait_until_done() noexcept;
+
+ private:
+  struct Task {
+    DeviceTask kind = DeviceTask::Stop;
+    Whose whose{};
+    verbs::Provider* provider = nullptr;
+    ibv_qp* stopped = nullptr;
+    verbs::QpHandle destroyed{};
+  };
+  struct Worker {
+    std::thread thread;
+    bool running = false;  // it will look at waiting_ once more
+    bool busy = false;     // at a task of this kind and owner
+    DeviceTask kind = DeviceTask::Stop;
+    const void* owner = nullptr;
+  };
+  bool take(Task& task) noexcept;
+  void run(Worker& self) noexcept;
+  static int perform(Task& task) noexcept;
+  bool may_begin(const Task& task) const noexcept;
+  std::size_t next() const noexcept;  // index in waiting_; its size: none may begin
+  void start_where_needed() noexcept;
+  std::thread take_thread() noexcept;  // one that may still run, or none
+
+  const Done done_;
+  std::mutex mutex_;
+  std::vector<Task> waiting_;  // the oldest first
+  std::array<Worker, kThreadsMax> workers_;
+  bool refused_ = false;  // a thread could not be started while none was running
+};
+
+}  // namespace mesh::engine
