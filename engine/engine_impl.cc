@@ -98,6 +98,12 @@ Status EngineImpl::start() {
   }
   notes_ = shared_subnet_lines(describe_rails(*options_.provider, rails_));
   for (const std::string& line : notes_) LOG_INFO("{}", line);
+  if (options_.threading == Threading::Own) {
+    for (verbs::Rail& rail : rails_) {
+      rail.view = std::make_unique<verbs::PortView>();
+      verbs::look_at_port(*options_.provider, rail);
+    }
+  }
   port_events_.watch(*plane_);
   if (settings_.relay != 0) relay_client_.set_ticket(random_id());
   if (options_.threading == Threading::Manual) return {};
@@ -241,9 +247,11 @@ bool EngineImpl::poll_control_locked() {
     if (unauthenticated_lines_.take(clock_.now_ns()))
       LOG_WARN("control: {}{}", error.what(), unauthenticated_lines_.rest());
   }
+  port_events_.take_answers();
   tend_links();
   relay_client_.tend();
   relay_service_.tend();
+  port_events_.look();
   if (options_.threading == Threading::Manual) moved |= relay_service_.turn() != 0;
   reap_contexts();
   for (const auto& context : contexts_) {

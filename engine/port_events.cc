@@ -2,15 +2,23 @@
 
 #include "engine/link/cable_proofs.h"
 #include "src/base/log.h"
+#include "src/base/timeouts.h"
 
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace mesh::engine {
 
+PortEvents::~PortEvents() {
+  for (const auto& look : looks_) look->task.wait();
+}
+
 void PortEvents::watch(ControlPlane& plane) {
   downs_.resize(host_.rails().size());
+  for (const verbs::Rail& rail : host_.rails())
+    if (rail.view != nullptr) looks_.push_back(std::make_unique<Look>());
   for (const verbs::Rail& rail : host_.rails()) {
     const int fd = host_.options().provider->event_fd(rail.context.get());
     if (fd >= 0) static_cast<void>(plane.watch(fd));
@@ -29,23 +37,78 @@ void PortEvents::on_readable(int fd) {
   }
 }
 
+void PortEvents::take_answers() {
+  for (std::uint32_t rail = 0; rail < looks_.size(); ++rail) {
+    Look& look = *looks_[rail];
+    if (!look.task.begun() || !look.over.load(std::memory_order_acquire)) continue;
+    look.task.wait();  // it has nothing left to do but to end
+    const Look::Events answers = std::exchange(look.answers, {});
+    if (answers.up) on_port_change(rail, true);
+    if (answers.lid) on_lid_change(rail);
+  }
+}
+
+void PortEvents::look() {
+  const std::uint64_t now_ns = host_.now_ns();
+  for (std::uint32_t rail = 0; rail < looks_.size(); ++rail) {
+    Look& look = *looks_[rail];
+    if (look.task.begun()) continue;
+    const bool early = now_ns < look.began_ns + kPortLookToNextNs;
+    if (look.waiting.any || (!early && host_.rails()[rail].view->take_wish())) begin_look(rail);
+  }
+}
+
+void PortEvents::begin_look(std::uint32_t rail) {
+  Look& look = *looks_[rail];
+  look.began_ns = host_.now_ns();
+  look.over.store(false, std::memory_order_relaxed);
+  const auto work = [this, rail, &look, &waker = host_.waker()] {
+    verbs::look_at_port(*host_.options().provider, host_.rails()[rail]);
+    look.over.store(true, std::memory_order_release);
+    waker.wake_control();
+  };
+  if (!host_.thread_pool().begin(look.task, work).ok()) return host_.tend_soon();
+  look.answers = std::exchange(look.waiting, {});
+}
+
+void PortEvents::hear_up(std::uint32_t rail) {
+  if (looks_.empty()) return on_port_change(rail, true);
+  looks_[rail]->waiting.any = looks_[rail]->waiting.up = true;
+}
+
+void PortEvents::hear_down(std::uint32_t rail) {
+  if (!looks_.empty()) {
+    host_.rails()[rail].view->note_down();
+    looks_[rail]->answers.up = looks_[rail]->waiting.up = false;
+    looks_[rail]->waiting.any = true;  // a look under way may have seen it up
+  }
+  on_port_change(rail, false);
+}
+
+void PortEvents::hear_lid(std::uint32_t rail) {
+  if (looks_.empty()) return on_lid_change(rail);
+  looks_[rail]->waiting.any = looks_[rail]->waiting.lid = true;
+}
+
 void PortEvents::take(std::uint32_t rail, const verbs::DeviceEvent& event) {
   const RailInfo& info = host_.rails()[rail].info;
   switch (event.kind) {
+    // Each rail has a device context of its own, and each device context reports events of every
+    // port.
     case verbs::DeviceEventKind::PortActive:
+      if (event.port == info.port) hear_up(rail);
+      return;
     case verbs::DeviceEventKind::PortError:
-      // Each rail has a device context of its own, and each device context reports events of every
-      // port.
-      if (event.port == info.port)
-        on_port_change(rail, event.kind == verbs::DeviceEventKind::PortActive);
+      if (event.port == info.port) hear_down(rail);
       return;
     case verbs::DeviceEventKind::GidChange:
       if (event.port != info.port) return;
       doubt_cables();
+      if (!looks_.empty()) looks_[rail]->waiting.any = true;
       LOG_INFO("rail {} {}: its addresses have changed", rail, info.name);
       return;
     case verbs::DeviceEventKind::LidChange:
-      if (event.port == info.port) on_lid_change(rail);
+      if (event.port == info.port) hear_lid(rail);
       return;
     case verbs::DeviceEventKind::QpFatal:
       LOG_INFO("rail {} {}: queue pair 0x{:x} has failed", rail, info.name, event.qp_num);
@@ -85,6 +148,7 @@ void PortEvents::on_port_change(std::uint32_t rail, bool up) {
 
 void PortEvents::on_card_left(std::uint32_t rail) {
   ++downs_[rail];
+  if (!looks_.empty()) host_.rails()[rail].view->note_card_left();
   const std::string cause = verbs::card_left_text(host_.rails()[rail]);
   LOG_WARN("rail {}: {}; the device says that it has failed", rail, cause);
   links_.on_rail_away(rail, cause);

@@ -1,13 +1,19 @@
 #pragma once
 // Handles the asynchronous events of devices. The control thread wakes for them, so that a pulled
-// cable is known long before the retries of the work requests on it have run out. Thread: control
-// mutex; watch() before there are threads. Bound: kEventsPerPass events of one rail in one pass.
+// cable is known long before the retries of the work requests on it have run out. With threads of
+// the engine's own it also keeps the views of the rails' ports: a thread of the pool looks at a
+// port after each event, and now and then while somebody asks for the port; a port that has come up
+// is told when the device has answered. Thread: control mutex; watch() before there are threads.
+// Bounds: kEventsPerPass events of one rail in one pass; one look at a rail's port at a time.
 
 #include "engine/link/link_host.h"
 #include "engine/link/links.h"
+#include "src/base/thread_pool.h"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace mesh::engine {
@@ -17,17 +23,36 @@ class PortEvents {
   static constexpr int kEventsPerPass = 64;  // more events make the descriptor readable again
 
   PortEvents(LinkHost& host, Links& links) : host_(host), links_(links) {}
+  ~PortEvents();
+  PortEvents(const PortEvents&) = delete;
+  PortEvents& operator=(const PortEvents&) = delete;
 
   // Watches the devices of all rails. If a device cannot be watched, only completions tell of its
   // trouble.
   void watch(ControlPlane& plane);
   void on_readable(int fd);
+  void take_answers();  // of looks at ports that have ended
+  void look();          // at the ports whose views somebody wants newer
   // Returns how often the device has told that the rail's port went down, or that it has failed.
   std::uint64_t downs_of(std::size_t rail) const noexcept {
     return rail < downs_.size() ? downs_[rail] : 0;
   }
 
  private:
+  // A look at the port of one rail, and the events that wait for its answer.
+  struct Look {
+    struct Events {
+      bool any = false, up = false, lid = false;
+    };
+    ThreadPool::Task task{};
+    std::atomic<bool> over{false};
+    Events waiting{}, answers{};  // for the next look, for the one under way
+    std::uint64_t began_ns = 0;
+  };
+  void begin_look(std::uint32_t rail);
+  void hear_up(std::uint32_t rail);
+  void hear_down(std::uint32_t rail);
+  void hear_lid(std::uint32_t rail);
   void take(std::uint32_t rail, const verbs::DeviceEvent& event);
   void on_card_left(std::uint32_t rail);
   void on_lid_change(std::uint32_t rail);
@@ -36,7 +61,8 @@ class PortEvents {
 
   LinkHost& host_;
   Links& links_;
-  std::vector<std::uint64_t> downs_;  // by rail
+  std::vector<std::uint64_t> downs_;          // by rail
+  std::vector<std::unique_ptr<Look>> looks_;  // by rail; empty: without views
 };
 
 }  // namespace mesh::engine

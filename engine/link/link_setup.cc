@@ -110,7 +110,7 @@ WireEce ece_of(const Path& path, const QueuePair& one) {
   return {.vendor = ece.vendor_id, .options = ece.options, .mask = ece.comp_mask};
 }
 
-// Asks the port anew: a port that was down at the start says more when it is up.
+// A port that was down at the start says more when it is up.
 verbs::PortNow own_port(const Path& path) {
   return verbs::port_now(path.device->provider(), path.device->rail());
 }
@@ -318,6 +318,7 @@ Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings) {
     return Errc::Protocol;
   }
   if (const Status status = look_for_route(path, peer); !status.ok()) return status;
+  verbs::look_at_port(path.device->provider(), path.device->rail());
   const std::optional<int> gid_index = own_gid_index(path);
   if (!gid_index) return say_address_lost(path, peer);
   FarEnd far{.gid = gid_of(peer.rail->addresses[path.ends.peer_address]),

@@ -117,6 +117,8 @@ inline constexpr std::uint64_t kSilenceLookCountsMaxNs = 1100 * kNsPerMs;
 // A tier that works is up before the next one begins, and a dead tier holds up nobody.
 inline constexpr std::uint64_t kTierToNextNs = 50 * kNsPerMs;
 inline constexpr std::uint64_t kBesideLookToNextNs = 100 * kNsPerMs;
+// A look is two commands to the device. Events are faster; this is for what no event tells.
+inline constexpr std::uint64_t kPortLookToNextNs = 100 * kNsPerMs;
 
 // ---- Closing.
 

@@ -24,15 +24,6 @@ namespace {
 constexpr int kIpv4PrefixUsual = 24;
 constexpr int kIpv6PrefixUsual = 64;
 
-// Reads a field that rdma-core's headers got with XDR, whose code does not fit the old 8 bits.
-template <typename PortAttr>
-std::uint32_t active_speed(const PortAttr& attr) noexcept {
-  if constexpr (requires { attr.active_speed_ex; }) {
-    if (attr.active_speed_ex != 0) return attr.active_speed_ex;
-  }
-  return attr.active_speed;
-}
-
 const char* state_name(ibv_port_state state) noexcept {
   switch (state) {
     case IBV_PORT_NOP: return "without state";
@@ -56,18 +47,6 @@ std::uint32_t identity_of(const RailInfo& info, std::uint16_t place) {
   if (info.rail_id == kUnassigned) return std::uint32_t{place} << 8 | info.port;
   const auto plane = static_cast<std::uint32_t>(info.plane_id == kUnassigned ? 0 : info.plane_id);
   return kAssigned | static_cast<std::uint32_t>(info.rail_id) << 15 | plane;
-}
-
-// Returns the port's MTU, or 1024 if it reports none that exists: a port that is down may do so.
-ibv_mtu mtu_of(const ibv_port_attr& attr) {
-  return attr.active_mtu >= IBV_MTU_256 && attr.active_mtu <= IBV_MTU_4096 ? attr.active_mtu
-                                                                           : IBV_MTU_1024;
-}
-
-std::uint32_t speed_of(Provider& provider, ibv_context* context, std::uint8_t port,
-                       const ibv_port_attr& attr) {
-  const std::uint32_t whole = provider.port_speed_mbps(context, port);  // of a bond
-  return whole != 0 ? whole : link_speed_mbps(active_speed(attr), attr.active_width);
 }
 
 // One walk over the provider's devices. It collects the rails, and a reason for each port that is
@@ -361,58 +340,6 @@ std::string address_text(const GidEntry& gid) {
 std::string pci_address(const RailInfo& info) {
   const std::size_t slash = info.pci_path.rfind('/');
   return slash == std::string::npos ? "" : info.pci_path.substr(slash + 1);
-}
-
-std::optional<std::uint16_t> current_lid(Provider& provider, const Rail& rail) {
-  ibv_port_attr attr{};
-  if (rail.ethernet) return 0;
-  const int error = provider.query_port(rail.context.get(), rail.info.port, &attr);
-  return error == 0 ? std::optional(attr.lid) : std::nullopt;
-}
-
-std::optional<int> gid_index_now(Provider& provider, const Rail& rail, std::size_t address) {
-  const GidEntry& known = rail.gids[address];
-  std::vector<GidEntry> alike =
-      provider.gids(rail.context.get(), static_cast<std::uint8_t>(rail.info.port));
-  std::erase_if(alike, [&known](const GidEntry& each) {
-    return std::memcmp(each.gid.raw, known.gid.raw, sizeof known.gid.raw) != 0 ||
-           each.type != known.type;
-  });
-  if (alike.empty()) return std::nullopt;
-  // Two net devices may have one address, such as a link-local one: the known one goes first.
-  const auto fit = [&known](const GidEntry& each) {
-    return std::tuple(each.index != known.index, each.netdev != known.netdev, each.index);
-  };
-  return std::min_element(alike.begin(), alike.end(),
-                          [&fit](const auto& a, const auto& b) { return fit(a) < fit(b); })
-      ->index;
-}
-
-PortNow port_now(Provider& provider, const Rail& rail) {
-  PortNow now{.mtu = rail.active_mtu, .speed_mbps = rail.info.speed_mbps};
-  ibv_port_attr attr{};
-  const int error = provider.query_port(rail.context.get(), rail.info.port, &attr);
-  now.card_left = error == EIO || error == ENODEV || error == ENXIO;
-  if (error != 0) return now;
-  now.up = attr.state == IBV_PORT_ACTIVE;
-  if (!now.up) return now;
-  now.mtu = mtu_of(attr);
-  now.speed_mbps = speed_of(provider, rail.context.get(), rail.info.port, attr);
-  return now;
-}
-
-bool port_is_up(Provider& provider, const Rail& rail) { return port_now(provider, rail).up; }
-
-std::string why_away(Provider& provider, const Rail& rail) {
-  const PortNow now = port_now(provider, rail);
-  if (now.up) return {};
-  return now.card_left ? card_left_text(rail) : "our port is down";
-}
-
-std::string card_left_text(const Rail& rail) {
-  const std::string place = pci_address(rail.info);
-  return fmt::format("the card left: rail {}{}{}", rail.info.name, place.empty() ? "" : ", PCI ",
-                     place);
 }
 
 Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings,

@@ -9,10 +9,12 @@
 #include <mesh/status.h>
 
 #include "src/verbs/handle.h"
+#include "src/verbs/port_view.h"
 #include "src/verbs/provider.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -44,36 +46,14 @@ struct Rail {
   std::uint32_t identity = 0;
   bool leaves_site = true;  // it may carry what goes to another site (mark_site_rails())
   bool up = true;           // its port was active when it was looked at
+  // What was seen of its port last; null: whoever asks waits for the device.
+  std::unique_ptr<PortView> view{};
   ibv_mtu active_mtu = IBV_MTU_1024;
   int cq_entries_max = 0;
   int qp_wr_max = 0;
   std::uint32_t inline_bytes_max = 0;   // what its queue pairs take inline; 0: not known
   std::uint32_t message_bytes_max = 0;  // largest work request
 };
-
-// Returns the LID of an InfiniBand port at this moment, because a subnet manager may give it
-// another one; 0 on Ethernet; no value if the port does not answer.
-std::optional<std::uint16_t> current_lid(Provider& provider, const Rail& rail);
-
-// Returns the index of an address of the rail at this moment: the kernel may take the address away
-// and give it back under another index. Returns no value if the port has lost the address.
-std::optional<int> gid_index_now(Provider& provider, const Rail& rail, std::size_t address);
-
-// The port as it is now. A port that does not answer is down (up is false), and its card has left
-// if the kernel has no device or no answer from it. The speed and the MTU of a port that is down
-// are those found at the start.
-struct PortNow {
-  bool up = false;
-  bool card_left = false;  // the kernel has no device, or no answer from it
-  ibv_mtu mtu = IBV_MTU_1024;
-  std::uint32_t speed_mbps = 0;  // 0: not known
-};
-PortNow port_now(Provider& provider, const Rail& rail);
-bool port_is_up(Provider& provider, const Rail& rail);
-// Returns "our port is down", or that the card left; empty if the port is up.
-std::string why_away(Provider& provider, const Rail& rail);
-// Returns a text such as "the card left: rail mlx5_0:1, PCI 0000:01:00.0".
-std::string card_left_text(const Rail& rail);
 
 // Returns the rails, sorted by the PCI address of their device and by port: first those that are
 // up, which become NCCL's devices, then those whose port is down but has an address that tells

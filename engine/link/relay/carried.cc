@@ -158,8 +158,7 @@ std::uint64_t Carried::ring_bytes() const noexcept {
 }
 
 const std::string& Carried::rail_name(relay::Side side) const noexcept {
-  const bool near = side == relay::Side::Left;
-  return host_.rails()[near ? order_.near_rail : order_.far_rail].info.name;
+  return rail(side).info.name;
 }
 
 std::string Carried::port_down() const {
@@ -170,9 +169,17 @@ std::string Carried::port_down() const {
   return {};
 }
 
+const verbs::Rail& Carried::rail(relay::Side side) const noexcept {
+  return host_.rails()[side == relay::Side::Left ? order_.near_rail : order_.far_rail];
+}
+
+void Carried::look_at_port(relay::Side side) const {
+  verbs::look_at_port(*host_.options().provider, rail(side));
+}
+
 PortEnd Carried::port(relay::Side side) const {
   const bool near = side == relay::Side::Left;
-  const verbs::Rail& rail = host_.rails()[near ? order_.near_rail : order_.far_rail];
+  const verbs::Rail& rail = this->rail(side);
   const std::size_t address = near ? order_.near_address : order_.far_address;
   return {.provider = *host_.options().provider,
           .rail = rail,
@@ -206,6 +213,7 @@ void Carried::join(const Join& body) {
 void Carried::join_all(const Join& body) {
   for (const relay::Side side : {relay::Side::Left, relay::Side::Right}) {
     const WireHop& neighbour = side == relay::Side::Left ? body.near : body.far;
+    look_at_port(side);
     const PortEnd own = port(side);
     if (own.gid_index < 0) {
       why_ = fmt::format("{}: its port has lost its address", names_[at(side)]);

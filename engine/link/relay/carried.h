@@ -63,6 +63,8 @@ class Carried {
   void make_all();
   void join_all(const Join& body);
   Status raise(relay::Side side, const PortEnd& own, const WireHop& neighbour);
+  const verbs::Rail& rail(relay::Side side) const noexcept;
+  void look_at_port(relay::Side side) const;
   PortEnd port(relay::Side side) const;
   WireHop end(relay::Side side);
 

@@ -1,0 +1,153 @@
+#include "src/verbs/port_view.h"
+
+#include "src/verbs/discovery.h"
+#include "src/verbs/gid_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <tuple>
+#include <utility>
+
+namespace mesh::verbs {
+
+namespace {
+
+// Reads a field that rdma-core's headers got with XDR, whose code does not fit the old 8 bits.
+template <typename PortAttr>
+std::uint32_t active_speed(const PortAttr& attr) noexcept {
+  if constexpr (requires { attr.active_speed_ex; }) {
+    if (attr.active_speed_ex != 0) return attr.active_speed_ex;
+  }
+  return attr.active_speed;
+}
+
+PortNow port_told(Provider& provider, const Rail& rail, const ibv_port_attr& attr, int error) {
+  PortNow now{.mtu = rail.active_mtu, .speed_mbps = rail.info.speed_mbps};
+  now.card_left = error == EIO || error == ENODEV || error == ENXIO;
+  if (error != 0) return now;
+  now.up = attr.state == IBV_PORT_ACTIVE;
+  if (!now.up) return now;
+  now.mtu = mtu_of(attr);
+  now.speed_mbps = speed_of(provider, rail.context.get(), rail.info.port, attr);
+  return now;
+}
+
+std::optional<int> index_among(std::vector<GidEntry> alike, const GidEntry& known) {
+  std::erase_if(alike, [&known](const GidEntry& each) {
+    return std::memcmp(each.gid.raw, known.gid.raw, sizeof known.gid.raw) != 0 ||
+           each.type != known.type;
+  });
+  if (alike.empty()) return std::nullopt;
+  // Two net devices may have one address, such as a link-local one: the known one goes first.
+  const auto fit = [&known](const GidEntry& each) {
+    return std::tuple(each.index != known.index, each.netdev != known.netdev, each.index);
+  };
+  return std::min_element(alike.begin(), alike.end(),
+                          [&fit](const auto& a, const auto& b) { return fit(a) < fit(b); })
+      ->index;
+}
+
+std::vector<GidEntry> ask_gids(Provider& provider, const Rail& rail) {
+  return provider.gids(rail.context.get(), static_cast<std::uint8_t>(rail.info.port));
+}
+
+}  // namespace
+
+PortNow PortView::port() const noexcept {
+  wished_.store(true, std::memory_order_relaxed);
+  const std::lock_guard guard(mutex_);
+  return seen_.port;
+}
+
+std::optional<std::uint16_t> PortView::lid() const noexcept {
+  wished_.store(true, std::memory_order_relaxed);
+  const std::lock_guard guard(mutex_);
+  return seen_.lid;
+}
+
+std::optional<int> PortView::gid_index(std::size_t address) const noexcept {
+  wished_.store(true, std::memory_order_relaxed);
+  const std::lock_guard guard(mutex_);
+  return seen_.gid_indices[address];
+}
+
+void PortView::set(Seen seen) noexcept {
+  const std::lock_guard guard(mutex_);
+  std::swap(seen_, seen);
+}
+
+void PortView::note_down() noexcept {
+  const std::lock_guard guard(mutex_);
+  seen_.port.up = false;
+}
+
+void PortView::note_card_left() noexcept {
+  const std::lock_guard guard(mutex_);
+  seen_.port.up = false;
+  seen_.port.card_left = true;
+}
+
+void look_at_port(Provider& provider, const Rail& rail) {
+  if (rail.view == nullptr) return;
+  ibv_port_attr attr{};
+  const int error = provider.query_port(rail.context.get(), rail.info.port, &attr);
+  PortView::Seen seen{.port = port_told(provider, rail, attr, error), .lid = {}, .gid_indices = {}};
+  if (rail.ethernet) {
+    seen.lid = 0;
+  } else if (error == 0) {
+    seen.lid = attr.lid;
+  }
+  const std::vector<GidEntry> table = ask_gids(provider, rail);
+  for (const GidEntry& known : rail.gids) seen.gid_indices.push_back(index_among(table, known));
+  rail.view->set(std::move(seen));
+}
+
+PortNow port_now(Provider& provider, const Rail& rail) {
+  if (rail.view != nullptr) return rail.view->port();
+  ibv_port_attr attr{};
+  const int error = provider.query_port(rail.context.get(), rail.info.port, &attr);
+  return port_told(provider, rail, attr, error);
+}
+
+bool port_is_up(Provider& provider, const Rail& rail) { return port_now(provider, rail).up; }
+
+std::string why_away(Provider& provider, const Rail& rail) {
+  const PortNow now = port_now(provider, rail);
+  if (now.up) return {};
+  return now.card_left ? card_left_text(rail) : "our port is down";
+}
+
+std::string card_left_text(const Rail& rail) {
+  const std::string place = pci_address(rail.info);
+  return fmt::format("the card left: rail {}{}{}", rail.info.name, place.empty() ? "" : ", PCI ",
+                     place);
+}
+
+std::optional<std::uint16_t> current_lid(Provider& provider, const Rail& rail) {
+  if (rail.ethernet) return 0;
+  if (rail.view != nullptr) return rail.view->lid();
+  ibv_port_attr attr{};
+  const int error = provider.query_port(rail.context.get(), rail.info.port, &attr);
+  return error == 0 ? std::optional(attr.lid) : std::nullopt;
+}
+
+std::optional<int> gid_index_now(Provider& provider, const Rail& rail, std::size_t address) {
+  if (rail.view != nullptr) return rail.view->gid_index(address);
+  return index_among(ask_gids(provider, rail), rail.gids[address]);
+}
+
+ibv_mtu mtu_of(const ibv_port_attr& attr) {
+  return attr.active_mtu >= IBV_MTU_256 && attr.active_mtu <= IBV_MTU_4096 ? attr.active_mtu
+                                                                           : IBV_MTU_1024;
+}
+
+std::uint32_t speed_of(Provider& provider, ibv_context* context, std::uint8_t port,
+                       const ibv_port_attr& attr) {
+  const std::uint32_t whole = provider.port_speed_mbps(context, port);  // of a bond
+  return whole != 0 ? whole : link_speed_mbps(active_speed(attr), attr.active_width);
+}
+
+}  // namespace mesh::verbs
