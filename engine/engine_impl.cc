@@ -289,7 +289,7 @@ bool EngineImpl::wait_for(Lock& lock, std::uint64_t bound_ns, const std::functio
 }
 
 Result<Context*> EngineImpl::open_context(const ContextOptions& options) {
-  const Lock lock(mutex_);
+  // A device may take long for a protection domain, so nobody waits for us meanwhile.
   auto context = std::make_unique<Context>(options, static_cast<LinkHost&>(services_));
   context->id = random_id();
   std::vector<DeviceContext*> devices;
@@ -306,6 +306,7 @@ Result<Context*> EngineImpl::open_context(const ContextOptions& options) {
   context->loop.registrations = context->registrations.get();
   context->loop.flusher = std::make_unique<Flusher>(rails_.size(), settings_);
   context->registrations->flush_with(*context->loop.flusher);
+  const Lock lock(mutex_);
   contexts_.push_back(std::move(context));
   return contexts_.back().get();
 }
@@ -383,7 +384,14 @@ void EngineImpl::destroy_context(Context& context) {
   context.cut_links();
   context.wait_until_destroyed();
   figures_.keep(context.loop.counters);
-  std::erase_if(contexts_, [&context](const auto& each) { return each.get() == &context; });
+  const auto at = std::find_if(contexts_.begin(), contexts_.end(),
+                               [&context](const auto& each) { return each.get() == &context; });
+  std::shared_ptr<Context> gone = std::move(*at);
+  contexts_.erase(at);
+  if (options_.threading == Threading::Manual) return;
+  // Its devices may take long for its queues and domains. Without a thread this one waits.
+  ThreadPool::Task forgotten;
+  static_cast<void>(pool_.begin(forgotten, [last = std::move(gone)] {}));
 }
 
 // ---- Requests of channels: memory and their end.

@@ -328,6 +328,20 @@ void DeviceContext::destroy(QueuePair& queue_pair) noexcept {
   if (!taken) on_destroyed(at);
 }
 
+void DeviceContext::deregister(verbs::MrHandle region, std::shared_ptr<void> memory) noexcept {
+  if (background_ == nullptr) return;  // now, by the destructors
+  dying_.fetch_add(1, std::memory_order_relaxed);
+  if (!work_.deregister(region, std::move(memory))) dying_.fetch_sub(1, std::memory_order_release);
+}
+
+bool DeviceContext::call_later(const DeviceWork::Call& call) noexcept {
+  if (background_ == nullptr) return false;
+  dying_.fetch_add(1, std::memory_order_relaxed);
+  const bool taken = work_.call(call);
+  if (!taken) dying_.fetch_sub(1, std::memory_order_release);
+  return taken;
+}
+
 bool DeviceContext::on_destroyed(std::uint32_t entry) noexcept {
   const auto dies_for = std::move(entries_[entry].dies_for);
   drain_queue(queues_[entries_[entry].queue]);  // before its room is given to another
@@ -339,7 +353,9 @@ bool DeviceContext::on_destroyed(std::uint32_t entry) noexcept {
 // The loop is destroyed only after wait_until_destroyed().
 void DeviceContext::on_answer(const DeviceWork::Answer& answer) noexcept {
   bool last = false;
-  {
+  if (answer.task == DeviceTask::Deregister || answer.task == DeviceTask::Call) {
+    last = dying_.fetch_sub(1, std::memory_order_release) == 1;
+  } else {
     const ProgressLoop::Guard guard(*background_);
     last = answer.task == DeviceTask::Stop ? on_stopped(answer.tag, answer.error)
                                            : on_destroyed(answer.tag);

@@ -59,6 +59,10 @@ class DeviceContext final : private relay::Stopper {
   void stop(QueuePair& queue_pair) noexcept;
   // Drops what the queue pair has outstanding, and destroys it. Its room is free afterwards.
   void destroy(QueuePair& queue_pair) noexcept;
+  // Deregisters memory of ours, and lets go of it.
+  void deregister(verbs::MrHandle region, std::shared_ptr<void> memory) noexcept;
+  // Has a thread make the call. Returns false if the caller must make it.
+  bool call_later(const DeviceWork::Call& call) noexcept;
   void wait_in_background(ProgressLoop& loop) noexcept { background_ = &loop; }
   bool destroys() const noexcept {  // any thread
     return dying_.load(std::memory_order_acquire) != 0;
@@ -174,7 +178,7 @@ class DeviceContext final : private relay::Stopper {
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> free_entries_;
   std::atomic<std::size_t> queue_pairs_{0};
-  std::atomic<std::size_t> dying_{0};  // queue pairs that are being destroyed
+  std::atomic<std::size_t> dying_{0};  // queue pairs, regions and calls of work_, without stops
   ProgressLoop* background_ = nullptr;
   DeviceWork work_{[this](const DeviceWork::Answer& answer) { on_answer(answer); }};
 };

@@ -4,6 +4,7 @@
 #include "src/base/room.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace mesh::engine {
@@ -20,6 +21,7 @@ void DeviceWork::reserve(std::size_t tasks) {
 }
 
 bool DeviceWork::may_begin(const Task& task) const noexcept {
+  const auto stops = [](const Worker& each) { return each.busy && each.kind == DeviceTask::Stop; };
   const auto is_of_kind = [&task](const Worker& each) {
     return each.busy && each.kind == task.kind;
   };
@@ -29,20 +31,24 @@ bool DeviceWork::may_begin(const Task& task) const noexcept {
   if (std::count_if(workers_.begin(), workers_.end(), is_of_kind) ==
       static_cast<std::ptrdiff_t>(kOfAKindMax))
     return false;
-  return task.kind == DeviceTask::Stop ||
-         std::none_of(workers_.begin(), workers_.end(), is_of_owner);
+  if (task.kind == DeviceTask::Stop) return true;
+  if (task.kind == DeviceTask::Deregister)
+    return std::none_of(workers_.begin(), workers_.end(), stops);
+  return std::none_of(workers_.begin(), workers_.end(), is_of_owner);
+}
+
+// All queue pairs of a path are stopped before the first is destroyed, and whatever is on its way
+// to ERR is there before memory goes.
+bool DeviceWork::comes_behind(const Task& task, const Task& earlier) noexcept {
+  if (earlier.kind != DeviceTask::Stop || task.kind == DeviceTask::Stop) return false;
+  return task.kind == DeviceTask::Deregister || task.whose.owner == earlier.whose.owner;
 }
 
 std::size_t DeviceWork::next() const noexcept {
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     if (!may_begin(waiting_[i])) continue;
-    // All queue pairs of a path are stopped before the first is destroyed.
-    const auto is_stop_of_owner = [&](const Task& each) {
-      return each.kind == DeviceTask::Stop && each.whose.owner == waiting_[i].whose.owner;
-    };
-    if (waiting_[i].kind == DeviceTask::Stop ||
-        std::none_of(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(i),
-                     is_stop_of_owner))
+    const auto first = waiting_.begin(), at = first + static_cast<std::ptrdiff_t>(i);
+    if (std::none_of(first, at, [&](const Task& each) { return comes_behind(*at, each); }))
       return i;
   }
   return waiting_.size();
@@ -63,9 +69,17 @@ void DeviceWork::start_where_needed() noexcept {
       start_own_thread(worker.thread, "mesh-device", [this, &worker] { run(worker); }).ok();
 }
 
+// Only tasks that reserve() did not count may find none.
+bool DeviceWork::has_room() noexcept try {
+  make_room_for(waiting_, waiting_.size() + 1);
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
 bool DeviceWork::take(Task& task) noexcept {
   const std::lock_guard guard(mutex_);
-  if (refused_) return false;
+  if (refused_ || !has_room()) return false;
   waiting_.push_back(std::move(task));
   start_where_needed();
   const auto runs = [](const Worker& worker) { return worker.running; };
@@ -88,9 +102,29 @@ bool DeviceWork::destroy(verbs::QpHandle& queue_pair, const Whose& whose) noexce
   return taken;
 }
 
+bool DeviceWork::deregister(verbs::MrHandle& region, std::shared_ptr<void> memory) noexcept {
+  Task task{.kind = DeviceTask::Deregister,
+            .whose = {.owner = region.get()},
+            .memory = std::move(memory),
+            .deregistered = std::move(region)};
+  const bool taken = take(task);
+  if (!taken) region = std::move(task.deregistered);
+  return taken;
+}
+
+bool DeviceWork::call(const Call& call) noexcept {
+  Task task{.kind = DeviceTask::Call, .whose = {.owner = call.self}, .call = call};
+  return take(task);
+}
+
 int DeviceWork::perform(Task& task) noexcept {
-  if (task.kind == DeviceTask::Destroy) return task.destroyed.reset(), 0;
-  return move_to_error(*task.provider, task.stopped);
+  switch (task.kind) {
+    case DeviceTask::Stop: return move_to_error(*task.provider, task.stopped);
+    case DeviceTask::Destroy: task.destroyed.reset(); break;
+    case DeviceTask::Deregister: task.deregistered.reset(); break;
+    case DeviceTask::Call: task.call.function(task.call.self, task.call.argument); break;
+  }
+  return 0;
 }
 
 void DeviceWork::run(Worker& self) noexcept {

@@ -1,13 +1,15 @@
 #pragma once
 // Waits for a device, on threads that end when nothing is left to wait for: moves queue pairs to
-// ERR, and destroys them. Most devices need microseconds for either. A device whose firmware is
-// sick takes a minute for a command, and soft-RoCE destroys a queue pair when the port has sent its
-// last packet, which never happens while the other end of the cable takes no packets.
+// ERR, destroys them, deregisters memory, and makes calls of others. Most devices need microseconds
+// for either. A device whose firmware is sick takes a minute for a command, and soft-RoCE destroys
+// a queue pair when the port has sent its last packet, which never happens while the other end of
+// the cable takes no packets.
 //
 // The tasks of one owner, a path, begin in the order in which they came. Its queue pairs are
 // stopped side by side, because a fence waits for all of them; one of them is destroyed at a time,
 // after all are stopped, so that a path takes no threads from other paths for as long as a peer
-// stands still. Neither kind of task takes the threads that are kept for the other kind.
+// stands still. Memory is deregistered when no queue pair is on its way to ERR. No kind of task
+// takes all threads.
 //
 // Thread: any; `done` is called on the threads of this class.
 // Bounds: the number of tasks given to reserve(), and kThreadsMax threads.
@@ -18,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -28,7 +31,7 @@ namespace mesh::engine {
 // Returns the error of modify_qp.
 int move_to_error(verbs::Provider& provider, ibv_qp* queue_pair) noexcept;
 
-enum class DeviceTask : std::uint8_t { Stop, Destroy };
+enum class DeviceTask : std::uint8_t { Stop, Destroy, Deregister, Call };
 
 class DeviceWork {
  public:
@@ -58,6 +61,14 @@ class DeviceWork {
   // be tried again. A queue pair that is being stopped is destroyed only by destroy().
   bool stop(ibv_qp* queue_pair, verbs::Provider& provider, const Whose& whose) noexcept;
   bool destroy(verbs::QpHandle& queue_pair, const Whose& whose) noexcept;
+  // `memory` is what the region names; it lasts until then.
+  bool deregister(verbs::MrHandle& region, std::shared_ptr<void> memory) noexcept;
+  struct Call {
+    void (*function)(void* self, std::uint32_t argument) noexcept = nullptr;
+    void* self = nullptr;
+    std::uint32_t argument = 0;
+  };
+  bool call(const Call& call) noexcept;
   // Returns when all tasks are done and the last done() has returned. No task may be given
   // meanwhile, and the caller must hold no lock that done() takes.
   void wait_until_done() noexcept;
@@ -69,6 +80,9 @@ class DeviceWork {
     verbs::Provider* provider = nullptr;
     ibv_qp* stopped = nullptr;
     verbs::QpHandle destroyed{};
+    std::shared_ptr<void> memory{};
+    verbs::MrHandle deregistered{};
+    Call call{};
   };
   struct Worker {
     std::thread thread;
@@ -80,7 +94,9 @@ class DeviceWork {
   bool take(Task& task) noexcept;
   void run(Worker& self) noexcept;
   static int perform(Task& task) noexcept;
+  bool has_room() noexcept;
   bool may_begin(const Task& task) const noexcept;
+  static bool comes_behind(const Task& task, const Task& earlier) noexcept;
   std::size_t next() const noexcept;  // index in waiting_; its size: none may begin
   void start_where_needed() noexcept;
   std::thread take_thread() noexcept;  // one that may still run, or none

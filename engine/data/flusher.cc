@@ -73,11 +73,13 @@ bool Flusher::post_read(Rail& rail, Flush& flush) noexcept {
 
 void Flusher::post(std::uint32_t at, Flush& flush) noexcept {
   Rail& rail = rails_[at];
-  if (rail.broken && rail.open == 0) [[unlikely]] {
-    if (rail.device != nullptr) make(rail);
+  if (rail.broken && rail.open == 0 && !rail.making) [[unlikely]] {
+    if (rail.device != nullptr && !std::exchange(rail.refused, false)) renew(at);
     if (rail.gone) return;
   }
-  if (!rail.qp) {
+  if (rail.making) {
+    flush.owed_rails |= bit_of(at);
+  } else if (!rail.qp) {
     flush.error = Errc::Transport;
   } else if (rail.broken || rail.open == kFlushDepth) {
     flush.owed_rails |= bit_of(at);
@@ -158,8 +160,8 @@ void Flusher::end_reads(std::uint32_t at, Errc error) noexcept {
   rail.open = 0;
   rail.broken = true;  // whoever needs it next makes its queue pair anew, if the card is there
   for (Flush& flush : flushes_) {
+    if (((flush.open_rails | flush.owed_rails) & bit_of(at)) == 0) continue;
     flush.owed_rails &= ~bit_of(at);
-    if ((flush.open_rails & bit_of(at)) == 0) continue;
     flush.open_rails &= ~bit_of(at);
     if (error != Errc::Ok) flush.error = error;
     if (flush.abandoned && flush.open_rails == 0) release(flush);

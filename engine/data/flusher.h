@@ -3,10 +3,10 @@
 // GPU's memory; a read of that memory by the same NIC pushes them there. So each rail of a context
 // with device memory has a queue pair that is connected to itself, with a completion queue of its
 // own, and a flush is one read of one byte on each rail that may have written. A queue pair that
-// has failed is made anew, and its reads are repeated. A card that has left the host owes no read.
-// Thread: any; a spin lock is held for a post or a poll, and a mutex for making the first queue
-// pair of a rail. Bounds: kFlushDepth open reads on a rail, beyond which they wait; as many open
-// flushes as the callers have requests.
+// has failed is made anew, by a thread that waits for the device, and its reads are repeated. A
+// card that has left the host owes no read. Thread: any; a spin lock is held for a post or a poll,
+// and a mutex for making the first queue pair of a rail. Bounds: kFlushDepth open reads on a rail,
+// beyond which they wait; as many open flushes as the callers have requests.
 
 #include <mesh/channel.h>
 #include <mesh/config.h>
@@ -88,7 +88,9 @@ class Flusher {
     verbs::QpHandle qp;
     std::uint32_t open = 0;
     bool broken = false;
-    bool gone = false;  // its card had left when it was last looked for
+    bool gone = false;     // its card had left when it was last looked for
+    bool making = false;   // a thread makes its queue pair anew
+    bool refused = false;  // the device has refused one: the next flush fails, a later one tries
   };
   class Hold {
    public:
@@ -105,9 +107,13 @@ class Flusher {
 
   // ---- Its queue pairs (flusher_set_up.cc, which also gives up silent ones).
   static Port port_of(const DeviceContext& device, const Settings& settings);
-  static bool make(Rail& rail) noexcept;
-  static void drop_completions(Rail& rail) noexcept;
-  static int connect(Rail& rail) noexcept;
+  static verbs::QpHandle make(const Rail& rail) noexcept;
+  static void drop_completions(const Rail& rail) noexcept;
+  static int connect(const Rail& rail, ibv_qp* qp) noexcept;
+  std::uint64_t making_rails() const noexcept;
+  void renew(std::uint32_t rail) noexcept;
+  static void renew_later(void* self, std::uint32_t rail) noexcept;
+  static void install(Rail& rail, verbs::QpHandle made) noexcept;
 
   // ---- Its flushes (flusher.cc).
   void post(std::uint32_t rail, Flush& flush) noexcept;
@@ -125,7 +131,8 @@ class Flusher {
   void release(Flush& flush) noexcept;
 
   const Settings& settings_;
-  std::mutex providing_;
+  std::mutex providing_;    // held while a device works; never waited for with a lock of others
+  std::mutex ports_mutex_;  // of ports_
   std::vector<Port> ports_;
   std::atomic_flag lock_;
   std::vector<Rail> rails_;

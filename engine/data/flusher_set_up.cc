@@ -54,9 +54,8 @@ Flusher::Port Flusher::port_of(const DeviceContext& device, const Settings& sett
   return port;
 }
 
-int Flusher::connect(Rail& rail) noexcept {
+int Flusher::connect(const Rail& rail, ibv_qp* qp) noexcept {
   verbs::Provider& provider = rail.device->provider();
-  ibv_qp* const qp = rail.qp.get();
   Port port = rail.port;
   port.receive.dest_qp_num = qp->qp_num;
   // A subnet manager may have given the port another LID since, and an address may have come back
@@ -73,7 +72,7 @@ int Flusher::connect(Rail& rail) noexcept {
 }
 
 // Drops completions of the queue pair before, after a card has left: nobody waits for them.
-void Flusher::drop_completions(Rail& rail) noexcept {
+void Flusher::drop_completions(const Rail& rail) noexcept {
   DCHECK(rail.open == 0);
   std::array<ibv_wc, kPollBatch> completions;
   std::uint32_t rounds = kFlushDepth / kPollBatch + 1;
@@ -82,27 +81,49 @@ void Flusher::drop_completions(Rail& rail) noexcept {
   }
 }
 
-// Makes the rail's queue pair anew, under the lock or before anybody knows the rail. Returns false
-// if one line said why, or the card has left.
-bool Flusher::make(Rail& rail) noexcept {
-  rail.gone =
-      rail.broken && verbs::port_now(rail.device->provider(), rail.device->rail()).card_left;
-  if (rail.gone) return false;
-  rail.qp.reset();
-  rail.broken = false;
-  drop_completions(rail);
-  if (rail.cq) rail.qp = rail.device->make_loop_back(rail.cq.get(), kFlushDepth);
-  const int error = rail.qp ? connect(rail) : errno;
-  if (rail.qp && error == 0) return true;
+// Waits for the device. Returns nothing if one line said why.
+verbs::QpHandle Flusher::make(const Rail& rail) noexcept {
+  verbs::QpHandle made;
+  if (rail.cq) made = rail.device->make_loop_back(rail.cq.get(), kFlushDepth);
+  const int error = made ? connect(rail, made.get()) : errno;
+  if (made && error == 0) return made;
   LOG_WARN("{}: cannot create the queue pair for flushes of GPU memory: {}", rail.device->name(),
            std::strerror(error));
+  return {};
+}
+
+void Flusher::install(Rail& rail, verbs::QpHandle made) noexcept {
+  rail.qp = std::move(made);
+  rail.broken = rail.refused = !rail.qp;  // the next flush but one tries again
+  rail.making = false;
+}
+
+// Under the lock: has a broken queue pair without open reads made anew, unless its card has left.
+void Flusher::renew(std::uint32_t at) noexcept {
+  Rail& rail = rails_[at];
+  rail.gone = verbs::port_now(rail.device->provider(), rail.device->rail()).card_left;
+  if (rail.gone) return;
+  rail.making = rail.device->call_later({.function = renew_later, .self = this, .argument = at});
+  if (rail.making) return;
   rail.qp.reset();
-  rail.broken = true;  // the next flush tries again
-  return false;
+  drop_completions(rail);
+  install(rail, make(rail));
+  rail.refused = false;  // this flush has tried
+}
+
+// Nobody touches the queue pair of a rail that is `making`.
+void Flusher::renew_later(void* self, std::uint32_t at) noexcept {
+  Flusher& flusher = *static_cast<Flusher*>(self);
+  Rail& rail = flusher.rails_[at];
+  rail.qp.reset();
+  drop_completions(rail);
+  verbs::QpHandle made = make(rail);
+  const Hold hold(flusher);
+  install(rail, std::move(made));
 }
 
 void Flusher::note_ports(std::span<const std::unique_ptr<DeviceContext>> devices) {
-  const std::lock_guard providing(providing_);
+  const std::lock_guard guard(ports_mutex_);
   ports_.resize(devices.size());
   for (const auto& device : devices)
     if (!device->rail().gids.empty()) ports_[device->index()] = port_of(*device, settings_);
@@ -114,12 +135,23 @@ void Flusher::provide(DeviceContext& device) {
   if (rails_[device.index()].device != nullptr || !device.provide_probes().ok()) return;
   Rail made;
   made.device = &device;
-  made.port = ports_.at(device.index());
+  {
+    const std::lock_guard guard(ports_mutex_);
+    made.port = ports_.at(device.index());
+  }
   made.cq = verbs::CqHandle(device.provider(),
                             device.provider().create_cq(device.rail().context.get(), kFlushDepth));
-  make(made);
+  install(made, make(made));
+  made.refused = false;
   const Hold hold(*this);
   rails_[device.index()] = std::move(made);
+}
+
+std::uint64_t Flusher::making_rails() const noexcept {
+  std::uint64_t making = 0;
+  for (std::uint32_t at = 0; at < rails_.size(); ++at)
+    if (rails_[at].making) making |= bit_of(at);
+  return making;
 }
 
 void Flusher::give_up_silent(const Silence& silence) noexcept {
@@ -128,10 +160,11 @@ void Flusher::give_up_silent(const Silence& silence) noexcept {
     const Hold hold(*this);
     poll();
     for (Flush& flush : flushes_) {
-      if (flush.open_rails == 0 || !std::exchange(flush.seen, true)) continue;
+      const std::uint64_t waits = flush.open_rails | (flush.owed_rails & making_rails());
+      if (waits == 0 || !std::exchange(flush.seen, true)) continue;
       const std::uint64_t silent_ms = flush.silent_ms + silence.elapsed_ns / kNsPerMs;
       flush.silent_ms = static_cast<std::uint16_t>(std::min<std::uint64_t>(silent_ms, UINT16_MAX));
-      if (silent_ms >= silence.bound_ns / kNsPerMs) silent_rails |= flush.open_rails;
+      if (silent_ms >= silence.bound_ns / kNsPerMs) silent_rails |= waits;
     }
     for (std::uint32_t at = 0; at < rails_.size(); ++at)
       if ((silent_rails & bit_of(at)) != 0) end_reads(at, Errc::Timeout);

@@ -36,7 +36,7 @@ Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) {
   const std::size_t rounded = whole_pages(bytes);  // the peer must not write to a neighbour's bytes
   DCHECK(rounded != 0);
   Block block;
-  block.memory.reset(static_cast<std::byte*>(std::aligned_alloc(page_bytes(), rounded)));
+  block.memory.reset(static_cast<std::byte*>(std::aligned_alloc(page_bytes(), rounded)), Free());
   if (!block.memory) {
     LOG_WARN("out of memory: {} bytes for a peer link", rounded);
     return Errc::System;
@@ -54,7 +54,7 @@ Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) {
                                                IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     block.rkeys.push_back(mr ? mr->rkey : 0);
     if (mr) {
-      block.mrs.push_back(std::move(mr));
+      block.regions.push_back({.device = &device, .mr = std::move(mr)});
       continue;
     }
     LOG_WARN("cannot register {} bytes on {} for a peer link: {}", rounded, device.name(),
@@ -96,6 +96,13 @@ Result<PeerWritable> LinkMemory::window_words(std::size_t bytes) {
   return PeerWritable{.memory = blocks_[0]->memory.get() + before, .rkeys = blocks_[0]->rkeys};
 }
 
-void LinkMemory::release() noexcept { blocks_.clear(); }
+void LinkMemory::release() noexcept {
+  for (const auto& block : blocks_) {
+    if (block == nullptr) continue;
+    for (Region& region : block->regions)
+      region.device->deregister(std::move(region.mr), block->memory);
+  }
+  blocks_.clear();
+}
 
 }  // namespace mesh::engine

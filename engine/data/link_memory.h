@@ -45,15 +45,19 @@ class LinkMemory {
   Result<PeerWritable> channel_memory(std::uint32_t index);  // zeroed when the index is new
   // Zeroed; once, and before any channel's memory: they lie behind that of the first channels.
   Result<PeerWritable> window_words(std::size_t bytes);
-  void release() noexcept;  // deregisters all; the queue pairs are gone
+  void release() noexcept;  // deregisters all, once queue pairs that go to ERR are there
 
  private:
   struct Free {
     void operator()(std::byte* memory) const noexcept;
   };
+  struct Region {
+    DeviceContext* device = nullptr;
+    verbs::MrHandle mr{};
+  };
   struct Block {
-    std::unique_ptr<std::byte, Free> memory;
-    std::vector<verbs::MrHandle> mrs;  // by device context, one per distinct device context
+    std::shared_ptr<std::byte> memory;
+    std::vector<Region> regions;  // one per distinct device context
     LinkKeys rkeys;
   };
   Result<Block> make_block(std::size_t bytes);
