@@ -20,7 +20,7 @@ bool PathRepair::reopen(std::uint32_t index) {
   Repair& repair = repairs_[index];
   // A path gets new queue pairs after the old ones are gone: a hung device must not collect them.
   const bool begins = !repair.being_opened() || repair.acceptor_step == AcceptorStep::Asked;
-  if (begins && link_.peer_link().paths()[index].destroys()) return false;  // the disposal wakes us
+  if (begins && link_.peer_link().paths()[index].destroys()) return false;  // the device's answer wakes us
   if (!link_.connector()) {
     return repair.acceptor_step == AcceptorStep::Asked && !link_.bring_up() && answer(index);
   }
@@ -211,7 +211,7 @@ bool PathRepair::take_apart(std::uint32_t index) {
 
 bool PathRepair::answer(std::uint32_t index) {
   CHECK(!link_.connector() && repairs_[index].asked.has_value());
-  if (!take_apart(index)) return false;  // the disposal wakes us
+  if (!take_apart(index)) return false;  // the device's answer wakes us
   Repair& repair = repairs_[index];
   const Reopen asked = *std::exchange(repair.asked, std::nullopt);
   std::string why;
