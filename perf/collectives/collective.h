@@ -27,6 +27,7 @@ enum class Kind : std::uint8_t {
 };
 enum class DataType : std::uint8_t { Uint8, Int32, Int64, Half, Bfloat16, Float, Double };
 enum class Reduction : std::uint8_t { Sum, Prod, Min, Max };
+enum class Algorithm : std::uint8_t { Ring, OneShot };  // of AllReduce
 enum class Placement : std::uint8_t { OutOfPlace, InPlace };
 enum class Direction : std::uint8_t {
   Both,
@@ -39,7 +40,7 @@ struct DataTypeInfo {
 };
 DataTypeInfo info(DataType type) noexcept;
 
-// Returns true if the operation is a ring's (perf/collectives/ring_collective.h).
+// Returns true if the operation is a ring's (perf/collectives/ring_collective.h), or could be.
 constexpr bool on_ring(Kind kind) noexcept {
   return kind != Kind::SendRecv && kind != Kind::AllToAll && kind != Kind::Latency;
 }
@@ -75,6 +76,7 @@ struct CollectiveOptions {
   Kind kind = Kind::AllReduce;
   DataType type = DataType::Float;
   Reduction reduction = Reduction::Sum;
+  Algorithm algorithm = Algorithm::Ring;
   int root = 0;
   Direction direction = Direction::Both;
   std::size_t bytes_max = 0;  // the largest size that will be requested
@@ -98,6 +100,8 @@ class Collective {
   virtual std::size_t size_of(std::size_t count) const = 0;
   // Bytes on the busiest wire divided by the size, as nccl-tests defines it.
   virtual double bus_factor() const = 0;
+  // Bytes that a rank really sends divided by the size.
+  virtual double sent_factor() const { return bus_factor(); }
 
   // Messages that this rank sends in one iteration; 0 if that says nothing of the operation.
   virtual std::size_t messages() const { return 0; }
@@ -107,7 +111,8 @@ class Collective {
   virtual int run(std::size_t count, int iterations) = 0;
   // Makes one verified run: fills, runs, and checks every byte. Adds the wrong elements to `wrong`.
   virtual int check(std::size_t count, std::uint64_t round, std::size_t& wrong) = 0;
-  // Returns the latency of each message of the last run, in microseconds; null if none is measured.
+  // Returns the latency of each message or all-reduce of the last run, in microseconds; null if
+  // none is measured.
   virtual const std::vector<double>* samples_us() const { return nullptr; }
 };
 

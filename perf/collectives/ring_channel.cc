@@ -34,6 +34,7 @@ void RingChannel<T>::start(const RingWork<T>& work) {
   loop_begin_ = work.begin;
   step_ = 0;
   begin_loop();
+  stopwatch_.start(static_cast<std::size_t>(work.iterations));
   running_.store(work.iterations > 0, std::memory_order_seq_cst);
   poke();
 }
@@ -147,6 +148,7 @@ void RingChannel<T>::advance() {
   loop_begin_ += chunk_elements_ * parts_;
   if (loop_begin_ >= work_.end) {
     loop_begin_ = work_.begin;
+    stopwatch_.lap();
     if (++iteration_ == work_.iterations) {
       running_.store(false, std::memory_order_seq_cst);
       return;

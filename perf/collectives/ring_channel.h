@@ -6,12 +6,14 @@
 // turn() from the progress thread.
 
 #include "perf/collectives/collective.h"
+#include "perf/collectives/stopwatch.h"
 #include "perf/driver/pipe.h"
 #include "perf/driver/progress_thread.h"
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace mesh::perf {
 
@@ -54,6 +56,8 @@ class RingChannel final : public driver::Task {
   void start(const RingWork<T>& work);
   bool turn() override;
   bool active() const noexcept override { return running_.load(std::memory_order_seq_cst); }
+  // Returns the time of each iteration on this rank. For the owner while inactive.
+  const std::vector<double>& samples_us() const noexcept { return stopwatch_.samples_us(); }
 
  private:
   // The work of one step of the ring on its chunk.
@@ -76,9 +80,10 @@ class RingChannel final : public driver::Task {
 
   const RingOperation operation_;
   const RingWires wires_;
-  const std::size_t parts_;         // chunks side by side in a loop
-  const int steps_;                 // of a loop
-  std::uint64_t receives_ = 0;      // of a loop
+  const std::size_t parts_;     // chunks side by side in a loop
+  const int steps_;             // of a loop
+  std::uint64_t receives_ = 0;  // of a loop
+  Stopwatch stopwatch_;
   RingWork<T> work_;                // written in start(), released by running_
   std::size_t chunk_elements_ = 0;  // of the current loop
   std::size_t loop_begin_ = 0;

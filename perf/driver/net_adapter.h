@@ -43,6 +43,9 @@ class NetAdapter final : public NetApi {
   int version() const noexcept override { return kVersion; }
   const char* name() const noexcept override { return name_.c_str(); }
   Snapshot snapshot() const override { return library_.snapshot(); }
+  const ncclCollNet_v12_t* collnet() const override {
+    return static_cast<const ncclCollNet_v12_t*>(library_.symbol("ncclCollNetPlugin_v12"));
+  }
 
   int init(std::uint64_t comm_id, void** context) override {
     *context = nullptr;

@@ -55,6 +55,8 @@ Snapshot Library::snapshot() const {
   return none;
 }
 
+ncclDebugLogger_t NetApi::logger() noexcept { return &plugin_log_callback; }
+
 const char* net_result_name(int result) noexcept {
   switch (result) {
     case kDriverTimeout: return "driver timeout";

@@ -5,6 +5,7 @@
 // registrations from service threads, data calls from one progress thread per comm. Results are
 // ncclResult_t values as int; the ones that we meet have names below.
 
+#include "plugin/nccl/collnet.h"
 #include "plugin/nccl/versions.h"
 #include "src/base/snapshot_json.h"
 
@@ -73,6 +74,11 @@ class NetApi {
   // Returns what the plugin tells of itself now (src/base/snapshot_json.h), or of its latest start
   // if that failed. A plugin that is not nccl-mesh has none: the result has schema 0.
   virtual Snapshot snapshot() const = 0;
+  // The CollNet that the library offers beside its net, which NCCL looks for whatever the net's
+  // version; null: none. It lives as long as this object.
+  virtual const ncclCollNet_v12_t* collnet() const = 0;
+  // The logger that inits pass on: the plugin's lines go to PluginLog.
+  static ncclDebugLogger_t logger() noexcept;
 
   // Sets the callback that every init passes on, from v10. NCCL passes one whether a profiler is
   // loaded or not.

@@ -30,6 +30,9 @@ const std::map<std::string, Reduction> kReductions{{"sum", Reduction::Sum},
                                                    {"min", Reduction::Min},
                                                    {"max", Reduction::Max}};
 
+const std::map<std::string, Algorithm> kAlgorithms{{"ring", Algorithm::Ring},
+                                                   {"oneshot", Algorithm::OneShot}};
+
 template <typename E>
 std::string name_of(const std::map<std::string, E>& names, E value) {
   for (const auto& [name, one] : names)
@@ -91,6 +94,12 @@ void add_run(CLI::App& app, Options& options) {
   app.add_option("-o,--op", options.reduction, "Reduction: sum, prod, min, max")
       ->transform(driver::one_of(kReductions))
       ->option_text("NAME=" + name_of(kReductions, options.reduction));
+  app.add_option("--algorithm", options.algorithm,
+                 "all_reduce: ring, or oneshot: one exchange between 2 to 16 ranks, which the "
+                 "plugin computes behind NCCL's CollNet. If it is given, the table ends with "
+                 "latencies of single all-reduces on rank 0")
+      ->transform(driver::one_of(kAlgorithms))
+      ->option_text("NAME=" + name_of(kAlgorithms, options.algorithm));
   app.add_option("-r,--root", options.root, "Root rank of broadcast and reduce")
       ->check(driver::in_range(0, static_cast<int>(driver::kWorldMax) - 1));
   app.add_option("--memory", options.memory,
@@ -147,6 +156,7 @@ void set_defaults(const CLI::App& app, Options& options) {
     if (app.count("--iters") == 0) options.iterations = kLatencyIterations;
     if (app.count("--warmup_iters") == 0) options.warmup = kLatencyWarmup;
   }
+  options.compares = app.count("--algorithm") != 0;
   if (options.plugin.empty()) options.plugin = driver::own_plugin_file();
   if (app.count("--maxbytes") == 0)
     options.bytes_max = std::max(options.bytes_min, options.bytes_max);
@@ -162,6 +172,7 @@ CollectiveOptions Options::collective() const {
   return {.kind = kind,
           .type = type,
           .reduction = reduction,
+          .algorithm = algorithm,
           .root = root,
           .direction = one_way ? Direction::OneWay : Direction::Both,
           .bytes_max = bytes_max,

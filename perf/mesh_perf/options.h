@@ -26,6 +26,8 @@ struct Options : driver::RankOptions {
   int checks = 1;       // verified runs per size, the least with until_file
   DataType type = DataType::Float;
   Reduction reduction = Reduction::Sum;
+  Algorithm algorithm = Algorithm::Ring;
+  bool compares = false;  // the algorithm was named: the table has latencies of single all-reduces
   int root = 0;
   driver::MemoryKind memory = driver::MemoryKind::Host;
   int channels = 1;

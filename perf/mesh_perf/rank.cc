@@ -132,7 +132,7 @@ int Session::share(const Row& row, const Measure& own, Figures& figures) {
   figures.algbw_gbps = seconds > 0 ? static_cast<double>(row.bytes) / seconds / 1e9 : 0;
   figures.busbw_gbps = figures.algbw_gbps * collective_.bus_factor();
   const bool chain = options_.one_way || has_root(options_.kind);  // its last rank sends nothing
-  const double sent = collective_.bus_factor() * static_cast<double>(row.bytes) * row.iterations *
+  const double sent = collective_.sent_factor() * static_cast<double>(row.bytes) * row.iterations *
                       (team_.world() - (chain ? 1 : 0));
   figures.cpu_seconds_per_gb = sent > 0 ? cpu_seconds / sent * 1e9 : 0;
   return driver::kNetSuccess;

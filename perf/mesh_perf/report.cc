@@ -43,14 +43,21 @@ std::size_t wrong_in(const Row& row) {
   return row.wrong + (row.in_place.has_value() ? row.in_place->wrong : 0);
 }
 
-results::Point point_of(const Row& row) {
+results::Point point_of(const Options& options, const Row& row) {
   results::Point point;
   point.bytes = row.bytes;
   point.iterations = static_cast<std::uint64_t>(row.iterations);
   if (row.checks > 0) point.verified = wrong_in(row) == 0;
-  point.latency_us = row.latency_us;
   point.extra["time_us"] = row.time_us;
-  if (row.latency_us.has_value()) return point;
+  if (options.kind == Kind::Latency) {
+    point.latency_us = row.latency_us;
+    return point;
+  }
+  if (row.latency_us.has_value()) {
+    point.extra["single_min_us"] = row.latency_us->min;
+    point.extra["single_median_us"] = row.latency_us->median;
+    point.extra["single_p99_us"] = row.latency_us->p99;
+  }
   point.bandwidth = results::Bandwidth{.gbytes_per_s = row.algbw_gbps,
                                        .bus_gbytes_per_s = row.busbw_gbps,
                                        .ceiling_gbytes_per_s = std::nullopt};
@@ -119,16 +126,17 @@ results::File result_file(const Options& options, const Ground& ground,
   file.place.ranks = static_cast<std::uint64_t>(ground.world);
   // The places of ranks are known only if our launcher placed them.
   std::optional<double> ceiling;
-  if (options.soft() && options.launched)
+  if (options.soft() && options.launched && options.algorithm == Algorithm::Ring)
     ceiling = link_ceiling(options.fabric, options.hosts, options.kind);
   results::Series series;
-  series.operation = kind_name(options.kind) + (options.one_way ? " one way" : "") +
-                     (options.pause().count() != 0 ? " after a pause" : "");
+  series.operation =
+      kind_name(options.kind) + (options.algorithm == Algorithm::OneShot ? " one-shot" : "") +
+      (options.one_way ? " one way" : "") + (options.pause().count() != 0 ? " after a pause" : "");
   if (reduces(options.kind) && options.reduction != Reduction::Sum)
     series.operation += " " + reduction_name(options);
   series.settings = settings_of(options);
   for (const Row& row : rows) {
-    results::Point point = point_of(row);
+    results::Point point = point_of(options, row);
     // Sizes that round down to the same count were measured again.
     if (!series.points.empty() && series.points.back().bytes >= point.bytes) continue;
     if (point.bandwidth.has_value()) point.bandwidth->ceiling_gbytes_per_s = ceiling;
@@ -149,29 +157,31 @@ void print_header(const Options& options, const Ground& ground) {
                               : fmt::format("{}(bytes)", options.step_bytes),
       options.warmup, options.iterations, options.checks,
       options.plugin.substr(options.plugin.rfind('/') + 1), options.net_version, ground.device));
+  if (options.algorithm == Algorithm::OneShot)
+    say("# one-shot: the plugin's CollNet reduces, one all-reduce at a time\n#\n");
   if (options.kind == Kind::Latency) return print_latency_header(options);
   const bool ring = on_ring(options.kind);
   say(fmt::format("# {:>73}{}\n", "out-of-place", ring ? fmt::format("{:>33}", "in-place") : ""));
   const auto halves = [&](const std::string& first, const std::string& half,
-                          const std::string& perftest) {
-    say("# " + first + half + (ring ? half : perftest) + "\n");
+                          const std::string& rest) {
+    say("# " + first + half + (ring ? half : "") + (options.compares || !ring ? rest : "") + "\n");
   };
   constexpr const char* kFirst = "{:>10} {:>13} {:>9} {:>7} {:>7}";
-  constexpr const char* kRates = " {:>9} {:>9}";
+  constexpr const char* kRest = " {:>9} {:>9}";
   constexpr const char* kHalf = " {:>9} {:>7} {:>7} {:>6}";
   halves(fmt::format(kFirst, "size", "count", "type", "redop", "root"),
          fmt::format(kHalf, "time", "algbw", "busbw", "#wrong"),
-         fmt::format(kRates, "busbw", "messages"));
+         ring ? fmt::format(kRest, "median", "p99") : fmt::format(kRest, "busbw", "messages"));
   halves(fmt::format(kFirst, "(B)", "(elements)", "", "", ""),
          fmt::format(kHalf, "(us)", "(GB/s)", "(GB/s)", ""),
-         fmt::format(kRates, "(Gb/s)", "(M/s)"));
+         ring ? fmt::format(kRest, "(us)", "(us)") : fmt::format(kRest, "(Gb/s)", "(M/s)"));
 }
 
 void print_row(const Options& options, const Row& row) {
   const auto wrong = [](const Figures& figures) {
     return figures.checks > 0 ? std::to_string(figures.wrong) : "N/A";
   };
-  if (row.latency_us.has_value()) {
+  if (options.kind == Kind::Latency && row.latency_us.has_value()) {
     const results::Latency& latency = *row.latency_us;
     say(fmt::format("  {:>10} {:>10} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>6}\n",
                     row.bytes, latency.samples, latency.min, latency.median, row.time_us / 2,
@@ -182,11 +192,14 @@ void print_row(const Options& options, const Row& row) {
     return fmt::format(" {:>9.2f} {:>7.3f} {:>7.3f} {:>6}", figures.time_us, figures.algbw_gbps,
                        figures.busbw_gbps, wrong(figures));
   };
+  const bool single = options.compares && row.latency_us.has_value();
   say(fmt::format(
-      "  {:>10} {:>13} {:>9} {:>7} {:>7}{}{}\n", row.bytes, row.count, info(options.type).name,
+      "  {:>10} {:>13} {:>9} {:>7} {:>7}{}{}{}\n", row.bytes, row.count, info(options.type).name,
       reduction_name(options), has_root(options.kind) ? options.root : -1, half(row),
       row.in_place ? half(*row.in_place)
-                   : fmt::format(" {:>9.3f} {:>9.4f}", 8 * row.busbw_gbps, row.messages_per_us)));
+                   : fmt::format(" {:>9.3f} {:>9.4f}", 8 * row.busbw_gbps, row.messages_per_us),
+      single ? fmt::format(" {:>9.2f} {:>9.2f}", row.latency_us->median, row.latency_us->p99)
+             : ""));
 }
 
 void print_footer(const Options& options, const std::vector<Row>& rows) {
@@ -199,7 +212,7 @@ void print_footer(const Options& options, const std::vector<Row>& rows) {
     say(fmt::format("# Verified runs        : {}, until {} existed\n",
                     std::accumulate(rows.begin(), rows.end(), 0, add), options.until_file));
   }
-  if (!rows.empty() && rows.back().latency_us.has_value()) return;
+  if (options.kind == Kind::Latency) return;
   say(fmt::format("# Avg bus bandwidth    : {:g}\n", mean_busbw(rows)));
   print_cpu(rows);
   if (rows.empty() || rows.back().memcpy_gbps == 0) return;

@@ -27,9 +27,10 @@ struct Row : Figures {
   std::size_t bytes = 0, count = 0;
   int iterations = 0;
   std::optional<Figures> in_place;
-  double messages_per_us = 0;                  // that one rank sends; 0 on a ring
-  double memcpy_gbps = 0;                      // 0: not measured
-  std::optional<results::Latency> latency_us;  // of Kind::Latency
+  double messages_per_us = 0;  // that one rank sends; 0 on a ring
+  double memcpy_gbps = 0;      // 0: not measured
+  // For Kind::Latency one way, for an all-reduce from its begin to its end on this rank.
+  std::optional<results::Latency> latency_us;
 };
 
 std::size_t total_wrong(const std::vector<Row>& rows) noexcept;

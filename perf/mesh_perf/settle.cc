@@ -37,6 +37,22 @@ std::string check_via(const Options& options) {
   return "--via needs latency or sendrecv on the software fabric, between two --hosts";
 }
 
+std::string check_algorithm(const Options& options) {
+  if (!options.compares) return {};
+  if (options.kind != Kind::AllReduce) return "--algorithm needs all_reduce";
+  if (options.channels != 1) return "--algorithm needs one channel";
+  if (options.algorithm == Algorithm::Ring || options.memory == driver::MemoryKind::Host) return {};
+  return "--algorithm oneshot needs host memory, which the CPU reduces";
+}
+
+// The library has a CollNet only if the environment asks for it when the symbol is looked up. The
+// value is a bound for NCCL's choice; here every size goes in one exchange.
+void ask_for_one_shot() {
+  constexpr const char* kSetting = "NCCL_MESH_ONESHOT_BYTES";
+  if (driver::variable(process_environment(), kSetting).empty())
+    driver::set_variable(kSetting, "64K");
+}
+
 // Returns the mistake; empty if there is none.
 std::string find_place(Options& options) {
   const Environment environment = process_environment();
@@ -67,6 +83,8 @@ std::string check_sizes(const Options& options) {
 bool settle(Options& options) {
   std::string why = check_sizes(options);
   if (why.empty()) why = find_place(options);
+  if (why.empty()) why = check_algorithm(options);
+  if (options.algorithm == Algorithm::OneShot) ask_for_one_shot();
   if (why.empty() && options.world.rank <= 0) why = driver::unwritable(options.json_file);
   // A setting that no rank could use is refused once, not by every rank.
   bool usable = true;

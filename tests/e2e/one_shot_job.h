@@ -5,8 +5,6 @@
 #include "plugin/nccl/collnet.h"
 #include "tests/e2e/scenario.h"
 
-#include <dlfcn.h>
-
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -27,24 +25,9 @@ inline void succeed(ncclResult_t result, const char* call) {
   require_success(static_cast<int>(result), call);
 }
 
-// The table of version 12, which is what NCCL takes first.
-class PluginLibrary {
- public:
-  PluginLibrary() : handle_(::dlopen(MESH_PLUGIN_FILE, RTLD_NOW | RTLD_LOCAL)) {
-    require(handle_ != nullptr, "dlopen");
-  }
-  ~PluginLibrary() { ::dlclose(handle_); }
-  const ncclCollNet_v12_t* collnet() const {
-    return static_cast<const ncclCollNet_v12_t*>(::dlsym(handle_, "ncclCollNetPlugin_v12"));
-  }
-
- private:
-  void* const handle_;
-};
-
 class OneShotJob {
  public:
-  explicit OneShotJob(Peer& peer) : peer_(peer), net_(peer.load()), table_(library_.collnet()) {
+  explicit OneShotJob(Peer& peer) : peer_(peer), net_(peer.load()), table_(net_->collnet()) {
     require(table_ != nullptr, "there is no CollNet");
     require_success(net_->init(kComm, &net_context_), "init of the net");
     succeed(table_->init(&context_, kComm, nullptr), "init");
@@ -104,9 +87,9 @@ class OneShotJob {
     const int world = peer_.world();
     for (std::size_t i = 0; i < receive.size(); ++i) {
       const int wanted = world * static_cast<int>(i) + world * (world - 1) / 2;
-      require(receive[i] == wanted, "element " + std::to_string(i) + " is " +
-                                        std::to_string(receive[i]) + " instead of " +
-                                        std::to_string(wanted));
+      if (receive[i] == wanted) continue;  // a text for each element would take seconds
+      require(false, "element " + std::to_string(i) + " is " + std::to_string(receive[i]) +
+                         " instead of " + std::to_string(wanted));
     }
   }
 
@@ -128,7 +111,6 @@ class OneShotJob {
 
   Peer& peer_;
   std::unique_ptr<driver::NetApi> net_;
-  PluginLibrary library_;
   const ncclCollNet_v12_t* const table_;
   void* net_context_ = nullptr;
   void* context_ = nullptr;

@@ -1,4 +1,5 @@
 // One-shot all-reduce as NCCL calls it: CollNet's table of the built library, beside its net.
+#include "tests/e2e/line.h"
 #include "tests/e2e/one_shot_job.h"
 
 #include <gtest/gtest.h>
@@ -44,6 +45,38 @@ TEST(OneShot, ReducesAllSizesWithPollers) {
   expect_run(kSizes, options);
 }
 
+// The collective that mesh_perf measures, which verifies every element.
+const Scenario kMeasured("measured", [](Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  for (int type = 0; type < 7; ++type) {
+    Rounds rounds(peer, *communicator,
+                  {.type = static_cast<perf::DataType>(type),
+                   .reduction = static_cast<perf::Reduction>(type % 4),
+                   .algorithm = perf::Algorithm::OneShot,
+                   .bytes_max = 600'000});
+    for (const perf::Placement placement :
+         {perf::Placement::OutOfPlace, perf::Placement::InPlace}) {
+      rounds.set_placement(placement);
+      for (const std::size_t size : {0u, 8u, 8200u, 600'000u}) rounds.run(size);
+    }
+  }
+  peer.barrier();
+});
+TEST(OneShot, IsMeasuredInAPair) { expect_run(kMeasured, on("pair.json")); }
+TEST(OneShot, IsMeasuredInARingOfSix) { expect_run(kMeasured, on("ring6.json")); }
+
+const Scenario kNotAsked("not_asked", [](Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  const perf::Team team{communicator.get(), &peer.bootstrap()};
+  std::string error;
+  require(perf::Collective::create(team, {.algorithm = perf::Algorithm::OneShot}, error) == nullptr,
+          "there is a group that nobody asked for");
+  require(error == "the plugin has no CollNet of version 12", error);
+});
+TEST(OneShot, IsNotMeasuredUnlessItIsAskedFor) { expect_run(kNotAsked); }
+
 const Scenario kInARow("communicators_in_a_row", [](Peer& peer) {
   for (int i = 0; i < 5; ++i) {
     OneShotJob job(peer);
@@ -65,8 +98,8 @@ const Scenario kAbort("abort", [](Peer& peer) {
 });
 TEST(OneShot, AnAbortLeavesNothingBehind) { expect_run(kAbort, on("triangle.json")); }
 
-const Scenario kOff("off", [](Peer&) {
-  require(PluginLibrary().collnet() == nullptr, "NCCL would find a CollNet that nobody asked for");
+const Scenario kOff("off", [](Peer& peer) {
+  require(peer.load()->collnet() == nullptr, "NCCL would find a CollNet that nobody asked for");
 });
 TEST(OneShot, IsNotThereUnlessItIsAskedFor) { expect_run(kOff); }
 

@@ -59,8 +59,22 @@ class Usage(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr), (0, ""), tool)
             self.assertIn("Exit status: %s." % codes, done.stdout, tool)
         told = self.run_tool("mesh_perf", "--help").stdout
-        for default in ("SIZE=32M", "NAME=float", "NAME=sum", "0..1000000=5"):
+        for default in ("SIZE=32M", "NAME=float", "NAME=ring", "NAME=sum", "0..1000000=5"):
             self.assertIn(default, told)
+
+    def test_an_algorithm_that_is_named_has_latencies(self):
+        words = "all_reduce -b 4K -e 16K -f 4 -n 5 --hosts a,b"
+        self.assertNotIn("median", self.run_tool("mesh_perf", words).stdout)
+        for algorithm in ("ring", "oneshot"):
+            done = self.run_tool("mesh_perf", words + " --algorithm " + algorithm)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            rows = [line.split() for line in done.stdout.splitlines() if line.startswith(" ")]
+            self.assertEqual([row[0] for row in rows], ["4096", "16384"], done.stdout)
+            for row in rows:
+                self.assertEqual(len(row), 15, done.stdout)
+                median, p99 = map(float, row[-2:])
+                self.assertTrue(0 < median <= p99, done.stdout)
+            self.assertEqual("one-shot" in done.stdout, algorithm == "oneshot")
 
 
 if __name__ == "__main__":
