@@ -15,16 +15,28 @@ bool is_among(const std::vector<WireHost>& hosts, const Id128& ticket) {
                      [&ticket](const WireHost& each) { return each.ticket == ticket; });
 }
 
-// Returns true if each rail has an address that one of the other rails has.
+bool is_link_local(const WireAddress& address) {
+  return SocketAddress::from_gid(address.gid).link_local();
+}
+
+// Returns true if the rails may be one port. A link-local address made of a GUID that several NICs
+// have is on several hosts, so it counts only if all addresses of a rail are the other's.
+bool may_be_one(const WireRail& rail, const WireRail& other) {
+  const auto is_others = [&other](const WireAddress& address) {
+    return std::any_of(other.addresses.begin(), other.addresses.end(),
+                       [&address](const WireAddress& each) { return each.gid == address.gid; });
+  };
+  return std::all_of(rail.addresses.begin(), rail.addresses.end(), is_others) ||
+         std::any_of(rail.addresses.begin(), rail.addresses.end(), [&](const WireAddress& address) {
+           return !is_link_local(address) && is_others(address);
+         });
+}
+
+// Returns true if each rail may be one of the other rails.
 bool are_among(const std::vector<WireRail>& rails, const std::vector<WireRail>& other) {
   return std::all_of(rails.begin(), rails.end(), [&other](const WireRail& rail) {
-    return std::any_of(other.begin(), other.end(), [&rail](const WireRail& each) {
-      return std::find_first_of(rail.addresses.begin(), rail.addresses.end(),
-                                each.addresses.begin(), each.addresses.end(),
-                                [](const WireAddress& a, const WireAddress& b) {
-                                  return a.gid == b.gid;
-                                }) != rail.addresses.end();
-    });
+    return std::any_of(other.begin(), other.end(),
+                       [&rail](const WireRail& each) { return may_be_one(rail, each); });
   });
 }
 }  // namespace

@@ -115,6 +115,20 @@ TEST(Routes, TakeNoProcessOfOurHostOrThePeersForAHostBetween) {
   EXPECT_EQ(over(own, peer, {copied}), "c");
 }
 
+// Ports without a GUID have one link-local IPv6 address on all hosts.
+TEST(Routes, LeadOverHostsThatShareALinkLocalAddress) {
+  const auto port = [](std::uint8_t host) {
+    WireRail made = rail(host, host);
+    made.addresses.front().gid = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 169, 254, 1, host};
+    made.addresses.front().prefix_len = 16;
+    made.addresses.push_back({.gid = {0xfe, 0x80}, .prefix_len = 64});
+    return made;
+  };
+  EXPECT_EQ(over({port(1)}, {port(2)}, {host("b", {port(3), port(4)})}), "b");
+  EXPECT_EQ(over({port(1)}, {port(2)}, {host("b", {port(1), port(3)})}), "nobody")
+      << "a process of our own host";
+}
+
 TEST(Routes, LeadOverAsManyHostsAsTheirPlaceAllows) {
   const std::vector<WireRail> peer{rail(8, 9), rail(9, 9)};
   const std::vector<WireHost> hosts{host("b", {rail(1, 2), rail(9, 2)}),
