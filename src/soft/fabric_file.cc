@@ -395,6 +395,15 @@ bool FabricFile::joins(const NicSpec& from, const NicSpec& to) const {
                                   links[static_cast<std::size_t>(to.link)].network == network);
 }
 
+void FabricFile::swap_plugs(const NicRef& one, const NicRef& other) {
+  for (LinkSpec& link : links) {
+    for (NicRef& end : link.ends) {
+      if (end == one || end == other) end = end == one ? other : one;
+    }
+  }
+  std::swap(nic(one).link, nic(other).link);
+}
+
 Result<FabricFile> parse(const std::string& text) {
   return read(text, "fabric text", fmt::format("process {}", ::getpid()));
 }

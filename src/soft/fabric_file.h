@@ -66,6 +66,7 @@ struct HostSpec {
 
 struct NicRef {
   int host = 0, nic = 0;  // indices
+  friend bool operator==(const NicRef&, const NicRef&) = default;
 };
 
 struct LinkSpec {
@@ -130,6 +131,8 @@ struct FabricFile {
   // Finds the NIC at the far end of a cable. Returns false if there is no such NIC, or it is not at
   // a cable of two ends.
   bool other_end(const std::string& host, const std::string& name_of_nic, NicRef* out) const;
+  // Moves the plugs of two NICs' links: each link ends at the other NIC from now on.
+  void swap_plugs(const NicRef& one, const NicRef& other);
 };
 
 // Parses the text. Returns InvalidArgument if it is not JSON, or contradicts itself. One line says

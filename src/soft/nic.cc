@@ -14,13 +14,12 @@ NicCore::NicCore(const NicOptions& options)
     : self(options.self),
       fabric(*options.fabric),
       spec(fabric.nic(self)),
-      link(spec.link < 0 ? nullptr : &fabric.links[static_cast<std::size_t>(spec.link)]),
       faults(*options.faults),
       board(*options.board),
       bells(board.nic(self.nic)),
       clock(options.clock),
       cpu(*options.cpu),
-      wire(link, spec, fabric.costs, *options.transmitter),
+      wire(link(), spec, fabric.costs, *options.transmitter),
       modelled(wire.modelled()),
       lid(spec.lid) {}
 

@@ -42,7 +42,7 @@ class NicPort {
   }
   void watch(TurnTime& time) noexcept;          // a change makes an event
   bool gone() const noexcept { return gone_; }  // with its card, as watch() last saw it
-  bool up() const noexcept { return core_.link != nullptr && !down_; }  // as watch() last saw it
+  bool up() const noexcept { return core_.link() != nullptr && !down_; }  // as watch() last saw it
   std::uint64_t due_ns(TurnTime& time) noexcept;  // when the port changes next
 
  private:
@@ -64,7 +64,7 @@ class Nic {
   Nic& operator=(const Nic&) = delete;
 
   const NicSpec& spec() const noexcept { return core_.spec; }
-  const LinkSpec* link() const noexcept { return core_.link; }
+  const LinkSpec* link() const noexcept { return core_.link(); }
   struct PortState {
     bool up = false;
     bool gone = false;      // with its card

@@ -128,10 +128,13 @@ struct NicCore {
     return std::memcmp(connection.dest_gid.raw, spec.gid.raw, sizeof spec.gid.raw) == 0;
   }
 
+  const LinkSpec* link() const noexcept {  // null: nothing is plugged in
+    return spec.link < 0 ? nullptr : &fabric.links[static_cast<std::size_t>(spec.link)];
+  }
+
   const NicRef self;
   const FabricFile& fabric;
   const NicSpec& spec;
-  const LinkSpec* const link;
   FaultPlan& faults;
   Board& board;
   NicBoard& bells;

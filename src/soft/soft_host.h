@@ -94,6 +94,9 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
   int destroy_qp(ibv_qp* qp) override;
 
  private:
+  void swap_plugs(const NicRef& one, const NicRef& other) override {
+    options_.fabric.swap_plugs(one, other);
+  }
   // With a thread as its agent, a NIC stands still with its process.
   bool acknowledges_alone() const noexcept override { return options_.agent == Agent::None; }
   int to_init(QueuePair& qp, const ibv_qp_attr& attr, int mask);

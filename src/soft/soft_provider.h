@@ -66,6 +66,11 @@ class SoftProvider : public verbs::Provider {
   // NIC. Returns how many failed. Thread: any.
   virtual std::size_t fail_queue_pairs(const std::string& nic, int only) = 0;
 
+  // Swaps plugs as FabricFile::swap_plugs() does. Every host of the fabric must be told, and no
+  // other thread may use one meanwhile. Rates stay with the ports, and connected queue pairs as
+  // they are: take the ports down first, as a pulled cable does.
+  virtual void swap_plugs(const NicRef& one, const NicRef& other) = 0;
+
   // Returns the counters of one NIC; all zero for an unknown name.
   virtual SoftCounters counters(const std::string& nic) const = 0;
 };

@@ -225,6 +225,28 @@ TEST(FabricFile, ALongFileIsNotReadToItsEnd) {
   EXPECT_NE(refusal(std::string(kFileBytesMax + 1, ' ')).find("4194305 bytes"), std::string::npos);
 }
 
+TEST(FabricFile, PlugsOfTwoCablesChangePlaces) {
+  FabricFile file = parse(R"({"name": "x", "hosts": [
+      {"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/24"},
+                             {"name": "n1", "address": "10.0.0.2/24"}]},
+      {"name": "b", "nics": [{"name": "n0", "address": "10.0.0.3/24"},
+                             {"name": "n1", "address": "10.0.0.4/24"}]}],
+      "links": [{"ends": ["a/n0", "b/n0"]}, {"ends": ["a/n1", "b/n1"]}]})")
+                        .value();
+  const auto far_end = [&file](const char* nic) {
+    NicRef end;
+    EXPECT_TRUE(file.other_end("a", nic, &end));
+    return end;
+  };
+  file.swap_plugs({1, 0}, {1, 1});
+  EXPECT_EQ(far_end("n0"), (NicRef{1, 1}));
+  EXPECT_EQ(far_end("n1"), (NicRef{1, 0}));
+  EXPECT_TRUE(file.joins(file.nic({0, 0}), file.nic({1, 1})));
+  EXPECT_FALSE(file.joins(file.nic({0, 0}), file.nic({1, 0})));
+  file.swap_plugs({0, 0}, {0, 1});
+  EXPECT_EQ(far_end("n0"), (NicRef{1, 0}));
+}
+
 TEST(FabricFile, ARefusalIsShortAndHoldsNoControlCharacter) {
   const std::string line =
       refusal(R"({"name": "t", "\u001b[31m\n)" + std::string(10'000, 'x') + R"(": 1})");
