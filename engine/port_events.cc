@@ -103,7 +103,7 @@ void PortEvents::take(std::uint32_t rail, const verbs::DeviceEvent& event) {
       return;
     case verbs::DeviceEventKind::GidChange:
       if (event.port != info.port) return;
-      doubt_cables();
+      doubt_cables(true);
       if (!looks_.empty()) looks_[rail]->waiting.any = true;
       LOG_INFO("rail {} {}: its addresses have changed", rail, info.name);
       return;
@@ -132,13 +132,16 @@ void PortEvents::on_lid_change(std::uint32_t index) {
   links_.on_lid_change(index, *lid);
 }
 
-// A port that was down may be at another cable when it is up.
-void PortEvents::doubt_cables() noexcept {
-  if (CableProofs* const cables = host_.cables(); cables != nullptr) cables->doubt();
+// A port that was down may be at another cable when it is up. A port that is down answers nothing.
+void PortEvents::doubt_cables(bool up) {
+  CableProofs* const cables = host_.cables();
+  if (cables == nullptr) return;
+  cables->doubt();
+  if (up) links_.ask_cables();
 }
 
 void PortEvents::on_port_change(std::uint32_t rail, bool up) {
-  doubt_cables();
+  doubt_cables(up);
   if (!up) ++downs_[rail];
   const bool in_use = up ? links_.on_port_up(rail) : links_.on_rail_away(rail, "our port is down");
   // The lines of the paths that are lost and back name the rail, too.

@@ -56,7 +56,7 @@ class PortEvents {
   void take(std::uint32_t rail, const verbs::DeviceEvent& event);
   void on_card_left(std::uint32_t rail);
   void on_lid_change(std::uint32_t rail);
-  void doubt_cables() noexcept;
+  void doubt_cables(bool up);
   void on_port_change(std::uint32_t rail, bool up);
 
   LinkHost& host_;

@@ -10,7 +10,7 @@ namespace mesh::engine {
 
 static_assert(2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 +
                       kPathsMax * kWirePathBytesMax + 1 + kMeetMax * kWireMeetBytes + 1 + 2 + 2 +
-                      kSiteBytesMax + 16 + 1 + kWireCablesBytesMax <=
+                      kSiteBytesMax + 16 + 1 + kWireCablesBytesMax + 1 <=
                   kBodyBytesMax,
               "the largest WELCOME fits");
 static_assert(kTextBytesMax <= kPathsMax * kWirePathBytesMax,

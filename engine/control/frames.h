@@ -24,7 +24,7 @@
 namespace mesh::engine {
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
-inline constexpr std::uint16_t kProtocolVersion = 17;
+inline constexpr std::uint16_t kProtocolVersion = 18;
 inline constexpr std::uint32_t kHelloListenersMax = 16;
 inline constexpr std::uint32_t kMeetMax = 64;  // pairs of rails that meet
 
@@ -60,6 +60,8 @@ enum class MessageType : std::uint16_t {
   // Frames of links again.
   Widen,
   Widened,
+  AskCables,
+  CablesAre,
   End,  // no frame: the number behind the last one
 };
 static_assert(static_cast<int>(MessageType::Decline) == 20);
@@ -86,7 +88,7 @@ struct FrameKind {
   When when;
 };
 
-inline constexpr std::size_t kWireProofBytesMax = 1 + 18 * kRailsMax + 32;
+inline constexpr std::size_t kWireProofBytesMax = 1 + 18 * kRailsMax + 32 + 8;
 // The place at which a rail's net device takes datagrams: a link-local IPv6 address and a UDP port.
 // Port 0: it takes none.
 struct WirePlace {
@@ -98,6 +100,7 @@ struct WirePlace {
 struct WireProof {
   std::vector<WirePlace> places;  // of every rail, or none if addresses leave no choice
   Id128 ask{}, answer{};          // the nonces of questions and of answers
+  std::uint64_t shared = 0;       // bits: rails whose subnet is known to be on several cables
 };
 
 void proof_fields(auto& io, auto& proof) {
@@ -107,6 +110,7 @@ void proof_fields(auto& io, auto& proof) {
   });
   io.id(proof.ask);
   io.id(proof.answer);
+  io.u64(proof.shared);
 }
 
 // The connector names itself, its rails and its wishes.
@@ -175,6 +179,8 @@ struct Welcome {
   // rail is fixed.
   std::vector<WirePath> beside{};
   std::vector<WireCables> cables{};  // of the connector's rails, if datagrams were sent
+  // 1: behind `standby` comes a path over a cable that is not known yet. REOPEN names its rails.
+  std::uint8_t by_proof = 0;
   static void fields(auto& io, auto& body) {
     hosts_fields(io, body);
     paths_fields(io, body.paths);
@@ -194,7 +200,10 @@ struct Welcome {
     io.list(body.beside, {0, 1}, [&io](auto& pair) { ends_fields(io, pair); });
     io.require(body.beside.empty() || !body.paths.empty());
     cables_fields(io, body.cables);
-    io.require(body.paths.size() + body.standby.size() + body.relayed + body.beside.size() <=
+    io.u8(body.by_proof, {0, 1});
+    io.require(body.by_proof == 0 || !body.paths.empty());
+    io.require(body.paths.size() + body.standby.size() + body.by_proof + body.relayed +
+                   body.beside.size() <=
                kPathsMax);
   }
 };
@@ -311,8 +320,8 @@ struct Reopen {
   static constexpr FrameKind kKind{MessageType::Reopen, "REOPEN", By::Connector, When::Up};
   std::uint8_t path = 0;
   std::uint32_t epoch = 0;  // the new epoch
-  // The connector's queue pairs. Rails and addresses are as before; if relayed, they are named
-  // here.
+  // The connector's queue pairs. Rails and addresses are as before, except those of a path over
+  // other hosts or by proof, which are named here.
   WirePath ends;
   std::vector<WireHop> via{};  // relayed: the last middle host, which the acceptor connects to
   std::string over{};          // relayed: names of all middle hosts, for log lines
@@ -373,6 +382,23 @@ struct Widened {
   std::vector<WirePath> ends{};  // as in REOPENED
   static void fields(auto& io, auto& body) { path_answer_fields(io, body); }
 };
+// A side wants to know anew where the cables lead. The connector says where its ports take
+// datagrams now; without that, an acceptor asks the connector to say it.
+struct AskCables {
+  static constexpr FrameKind kKind{MessageType::AskCables, "ASK CABLES", By::Either, When::Up};
+  WireProof proof{};
+  std::uint64_t up = 0;  // bits: the connector's rails whose ports are up
+  static void fields(auto& io, auto& body) {
+    proof_fields(io, body.proof);
+    io.u64(body.up);
+  }
+};
+// The acceptor tells what datagrams have told.
+struct CablesAre {
+  static constexpr FrameKind kKind{MessageType::CablesAre, "CABLES ARE", By::Acceptor, When::Up};
+  std::vector<WireCables> cables{};  // as in WELCOME
+  static void fields(auto& io, auto& body) { cables_fields(io, body.cables); }
+};
 // A side sends an acknowledgement, which is in the header, and nothing else.
 struct Acknowledge {
   static constexpr FrameKind kKind{MessageType::Acknowledge, "ACKNOWLEDGE", By::Either,
@@ -427,7 +453,7 @@ template <typename... Frames>
 struct FrameList {};
 using LinkFrames = FrameList<Hello, Welcome, Attach, Ready, Refuse, Open, Opened, Revoke, Revoked,
                              Close, Bye, Fence, Reopen, Reopened, PathUp, Acknowledge, Resume,
-                             Resumed, Summon, Decline, Widen, Widened>;
+                             Resumed, Summon, Decline, Widen, Widened, AskCables, CablesAre>;
 
 // Calls visit with an empty frame of that type, and returns what it returns. Returns false if the
 // list has none.

@@ -52,9 +52,11 @@ struct PathEnds {
   std::uint32_t mtu_bytes = 0;        // the smaller of both ports'
   bool port_down = false;             // a port of it was down when the link was made
   bool relayed = false;               // over other hosts; the route names rails and addresses
+  bool by_proof = false;              // over a cable that datagrams tell when it is opened
+  bool is_place() const noexcept { return relayed || by_proof; }  // opening names its rails
 };
 
-// The counters of a path over other hosts on rails that it has left for others.
+// The counters of a path on rails that it has left for others.
 struct FormerRails {
   std::string name, rail;
   PathCounters counters;

@@ -95,8 +95,8 @@ void PathSet::add_standby(DeviceContext& device, const PathEnds& ends, std::stri
   added.health.state = PathState::Standby;
 }
 
-void PathSet::add_relayed(DeviceContext& any, std::string name, std::uint32_t hosts_least) {
-  const PathEnds ends{.relayed = true};
+void PathSet::add_place(DeviceContext& any, std::string name, std::uint32_t hosts_least) {
+  const PathEnds ends{.relayed = hosts_least != 0, .by_proof = hosts_least == 0};
   if (paths_.empty()) {
     add_primary_on_standby(any, ends, std::move(name)).hosts_least = hosts_least;
     return;
@@ -110,13 +110,15 @@ void PathSet::add_relayed(DeviceContext& any, std::string name, std::uint32_t ho
 void PathSet::name_rails(Path& path, DeviceContext& device, const PathEnds& ends,
                          std::string name) {
   DCHECK(loop_.held());
-  CHECK(path.ends.relayed && path.health.state == PathState::Down);
+  CHECK(path.ends.is_place() && path.health.state == PathState::Down);
   CHECK(path.queue_pairs.empty() || path.queue_pairs[0]->verbs() == nullptr);
   if (path.name != name) path.leave_rails();
   path.device = &device;
   path.rail = device.index();
+  const bool relayed = path.ends.relayed;
   path.ends = ends;
-  path.ends.relayed = true;
+  path.ends.relayed = relayed;
+  path.ends.by_proof = !relayed;
   path.name = std::move(name);
   path.own_key = count() + path.rail;
   path.far_key = count() + path.ends.peer_rail;
@@ -185,8 +187,9 @@ void PathSet::note_tier(const Path& path) noexcept {
   tier_size_ = static_cast<std::uint32_t>(std::count_if(first, paths_.end(), is_of_it));
   key_rail_ = first->rail;
   const bool connects = link_.identity().role == LinkRole::Connector;
-  key_set_ =
-      first->ends.relayed ? relayed_key_set(connects ? first->ends.peer_rail : first->rail) : tier_;
+  key_set_ = first->ends.is_place()
+                 ? relayed_key_set(connects ? first->ends.peer_rail : first->rail)
+                 : tier_;
 }
 
 namespace {

@@ -165,10 +165,10 @@ class PathSet {
   Path& add_primary(DeviceContext& device, const PathEnds& ends, std::string name);
   void add_beside(DeviceContext& device, const PathEnds& ends, std::string name);
   void add_standby(DeviceContext& device, const PathEnds& ends, std::string name);
-  // Adds a path over other hosts, in a tier of its own. Its rails are named when it is opened;
-  // until then it has any device context.
-  void add_relayed(DeviceContext& any, std::string name, std::uint32_t hosts_least);
-  // Names the rails of a path over other hosts that is down and has no verbs queue pair.
+  // Adds a path in a tier of its own. Its rails are named when it is opened; until then it has any
+  // device context. It leads over so many hosts at least; 0: over a cable that is not known yet.
+  void add_place(DeviceContext& any, std::string name, std::uint32_t hosts_least);
+  // Names the rails of such a place, whose path is down and has no verbs queue pair.
   void name_rails(Path& path, DeviceContext& device, const PathEnds& ends, std::string name);
   // Instead of paths: a place for the channels of an unreachable link.
   void add_none(DeviceContext& any);

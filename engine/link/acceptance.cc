@@ -10,6 +10,11 @@
 
 namespace mesh::engine {
 
+OwnRails own_rails(LinkHost& host, const std::vector<WireRail>& rails) {
+  return {rails, host.options().settings.site,
+          host.cables() == nullptr ? 0 : host.cables()->shared()};
+}
+
 Acceptance decide(LinkHost& host, const Hello& hello, const topo::CableProof* proof) {
   verbs::Provider& provider = *host.options().provider;
   const std::string& name = provider.host_name();
@@ -17,12 +22,13 @@ Acceptance decide(LinkHost& host, const Hello& hello, const topo::CableProof* pr
   const auto route = [&](std::size_t rail, std::size_t address, const WireAddress& to) {
     return provider.route(host.rails()[rail].gids[address], gid_of(to));
   };
-  const OwnRails own(rails, host.options().settings.site);
+  const OwnRails own = own_rails(host, rails);
   Acceptance result{.choice = {}, .refusal = site_refusal(name, own.site, hello.host, hello.site)};
   if (!result.refusal.empty()) return result;
   PathChoice& choice = result.choice = choose_paths(hello, own, route, proof);
   const bool relays = host.relays() != nullptr && hello.ticket != Id128{};
   if (relays) add_relayed(hello, own, host.options().settings, &choice);
+  if (!hello.proof.places.empty()) add_by_proof(hello, own, &choice);
   if (choice.meet.empty()) {
     choice.no_path = why_no_path(hello, own, choice, name);
   } else if (choice.sets.primary.empty()) {
@@ -47,9 +53,11 @@ bool all_are_down(const DoubtfulRails& doubtful, const Hello& hello, const OwnRa
 
 Wires look_at_wires(LinkHost& host, const Hello& hello) {
   CableProofs* const cables = host.cables();
-  if (cables == nullptr || (hello.proof.places.empty() && !cables->may_be_doubtful())) return {};
+  const bool sure = hello.proof.places.empty() && cables != nullptr && cables->shared() == 0 &&
+                    !cables->may_be_doubtful();
+  if (cables == nullptr || sure) return {};
   const std::vector<WireRail> rails = describe_rails(*host.options().provider, host.rails());
-  const OwnRails own(rails, host.options().settings.site);
+  const OwnRails own = own_rails(host, rails);
   const DoubtfulRails doubtful = doubtful_rails(hello, own);
   if (hello.proof.places.empty())
     return {.known = nullptr, .question = nullptr, .wants_places = cables->can_ask(doubtful.up)};

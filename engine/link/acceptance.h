@@ -14,6 +14,9 @@ namespace mesh::engine {
 
 class LinkHost;
 
+// Returns what choose_paths() takes of this host; `rails` are describe_rails() and must live on.
+OwnRails own_rails(LinkHost& host, const std::vector<WireRail>& rails);
+
 struct Acceptance {
   PathChoice choice;
   std::string refusal;  // empty: the paths are chosen

@@ -32,6 +32,7 @@ void log_link(const LinkCore& link) {
     const Path& path = peer_link.paths()[i];
     const bool first_standby = i == peer_link.paths().primary_count();
     const bool beside = peer_link.paths().is_beside(i);
+    if (path.ends.by_proof) continue;
     if (path.ends.relayed && !beside && told_relayed) continue;  // one word for all of them
     told_relayed |= path.ends.relayed && !beside;
     paths += (i == 0          ? ""
@@ -76,7 +77,7 @@ void announce(const LinkCore& link) {
   }
   std::vector<std::string> cables;
   for (const Path& path : link.peer_link().paths().all()) {
-    if (!path.ends.relayed && log.is_news(peer, path.name)) cables.push_back(path.name);
+    if (!path.ends.is_place() && log.is_news(peer, path.name)) cables.push_back(path.name);
   }
   if (const SiteCrossing& crossing = link.terms.crossing; crossing.apart() && !cables.empty()) {
     cables.push_back(fmt::format("from site {} to site {}, round trip {} us", crossing.own,

@@ -44,7 +44,9 @@ bool CableProofs::may_be_doubtful() const {
 
 WireProof CableProofs::offer() {
   WireProof proof;
-  if (!offers_always_ && !may_be_doubtful()) return proof;
+  proof.shared = shared_;
+  const bool always = offers_always_ || shared_ != 0;
+  if (!always && !may_be_doubtful()) return proof;
   for (std::size_t rail = 0; rail < host_.rails().size(); ++rail) {
     WirePlace& place = proof.places.emplace_back();
     const verbs::CableDatagrams* const end = end_of(rail);
@@ -53,7 +55,7 @@ WireProof CableProofs::offer() {
     place = {.address = its.address, .port = its.port};
   }
   const auto is_none = [](const WirePlace& place) { return place.port == 0; };
-  if (!offers_always_ && std::all_of(proof.places.begin(), proof.places.end(), is_none)) return {};
+  if (!always && std::all_of(proof.places.begin(), proof.places.end(), is_none)) return {};
   proof.ask = random_id();
   proof.answer = random_id();
   if (offers_.size() == kOffersMax) offers_.erase(offers_.begin());

@@ -37,6 +37,9 @@ class CableProofs {
   // Returns what HELLO tells: nothing if our addresses leave no choice, until some acceptor's do.
   WireProof offer();
   void offer_always() noexcept { offers_always_ = true; }
+  // Rails of ours, as bits, whose subnet is on several cables although our addresses do not tell.
+  void note_shared(std::uint64_t rails) noexcept { shared_ |= rails; }
+  std::uint64_t shared() const noexcept { return shared_; }
   bool may_be_doubtful() const;              // our addresses leave a choice with some peer
   void withdraw(const Id128& ask) noexcept;  // the peer has decided; zero: there was no offer
 
@@ -108,6 +111,7 @@ class CableProofs {
   std::vector<std::unique_ptr<verbs::CableDatagrams>> ends_;  // by rail; null: not open
   std::vector<Offer> offers_;
   bool offers_always_ = false;
+  std::uint64_t shared_ = 0;
   std::vector<Question*> questions_;
   std::vector<Known> known_;
   std::uint64_t ignored_ = 0;

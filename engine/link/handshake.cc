@@ -46,12 +46,6 @@ OwnEnd own_end(const WirePath& path, bool connector, const std::vector<WireRail>
               .port_down = peer_rails[peer_rail].up == 0,
           }};
 }
-
-std::string path_name(const DeviceContext& device, const PathEnds& ends, const WireRail& peer) {
-  return fmt::format("{} {} -> {} {}", device.name(),
-                     address_text(describe_rail(device.rail()).addresses[ends.own_address]),
-                     peer.name, address_text(peer.addresses[ends.peer_address]));
-}
 }  // namespace
 
 bool is_sane(std::uint32_t qps, std::uint32_t rq_depth, std::uint32_t slots) {
@@ -162,6 +156,7 @@ void Handshake::accept(Hello hello, PathChoice choice) {
   policy.slots = std::min(policy.slots, hello.slots);
   if (!build(policy, {.sets = choice.sets,
                       .beside = choice.beside,
+                      .by_proof = choice.by_proof != 0,
                       .relayed = choice.relayed,
                       .none = choice.no_path}))
     return end_unmade();
@@ -178,7 +173,8 @@ void Handshake::accept(Hello hello, PathChoice choice) {
                                                .relayed = choice.relayed,
                                                .ticket = host.ticket(),
                                                .beside = std::move(choice.beside),
-                                               .cables = told_cables(choice.proof)});
+                                               .cables = told_cables(choice.proof),
+                                               .by_proof = choice.by_proof});
   if (attached_count() == 0) return welcome();
   link_.begin_bring_up(to_make());
 }
@@ -189,7 +185,7 @@ bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
                                          link_.identity(), policy);
   PeerLink& peer_link = *made;
   peer_link.paths().expect(plan.sets.primary.size() + plan.beside.size() +
-                           plan.sets.standby.size() + plan.relayed);
+                           plan.sets.standby.size() + (plan.by_proof ? 1 : 0) + plan.relayed);
   const auto add_all = [&](std::span<const WirePath> paths, PathClass kind) {
     return std::all_of(paths.begin(), paths.end(),
                        [&](const WirePath& path) { return add_path(peer_link, path, kind); });
@@ -197,7 +193,7 @@ bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
   const bool complete = add_all(plan.sets.primary, PathClass::Primary) &&
                         add_all(plan.beside, PathClass::Beside) &&
                         add_all(plan.sets.standby, PathClass::Standby);
-  if (complete) add_relayed(peer_link, plan);
+  if (complete) add_places(peer_link, plan);
   PathSet& paths = peer_link.paths();
   if (complete && paths.count() == 0) {
     paths.add_none(*link_.context().loop.devices.front());
@@ -205,9 +201,9 @@ bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
   }
   std::vector<LinkMemory::Key> keys;
   for (Path& path : paths.all()) {
-    if (!path.ends.relayed) path.cable_rails = rails_of_cable(plan, path.device->rail());
+    if (!path.ends.is_place()) path.cable_rails = rails_of_cable(plan, path.device->rail());
     configure_path(peer_link, path, link_.host().options().settings);
-    keys.push_back({.device = path.device, .spare = path.ends.relayed});
+    keys.push_back({.device = path.device, .spare = path.ends.is_place()});
   }
   for (const auto& device : link_.context().loop.devices)
     if (names_rails(paths)) keys.push_back({.device = device.get(), .spare = true});
@@ -239,18 +235,19 @@ bool Handshake::add_path(PeerLink& to, const WirePath& path, PathClass kind) {
   return true;
 }
 
-// Adds the paths over other hosts whose rails are not named yet: each of ours may carry them.
-void Handshake::add_relayed(PeerLink& to, const PathPlan& plan) {
+// Adds the paths whose rails are not named yet: each of ours may carry them.
+void Handshake::add_places(PeerLink& to, const PathPlan& plan) {
   const auto& devices = link_.context().loop.devices;
-  const bool any = plan.relayed != 0 || !plan.beside.empty();
-  if (any && to.paths().count() == 0) to.reach().be_lazy(plan.none);
+  const bool over_hosts = plan.relayed != 0 || !plan.beside.empty();
+  if (over_hosts && to.paths().count() == 0) to.reach().be_lazy(plan.none);
+  if (plan.by_proof) to.paths().add_place(*devices.front(), "over another cable", 0);
   for (std::uint32_t place = 0; place < plan.relayed; ++place) {
     const HostsBetween between = hosts_of_place(place, plan.relayed);
-    to.paths().add_relayed(*devices.front(), "over " + hosts_text(between), between.least);
+    to.paths().add_place(*devices.front(), "over " + hosts_text(between), between.least);
   }
   // A rail that has no probes carries no such path (RelayedPaths::may_use).
   for (const auto& device : devices) {
-    if (any) static_cast<void>(device->provide_probes());
+    if (over_hosts || plan.by_proof) static_cast<void>(device->provide_probes());
   }
 }
 
@@ -291,8 +288,11 @@ bool Handshake::on(const Welcome& body) {
   policy.slots = body.slots;
   psn_ = random_psn();
   const PathSets sets{.primary = body.paths, .standby = body.standby};
-  const PathPlan plan{
-      .sets = sets, .beside = body.beside, .relayed = body.relayed, .none = body.no_path};
+  const PathPlan plan{.sets = sets,
+                      .beside = body.beside,
+                      .by_proof = body.by_proof != 0,
+                      .relayed = body.relayed,
+                      .none = body.no_path};
   if (!build(policy, plan) || !make_window_words()) {
     end_unmade();
   } else if (attached_count() == 0) {
@@ -361,6 +361,7 @@ void Handshake::brought_up(const BringUp& done) {
   CHECK(done.over() && done.is_of_link());
   if (done.unmade()) return end_unmade();
   if (link_.state() == LinkState::Making) return welcome();
+  if (met_nobody(done)) return;
   if (done.outcome() != Errc::Ok && link_.peer_link().paths().standby_count() == 0) {
     const ProgressLoop::Guard guard(link_.context().loop);
     link_.peer_link().fail(done.outcome(), "");

@@ -105,12 +105,13 @@ class Handshake {
   struct PathPlan {
     const PathSets& sets;
     const std::vector<WirePath>& beside;  // over other hosts, beside the primary paths
+    bool by_proof = false;                // there is a path over a cable that is not known yet
     std::uint32_t relayed = 0;            // the number of further paths over other hosts
     const std::string& none;              // why no rails meet
   };
   bool build(const TransferPolicy& policy, const PathPlan& plan);
   bool add_path(PeerLink& to, const WirePath& path, PathClass kind);
-  void add_relayed(PeerLink& to, const PathPlan& plan);
+  void add_places(PeerLink& to, const PathPlan& plan);
   std::uint32_t rails_of_cable(const PathPlan& plan, const verbs::Rail& rail) const;
   TransferPolicy policy_towards(const std::string& peer_site) const;
   std::uint32_t site_depth() const;
@@ -137,6 +138,7 @@ class Handshake {
   void give_up(const char* what);
   std::uint64_t rails_up() const;
   bool was_asked_in_vain(const Welcome& body);
+  bool met_nobody(const BringUp& done);
   bool offers_anew(const Refuse& body);
   bool dials_anew(const Refuse& body);
   bool asks_elsewhere(const Refuse& body);

@@ -203,6 +203,28 @@ bool Handshake::was_asked_in_vain(const Welcome& body) {
   return true;
 }
 
+// Dials anew if no path could be brought up although addresses leave no choice: the subnet may be
+// on several cables of a third host. The next HELLO says so, and datagrams tell whether the ports
+// meet.
+bool Handshake::met_nobody(const BringUp& done) {
+  CableProofs* const cables = link_.host().cables();
+  const PathSet& paths = link_.peer_link().paths();
+  if (!link_.connector() || done.outcome() != Errc::Transport || paths.standby_count() != 0 ||
+      cables == nullptr || link_.terms.crossing.apart() || link_.waiting.empty())
+    return false;
+  std::uint64_t rails = 0;
+  for (const Path& path : paths.all())
+    if (path.device->rail().ethernet) rails |= std::uint64_t{1} << path.rail;
+  if ((rails & ~cables->shared()) == 0) return false;
+  cables->note_shared(rails);
+  link_.send(Refuse{.reason = Errc::Exhausted,
+                    .text = fmt::format("host {}: it asks first whether the ports meet",
+                                        link_.host().options().provider->host_name())});
+  anew_.at_ns = link_.host().now_ns();
+  owner_.dial_anew(anew_);
+  return true;
+}
+
 bool Handshake::on(const Refuse& body) {
   if (!offers_anew(body) && !dials_anew(body) && !asks_elsewhere(body)) end_as_refused(body);
   return true;

@@ -172,6 +172,8 @@ bool Link::hand_over(const Body& body) {
     return farewell_.on(body);
   } else if constexpr (requires { widening_.on(body); }) {
     return widening_.on(body);
+  } else if constexpr (requires { recabling_.on(body); }) {
+    return recabling_.on(body);
   } else {
     constexpr When kWhen = Body::kKind.when;  // an Acknowledge says all in its header
     static_assert(kWhen == When::First || kWhen == When::Aside, "no part takes this frame");
@@ -231,6 +233,7 @@ bool Link::tend_parts() {
   openings_.expire();
   const bool repairing = repair_.tend();
   widening_.tend();
+  recabling_.tend();
   const bool lost = redial_.tend();
   if (const Errc why = failure(); state_ != LinkState::Down && why != Errc::Ok) {
     send(Refuse{
@@ -316,6 +319,7 @@ void Link::take_down(Errc why) noexcept {
   drop_connection();
   redial_.stop();
   farewell_.drop();
+  recabling_.drop();
   CHECK(connection_ == 0 && waiting.empty() && !redial_.under_way());
 }
 

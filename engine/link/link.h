@@ -14,6 +14,7 @@
 #include "engine/link/link_core.h"
 #include "engine/link/openings.h"
 #include "engine/link/path_repair.h"
+#include "engine/link/recabling.h"
 #include "engine/link/redial.h"
 #include "engine/link/widening.h"
 
@@ -61,6 +62,7 @@ class Link final : public LinkCore, Handshake::Owner {
   // ---- As LinkCore has them.
   void set_peer_link(std::unique_ptr<PeerLink> made) override;
   void distrust_connection(const std::string& text) override { redial_.try_other_way(text); }
+  void ask_cables() noexcept override { recabling_.ask_soon(); }
   void begin_bring_up(BringUp::Order order) override;
   void close_channel(Channel& channel) override { farewell_.begin_close(channel); }
 
@@ -102,6 +104,7 @@ class Link final : public LinkCore, Handshake::Owner {
   Redial redial_{*this};
   Farewell farewell_{*this};
   Widening widening_{*this};
+  Recabling recabling_{*this};
 };
 
 }  // namespace mesh::engine

@@ -1,5 +1,6 @@
 #include "engine/link/link_setup.h"
 
+#include "engine/link/path_choice.h"
 #include "engine/link/queue_pair_states.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -178,7 +179,7 @@ void configure_path(PeerLink& link, Path& path, const Settings& settings) {
   const auto routes_adaptively = [](const auto& device) { return !device->rail().ethernet; };
   const auto& devices = link.loop().devices;
   const bool adaptive = settings.adaptive_routing != kAuto ? settings.adaptive_routing != 0
-                        : path.ends.relayed  // any rail may become its own
+                        : path.ends.is_place()  // any rail may become its own
                             ? std::any_of(devices.begin(), devices.end(), routes_adaptively)
                             : routes_adaptively(path.device);
   path.apart_above = adaptive ? static_cast<std::uint64_t>(settings.ar_threshold) : UINT64_MAX;
@@ -272,7 +273,13 @@ Status take_hop(Path& path, const WireHop& hop) {
 
 bool names_rails(const PathSet& paths) noexcept {
   return std::any_of(paths.all().begin(), paths.all().end(),
-                     [](const Path& path) { return path.ends.relayed; });
+                     [](const Path& path) { return path.ends.is_place(); });
+}
+
+std::string path_name(const DeviceContext& device, const PathEnds& ends, const WireRail& peer) {
+  return fmt::format("{} {} -> {} {}", device.name(),
+                     address_text(describe_rail(device.rail()).addresses[ends.own_address]),
+                     peer.name, address_text(peer.addresses[ends.peer_address]));
 }
 
 std::string relayed_name(const DeviceContext& device, const WireRail& peer) {

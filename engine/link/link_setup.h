@@ -108,8 +108,10 @@ struct PeerEnd {
   bool late = false;                             // the path's late queue pairs
 };
 
-// Returns true if the link has a path over other hosts, whose rails are named when it is opened.
+// Returns true if the link has a path whose rails are named when it is opened.
 bool names_rails(const PathSet& paths) noexcept;
+// Returns the name of a direct path: "mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2".
+std::string path_name(const DeviceContext& device, const PathEnds& ends, const WireRail& peer);
 // Returns the name of a path over other hosts whose rails are named: "mesh1:1 -> mesh1:1".
 std::string relayed_name(const DeviceContext& device, const WireRail& peer);
 

@@ -195,7 +195,7 @@ bool Links::on_port_up(std::uint32_t rail) {
   bool in_use = false;
   for_each_path([&](Link& link, const Path& path) {
     in_use |= path.rail == rail && path.health.state != PathState::Standby;
-    if (path.rail == rail || path.ends.relayed) link.repair().try_now(path.index);
+    if (path.rail == rail || path.ends.is_place()) link.repair().try_now(path.index);
   });
   return in_use;
 }
@@ -209,6 +209,10 @@ bool Links::on_rail_away(std::uint32_t rail, const std::string& cause) {
   });
   for_each([this, rail](Link& link) { link.redial().on_port_away(host_.rails()[rail]); });
   return in_use;
+}
+
+void Links::ask_cables() {
+  for_each([](Link& link) { link.ask_cables(); });
 }
 
 void Links::on_queue_failed(std::uint32_t rail, const ibv_cq* queue) {

@@ -56,6 +56,8 @@ class Links {
   // use, and so tells what becomes of it.
   bool on_rail_away(std::uint32_t rail, const std::string& cause);
   bool on_port_up(std::uint32_t rail);
+  // Finds out again where the cables to all peers lead, where addresses leave a doubt.
+  void ask_cables();
   // Quarantines the paths whose queue pairs complete into this queue of the rail's device.
   void on_queue_failed(std::uint32_t rail, const ibv_cq* queue);
   // Packets to the former LID of a port no longer reach it: quarantines the paths that told it, and

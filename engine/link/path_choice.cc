@@ -57,8 +57,11 @@ DoubtfulRails doubtful_rails(const Hello& hello, const OwnRails& own) {
   const Way way = way_of(hello, own);
   DoubtfulRails doubtful;
   if (way == Way::BetweenSites) return doubtful;
-  for (const topo::WirePair& pair :
-       topo::doubtful_pairs(rail_ends(hello.rails, way), rail_ends(own.rails, way))) {
+  std::vector<topo::RailEnd> theirs = rail_ends(hello.rails, way), ours = rail_ends(own.rails, way);
+  for (std::size_t i = 0; i < theirs.size(); ++i)
+    theirs[i].shared = (hello.proof.shared >> i & 1) != 0;
+  for (std::size_t i = 0; i < ours.size(); ++i) ours[i].shared = (own.shared >> i & 1) != 0;
+  for (const topo::WirePair& pair : topo::doubtful_pairs(theirs, ours)) {
     const bool up = hello.rails[pair.local].up != 0 && own.rails[pair.peer].up != 0;
     (up ? doubtful.up : doubtful.down).push_back(pair);
   }
@@ -157,6 +160,19 @@ void add_relayed(const Hello& hello, const OwnRails& own, const Settings& settin
     --room;
   }
   choice->relayed = static_cast<std::uint8_t>(std::min<std::size_t>(room, kRelayPlacesMax));
+}
+
+void add_by_proof(const Hello& hello, const OwnRails& own, PathChoice* choice) {
+  std::vector<WirePath>& standby = choice->sets.standby;
+  if (hello.asked.wish == RailsWish::Asked || choice->sets.primary.empty() ||
+      doubtful_rails(hello, own).empty())
+    return;
+  if (choice->sets.primary.size() + choice->beside.size() + standby.size() + choice->relayed ==
+      kPathsMax) {
+    if (standby.empty() && choice->relayed < 2) return;
+    standby.empty() ? static_cast<void>(--choice->relayed) : standby.pop_back();
+  }
+  choice->by_proof = 1;
 }
 
 std::string no_path_text(const Hello& hello, const OwnRails& own) {

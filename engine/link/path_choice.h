@@ -31,6 +31,7 @@ struct PathChoice {
   std::string elsewhere;
   // The outcome of datagrams. If none was answered, the pairs that were asked may meet or not.
   topo::CableProof proof{};
+  std::uint8_t by_proof = 0;       // 1: a path over a cable that is not known yet stands by
   std::uint8_t relayed = 0;        // number of paths over other hosts that stand by
   std::vector<WirePath> beside{};  // the path over other hosts beside the primary ones, if any
 };
@@ -39,10 +40,12 @@ topo::RailEnd rail_end(const WireRail& rail);  // as topo::pair_rails() takes it
 // The acceptor's rails and site.
 struct OwnRails {
   // NOLINTNEXTLINE(google-explicit-constructor): without a site they are rails and nothing else.
-  OwnRails(const std::vector<WireRail>& all, std::string of_site = {})
-      : rails(all), site(std::move(of_site)) {}
+  OwnRails(const std::vector<WireRail>& all, std::string of_site = {},
+           std::uint64_t on_several_cables = 0)
+      : rails(all), site(std::move(of_site)), shared(on_several_cables) {}
   const std::vector<WireRail>& rails;
   std::string site;
+  std::uint64_t shared = 0;  // as in WireProof
 };
 // In a proof the connector's rails are the local ones.
 PathChoice choose_paths(const Hello& hello, const OwnRails& own, const AskRoute& ask,
@@ -65,6 +68,11 @@ bool may_be_relayed(const Hello& hello, const OwnRails& own, const PathChoice& c
 // here; the connector's is only a proposal.
 void add_relayed(const Hello& hello, const OwnRails& own, const Settings& settings,
                  PathChoice* choice);
+
+// Adds a path over a cable that is not known yet, where addresses leave a doubt: a port of it may
+// be down, or cables may move. If there is no room, the last standby path gives way, or one of
+// several over other hosts. Call it last.
+void add_by_proof(const Hello& hello, const OwnRails& own, PathChoice* choice);
 
 // Returns "the first has ...; the second ...": both sides name the connector first. Between sites
 // these are the subnets of the rails that leave the site.

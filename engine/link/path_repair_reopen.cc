@@ -80,7 +80,14 @@ bool PathRepair::clear_for(std::uint32_t index, std::uint32_t epoch, std::string
 
 bool PathRepair::begin_try(std::uint32_t index) {
   CHECK(link_.connector() && link_.bring_up() == nullptr);
-  if (link_.peer_link().paths()[index].ends.relayed) return begin_chains(index);
+  const PathEnds& ends = link_.peer_link().paths()[index].ends;
+  if (ends.relayed) return begin_chains(index);
+  std::string why;
+  if (ends.by_proof) link_.ask_cables();
+  if (ends.by_proof && !relayed_.find_cable(index, &why)) {
+    give_up_try(index, why);
+    return false;
+  }
   make(index);
   return false;
 }
@@ -108,7 +115,7 @@ void PathRepair::ask(std::uint32_t index) {
   Reopen asks{.path = static_cast<std::uint8_t>(index),
               .epoch = link_.peer_link().paths()[index].health.epoch,
               .ends = offer_path(link_.peer_link(), index, link_.terms.window_words, repair.psn)};
-  if (relayed_.chains(index) != nullptr) relayed_.lead_over(index, &asks);
+  relayed_.lead(index, &asks);
   link_.send(asks);
 }
 
@@ -215,7 +222,8 @@ bool PathRepair::answer(std::uint32_t index) {
   Repair& repair = repairs_[index];
   const Reopen asked = *std::exchange(repair.asked, std::nullopt);
   std::string why;
-  const bool leads = asked.via.empty() || relayed_.take_route_of(asked, &why);
+  const bool named = link_.peer_link().paths()[index].ends.is_place() || !asked.via.empty();
+  const bool leads = !named || relayed_.take_route_of(asked, &why);
   if (!leads || !clear_for(index, asked.epoch, &why)) {
     refuse(asked, why);
     return false;

@@ -82,7 +82,8 @@ bool Redial::carries(const SocketAddress& address) const {
   const auto paths = link_.peer_link().paths().all();
   return std::any_of(paths.begin(), paths.end(), [&](const Path& path) {
     const PathState state = path.health.state;
-    if ((state != PathState::Up && state != PathState::Standby) || path.ends.relayed) return false;
+    const bool named = !path.ends.is_place() || (path.ends.by_proof && state == PathState::Up);
+    if ((state != PathState::Up && state != PathState::Standby) || !named) return false;
     const WireRail& rail = link_.terms.peer_rails[path.ends.peer_rail];
     return SocketAddress::from_gid(rail.addresses[path.ends.peer_address].gid).same_host(address);
   });

@@ -3,6 +3,7 @@
 #include "engine/link/context.h"
 #include "engine/link/link_core.h"
 #include "engine/link/link_setup.h"
+#include "engine/link/path_choice.h"
 #include "src/base/log.h"
 #include "src/base/timeouts.h"
 
@@ -101,7 +102,7 @@ bool RelayedPaths::ask(std::uint32_t index, Need need, std::string* why) {
     return false;
   }
   routed_ = true;
-  name_route(index,
+  name_rails(index,
              {.own_rail = route->own_rail,
               .own_address = route->own_address,
               .peer_rail = route->peer_rail,
@@ -138,30 +139,68 @@ std::string RelayedPaths::who_is_asked(std::uint32_t index) const {
                                                 : route_text(chains_[index]->route()));
 }
 
-void RelayedPaths::name_route(std::uint32_t index, const Ends& ends, const std::string& over) {
+void RelayedPaths::name_rails(std::uint32_t index, const Ends& ends, const std::string& over) {
   DeviceContext& device = *link_.context().loop.devices[ends.own_rail];
   const WireRail& peer = link_.terms.peer_rails[ends.peer_rail];
   PathSet& paths = link_.peer_link().paths();
+  const PathEnds named{.own_address = ends.own_address,
+                       .peer_rail = ends.peer_rail,
+                       .peer_address = ends.peer_address,
+                       .peer_speed_mbps = peer.speed_mbps};
   const ProgressLoop::Guard guard(link_.context().loop);
-  paths.name_rails(paths[index], device,
-                   {.own_address = ends.own_address,
-                    .peer_rail = ends.peer_rail,
-                    .peer_address = ends.peer_address,
-                    .peer_speed_mbps = peer.speed_mbps},
-                   relayed_name(device, peer));
+  paths.name_rails(
+      paths[index], device, named,
+      paths[index].ends.relayed ? relayed_name(device, peer) : path_name(device, named, peer));
   paths[index].over = over;
 }
 
-void RelayedPaths::lead_over(std::uint32_t index, Reopen* asks) const {
+void RelayedPaths::lead(std::uint32_t index, Reopen* asks) const {
   const Path& path = link_.peer_link().paths()[index];
-  const RelayedChains& chains = *chains_[index];
-  asks->ends = over_hop(std::move(asks->ends), chains.last());
+  if (!path.ends.is_place()) return;
+  const RelayedChains* const chains = chains_[index].get();
+  if (chains != nullptr) asks->ends = over_hop(std::move(asks->ends), chains->last());
   asks->ends.connector_rail = static_cast<std::uint8_t>(path.rail);
   asks->ends.connector_address = static_cast<std::uint8_t>(path.ends.own_address);
   asks->ends.acceptor_rail = static_cast<std::uint8_t>(path.ends.peer_rail);
   asks->ends.acceptor_address = static_cast<std::uint8_t>(path.ends.peer_address);
-  asks->via = {chains.last()};
-  asks->over = route_text(chains.route());
+  if (chains == nullptr) return;
+  asks->via = {chains->last()};
+  asks->over = route_text(chains->route());
+}
+
+bool RelayedPaths::find_cable(std::uint32_t index, std::string* why) {
+  const PathSet& paths = link_.peer_link().paths();
+  const auto ends_of = [](const std::vector<WireRail>& rails) {
+    std::vector<topo::RailEnd> ends;
+    ends.reserve(rails.size());
+    for (const WireRail& rail : rails) ends.push_back(rail_end(rail));
+    return ends;
+  };
+  const std::vector<topo::RailEnd> own =
+      ends_of(describe_rails(*link_.host().options().provider, link_.host().rails()));
+  const topo::CableProof& told = link_.terms.cables;
+  std::vector<topo::RailPair> cables = topo::pair_rails(
+      own, ends_of(link_.terms.peer_rails), {.path_count_max = kMeetMax, .proof = &told});
+  std::erase_if(cables, [&](const topo::RailPair& pair) {
+    const bool named = std::any_of(paths.all().begin(), paths.all().end(), [&](const Path& path) {
+      return !path.ends.is_place() && path.rail == pair.local && path.ends.peer_rail == pair.peer;
+    });
+    return named || !own[pair.local].up || !may_use(pair.local) ||
+           !topo::holds(told.met, {pair.local, pair.peer});
+  });
+  if (cables.empty()) {
+    *why = "datagrams tell of no other cable to the peer";
+    return false;
+  }
+  const topo::RailPair& pair = cables[paths[index].health.reopen_tries % cables.size()];
+  const auto narrow = [](std::size_t number) { return static_cast<std::uint32_t>(number); };
+  name_rails(index,
+             {.own_rail = narrow(pair.local),
+              .own_address = narrow(pair.local_address),
+              .peer_rail = narrow(pair.peer),
+              .peer_address = narrow(pair.peer_address)},
+             "");
+  return true;
 }
 
 std::vector<WireHop> RelayedPaths::first_hop(std::uint32_t index) const {
@@ -198,15 +237,17 @@ bool RelayedPaths::take_route_of(const Reopen& asked, std::string* why) {
                      ends.connector_rail < peers.size() &&
                      ends.connector_address < peers[ends.connector_rail].addresses.size();
   const bool fixed = paths.is_beside(asked.path) && ends.acceptor_rail != path.rail;
-  if (!path.ends.relayed || !there || fixed) {
-    *why = "the path asked for cannot lead over other hosts";
+  const bool fits =
+      path.ends.relayed ? !asked.via.empty() : path.ends.by_proof && asked.via.empty();
+  if (!fits || !there || fixed) {
+    *why = "the path asked for cannot lead there";
     return false;
   }
   if (!may_use(ends.acceptor_rail)) {
     *why = fmt::format("rail {} has refused the link's memory", own[ends.acceptor_rail].info.name);
     return false;
   }
-  name_route(asked.path,
+  name_rails(asked.path,
              {.own_rail = ends.acceptor_rail,
               .own_address = ends.acceptor_address,
               .peer_rail = ends.connector_rail,

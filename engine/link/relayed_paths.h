@@ -1,8 +1,9 @@
 #pragma once
-// The paths of a link that lead over other hosts: adds to PathRepair their routes, the chains
-// through the hosts on the way, and what those hosts say. The rails of such a path are those of its
-// route, and are named anew at each opening: by the connector, which tells them in REOPEN. Thread:
-// control mutex; it takes the loop's progress lock where it touches paths. Bound: kPathsMax.
+// The paths of a link whose rails are named at each opening: by the connector, which tells them in
+// REOPEN. For those that lead over other hosts it adds to PathRepair their routes, the chains
+// through the hosts on the way, and what those hosts say. A path by proof leads over a cable that
+// datagrams have told since the link was made. Thread: control mutex; it takes the loop's progress
+// lock where it touches paths. Bound: kPathsMax.
 
 #include "engine/control/relay_frames.h"
 #include "engine/link/relay/failed_steps.h"
@@ -41,16 +42,20 @@ class RelayedPaths {
   // Returns why a path that is up or probed is dead; empty if it is not. The caller holds the
   // progress lock.
   std::string why_dead(std::uint32_t index);
-  // Completes a REOPEN: the acceptor's queue pairs are to connect to the last host on the way.
-  void lead_over(std::uint32_t index, Reopen* asks) const;
+  // Names the rails of a path by proof: of a cable that datagrams have told, and that no path of
+  // the link names. Returns false, and why, if there is none.
+  bool find_cable(std::uint32_t index, std::string* why);
+  // Completes a REOPEN of a path whose rails are named: the acceptor's queue pairs are to connect
+  // to ours, or to the last host on the way.
+  void lead(std::uint32_t index, Reopen* asks) const;
   std::vector<WireHop> first_hop(std::uint32_t index) const;  // empty if the path has no chains
   void join(std::uint32_t index, std::uint32_t psn, const WireHop& peer);
   // Returns true if a link never had a path, and for too long no host is known that joins the two.
   bool is_lost(std::uint64_t stalled_since_ns);
   void found_path() noexcept { routed_ = false; }
 
-  // ---- Acceptor: names the rails that the connector's route has chosen. Returns false, and why,
-  // if there are none such.
+  // ---- Acceptor: names the rails that the connector has chosen. Returns false, and why, if there
+  // are none such.
   bool take_route_of(const Reopen& asked, std::string* why);
 
   // ---- Both: quarantines paths whose chains have broken, or carry nothing while something waits.
@@ -61,7 +66,7 @@ class RelayedPaths {
   struct Ends {
     std::uint32_t own_rail = 0, own_address = 0, peer_rail = 0, peer_address = 0;
   };
-  void name_route(std::uint32_t index, const Ends& ends, const std::string& over);
+  void name_rails(std::uint32_t index, const Ends& ends, const std::string& over);
   bool may_use(std::size_t rail) const;
   void begin_chains(std::uint32_t index, RelayRoute route);
   HostsBetween hosts_of(std::uint32_t index) const;

@@ -83,6 +83,11 @@ inline constexpr std::uint64_t kProofToAskAgainMaxNs = 640 * kNsPerMs;
 inline constexpr std::uint64_t kProofToSettledNs = 100 * kNsPerMs;
 // Silence may end: a firewall is opened, an address becomes valid.
 inline constexpr std::uint64_t kSilenceToAskAgainNs = 60 * kNsPerSecond;
+// A link that is up asks for its cables again. The answer comes after kProofOfDownToPlaceNs and a
+// round trip at the latest.
+inline constexpr std::uint64_t kAskCablesToNextNs = 500 * kNsPerMs;
+inline constexpr std::uint64_t kAskCablesToAnswerNs = 5 * kNsPerSecond;
+static_assert(kAskCablesToAnswerNs > kProofOfDownToPlaceNs);
 // Four of the longest round trips between sites.
 inline constexpr std::uint64_t kProbeToRoundTripNs = 2 * kNsPerSecond;
 // No round trip between sites is longer: the rest is the peer's own time, which is not for timers.

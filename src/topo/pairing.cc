@@ -336,8 +336,12 @@ std::vector<WirePair> doubtful_pairs(std::span<const RailEnd> locals,
   std::vector<bool> local_certain(locals.size()), peer_certain(peers.size());
   std::vector<WirePair> shared, local_only;
   bool certain = false;
+  const auto is_shared = [&](const WirePair& pair) {
+    return locals[pair.local].shared || peers[pair.peer].shared;
+  };
   for (const Meeting& each : reachable_pairs(locals, peers, {Scope::Subnet})) {
-    if (!locals[each.pair.local].ethernet || each.company == 1) {
+    const bool alone = each.company == 1 && !is_shared({each.pair.local, each.pair.peer});
+    if (!locals[each.pair.local].ethernet || alone) {
       local_certain[each.pair.local] = peer_certain[each.pair.peer] = certain = true;
     } else {
       shared.push_back({each.pair.local, each.pair.peer});
@@ -358,7 +362,8 @@ std::vector<WirePair> doubtful_pairs(std::span<const RailEnd> locals,
   for (const WirePair& pair : all) {
     const bool choice =
         uses(all, &WirePair::local, pair.local) > 1 || uses(all, &WirePair::peer, pair.peer) > 1;
-    if (choice || (!holds(shared, pair) && others_meet)) doubtful.push_back(pair);
+    if (choice || is_shared(pair) || (!holds(shared, pair) && others_meet))
+      doubtful.push_back(pair);
   }
   std::sort(doubtful.begin(), doubtful.end());
   return doubtful;

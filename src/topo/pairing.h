@@ -48,6 +48,7 @@ struct RailEnd {
   std::uint32_t identity = 0;  // its port's place in its host, equal on hosts of one make
   bool apart = false;          // it does not leave its site, and the peer is at another site
   bool up = true;              // a port that is down keeps the place that it has by its identity
+  bool shared = false;         // its subnet is known to be on several cables
 };
 
 struct RailPair {
@@ -111,7 +112,7 @@ std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<cons
 // Returns the pairs of rails whose addresses may meet, but do not tell whether the rails do: at
 // least one of the two rails has another choice, or the addresses are link-local and other rails
 // meet. A port that is down leaves the same doubt. A rail with a subnet that only one pair shares
-// is in none of them.
+// is in none of them, unless the subnet is known to be on several cables.
 std::vector<WirePair> doubtful_pairs(std::span<const RailEnd> locals,
                                      std::span<const RailEnd> peers);
 // Returns true if the rails of a host leave such a doubt with some peer: two of them share a

@@ -37,13 +37,34 @@ void KnownCables::note(const Id128& from, const Id128& to, std::span<const WireC
   topo::CableProof proof = heard_cables(told);
   if (proof.asked.empty() || (proof.met.empty() && all_.count({from, to}) != 0)) return;
   answered_ |= !proof.met.empty();
+  ends_.reset();
   all_[{to, from}] = topo::turned(proof);
   all_[{from, to}] = std::move(proof);
 }
 
 const topo::CableProof* KnownCables::between(const Id128& from, const Id128& to) const {
-  const auto found = all_.find({from == Id128{} ? own_ : from, to == Id128{} ? peer_ : to});
+  const auto found = all_.find({first(from), last(to)});
   return found == all_.end() ? nullptr : &found->second;
+}
+
+bool KnownCables::is_elsewhere(const Id128& from, const Id128& to,
+                               const topo::RailPair& pair) const {
+  if (!ends_) {
+    ends_.emplace();
+    for (const auto& [hosts, proof] : all_)
+      for (const topo::WirePair& met : proof.met)
+        (*ends_)[{hosts.first, met.local}].emplace_back(hosts.second, met.peer);
+  }
+  const auto only_end = [this](const End& end) -> const End* {
+    const auto found = ends_->find(end);
+    return found == ends_->end() || found->second.size() != 1 ? nullptr : &found->second.front();
+  };
+  const auto leads_elsewhere = [&](const End& rail, const End& other) {
+    const End* const far = only_end(rail);
+    return far != nullptr && *far != other && only_end(*far) != nullptr;
+  };
+  const End local{first(from), pair.local}, far{last(to), pair.peer};
+  return leads_elsewhere(local, far) || leads_elsewhere(far, local);
 }
 
 std::vector<topo::RailPair> pairs_of_step(std::span<const topo::RailEnd> from,
@@ -59,8 +80,10 @@ std::vector<topo::RailPair> pairs_of_step(std::span<const topo::RailEnd> from,
     unknown = proof->asked;
   else if ((proof == nullptr || proof->met.empty()) && cables.unproven == Unproven::LeftOut)
     unknown = topo::doubtful_pairs(from, to);
-  std::erase_if(pairs, [&unknown](const topo::RailPair& pair) {
-    return topo::holds(unknown, {pair.local, pair.peer});
+  const bool left_out = cables.unproven == Unproven::LeftOut;
+  std::erase_if(pairs, [&](const topo::RailPair& pair) {
+    return topo::holds(unknown, {pair.local, pair.peer}) ||
+           (left_out && cables.known->is_elsewhere(cables.from, cables.to, pair));
   });
   return pairs;
 }

@@ -6,8 +6,10 @@
 #include "engine/control/wire_cables.h"
 #include "src/topo/pairing.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -28,18 +30,26 @@ class KnownCables {
   void note(const Id128& from, const Id128& to, std::span<const WireCables> told);
   // Returns what is known between two hosts of a search, or null.
   const topo::CableProof* between(const Id128& from, const Id128& to) const;
+  // Returns true if a rail of the pair is on a cable of its own, whose other end is a third rail.
+  // On a switch a rail meets several.
+  bool is_elsewhere(const Id128& from, const Id128& to, const topo::RailPair& pair) const;
   // Returns false if no datagram was answered anywhere: firewalls may drop them all.
   bool answered() const noexcept { return answered_; }
 
  private:
+  using End = std::pair<Id128, std::size_t>;  // a rail of a host
+  const Id128& first(const Id128& from) const noexcept { return from == Id128{} ? own_ : from; }
+  const Id128& last(const Id128& to) const noexcept { return to == Id128{} ? peer_ : to; }
+
   Id128 own_, peer_;
   std::map<std::pair<Id128, Id128>, topo::CableProof> all_;
+  mutable std::optional<std::map<End, std::vector<End>>> ends_;  // what each rail meets, of all_
   bool answered_ = false;
 };
 
 // Rails whose addresses do not tell whether they meet, and of which no host tells more, are left
-// out, or meet by their place. Rails about which datagrams got no answer are left out in any case,
-// if other datagrams of the job got one.
+// out, or meet by their place. So are rails of which one is on a cable to a third host. Rails about
+// which datagrams got no answer are left out in any case, if other datagrams of the job got one.
 enum class Unproven : std::uint8_t { LeftOut, ByPlace };
 
 // One step of a route.

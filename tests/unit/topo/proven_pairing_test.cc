@@ -64,6 +64,16 @@ TEST(ProvenPairing, AddressesThatLeaveNoChoiceAreNotDoubtful) {
             Wires{});
 }
 
+// Two leaves of a star whose cables are all in one subnet have one port each in it.
+TEST(ProvenPairing, ASubnetThatIsKnownToBeOnSeveralCablesIsDoubtful) {
+  Rails leaf{rail("10.0.12.1")}, local{rail("169.254.1.1", 16)};
+  leaf[0].shared = local[0].shared = true;
+  EXPECT_EQ(doubtful(leaf, {rail("10.0.12.2")}), (Wires{{0, 0}}));
+  EXPECT_EQ(doubtful({rail("10.0.12.2")}, leaf), (Wires{{0, 0}}));
+  EXPECT_EQ(doubtful(local, {rail("169.254.1.2", 16)}), (Wires{{0, 0}}));
+  EXPECT_EQ(doubtful(leaf, {rail("10.0.13.2")}), Wires{}) << "they share no subnet";
+}
+
 // The cable may be that of the ports that are down, so those that are up are not its ends for sure.
 TEST(ProvenPairing, APortThatIsDownIsDoubtfulAsWell) {
   Rails a = kA, b = kB;

@@ -138,6 +138,41 @@ TEST(PathChoice, BetweenSitesOnlyRailsThatLeaveBothMeet) {
       "10.0.1.0/24, 10.0.3.0/24; the second 10.0.2.0/24");
 }
 
+TEST(PathChoice, ACableThatIsNotKnownHasAPlaceWhereAddressesLeaveADoubt) {
+  const auto with_rails = [](int count, int first, std::uint8_t prefix_len) {
+    std::vector<WireRail> rails;
+    for (int i = 0; i < count; ++i)
+      rails.push_back(rail({address(
+          ("10.0." + std::to_string(i) + "." + std::to_string(first)).c_str(), prefix_len)}));
+    return rails;
+  };
+  const auto places = [](const Hello& hello, const std::vector<WireRail>& own, int relayed) {
+    PathChoice choice = choose_paths(hello, own, no_route);
+    choice.relayed = static_cast<std::uint8_t>(relayed);
+    add_by_proof(hello, own, &choice);
+    return std::vector<std::size_t>{choice.sets.primary.size(), choice.sets.standby.size(),
+                                    choice.by_proof, choice.relayed};
+  };
+  using Counts = std::vector<std::size_t>;
+  Hello hello;
+  hello.asked.wish = RailsWish::All;
+  hello.rails = with_rails(2, 1, 24);
+  EXPECT_EQ(places(hello, with_rails(2, 2, 24), 0), (Counts{2, 0, 0, 0})) << "there is no doubt";
+  hello.rails = with_rails(2, 1, 16);
+  EXPECT_EQ(places(hello, with_rails(2, 2, 16), 4), (Counts{2, 0, 1, 4}));
+  hello.rails = with_rails(6, 1, 16);
+  EXPECT_EQ(places(hello, with_rails(6, 2, 16), 2), (Counts{6, 0, 1, 1}));
+  hello.rails = with_rails(7, 1, 16);
+  EXPECT_EQ(places(hello, with_rails(7, 2, 16), 1), (Counts{7, 0, 0, 1})) << "there is no room";
+  hello.asked.wish = RailsWish::Auto;
+  hello.rails = with_rails(8, 1, 16);
+  const Counts of_eight = places(hello, with_rails(8, 2, 16), 0);
+  EXPECT_EQ(of_eight[0] + of_eight[1] + of_eight[2], kPathsMax);
+  EXPECT_EQ(of_eight[2], 1u) << "the last cable gives way";
+  hello.asked.wish = RailsWish::Asked;
+  EXPECT_EQ(places(hello, with_rails(8, 2, 16), 0)[2], 0u);
+}
+
 TEST(PathChoice, RailsInOneSubnetAreTold) {
   std::vector<WireRail> rails{rail({address("10.0.12.1", 24), address("10.0.12.9", 24)}),
                               rail({address("10.0.13.1", 24)}), rail({address("10.0.12.3", 24)}),

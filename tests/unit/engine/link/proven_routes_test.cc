@@ -97,6 +97,19 @@ TEST_F(ProvenRoutes, LeadNeverOverPortsThatDoNotAnswer) {
   EXPECT_EQ(find(Unproven::ByPlace), "none");
 }
 
+// The places of a and b, and of b and c, would let a's port 0 meet b's port 0. But a's port 0 is on
+// a cable to d.
+TEST_F(ProvenRoutes, LeadOverNoPortThatIsOnACableToAThirdHost) {
+  cables_.note({'a'}, {'d'}, told_cables({.asked = {{0, 1}}, .met = {{0, 1}}}));
+  cables_.note({'d'}, {'c'}, told_cables({.asked = {{0, 1}}, .met = {{0, 1}}}));
+  EXPECT_FALSE(cables_.is_elsewhere({}, {'d'}, {.local = 0, .peer = 1}));
+  EXPECT_TRUE(cables_.is_elsewhere({}, {'b'}, {.local = 0, .peer = 0}));
+  EXPECT_TRUE(cables_.is_elsewhere({'b'}, {}, {.local = 0, .peer = 1}));
+  EXPECT_FALSE(cables_.is_elsewhere({}, {'b'}, {.local = 1, .peer = 0}));
+  note('b', 'd', told_cables({.asked = {{0, 1}}, .met = {{0, 1}}}));
+  EXPECT_FALSE(cables_.is_elsewhere({}, {'b'}, {.local = 0, .peer = 0})) << "a switch";
+}
+
 // Firewalls drop all datagrams.
 TEST_F(ProvenRoutes, LeadOverPortsByTheirPlaceIfNobodysDatagramsAreAnswered) {
   note('a', 'b', kSilent);
