@@ -51,7 +51,8 @@ std::string replay(std::uint64_t seed, const Options& options) {
   if (options.pessimistic) text += " --pessimistic";
   if (options.both_ways) text += " --both-ways";
   if (options.shapes) text += " --shapes";
-  if (options.shared) text += " --shared-subnet";
+  if (options.shared && !options.recabled) text += " --shared-subnet";
+  if (options.recabled) text += " --recabled";
   if (options.relays && !options.both_ways && !options.shapes) text += " --relays";
   if (options.groups) text += " --groups";
   if (options.late) text += " --late";
@@ -219,6 +220,8 @@ int main(int argc, char** argv) {
                "Not every host is cabled to every other: others carry their messages on");
   app.add_flag("--shared-subnet", arguments.options.shared,
                "All cables in one subnet, ports in any order; up to six hosts");
+  app.add_flag("--recabled", arguments.options.recabled,
+               "As --shared-subnet, and cables move in mid job");
   app.add_flag("--shapes", arguments.options.shapes,
                "As --relays, in longer rings and tori with several cables and untidy ports");
   app.add_flag("--both-ways", arguments.options.both_ways,
@@ -239,6 +242,7 @@ int main(int argc, char** argv) {
   app.add_flag("--twice", arguments.twice, "Run all twice: both must be the same");
   app.add_flag("--verbose", arguments.verbose, "With --seed: every event");
   CLI11_PARSE(app, argc, argv);
+  arguments.options.shared |= arguments.options.recabled;
   arguments.options.relays |= arguments.options.both_ways || arguments.options.shapes;
   if (arguments.seed == 0 && arguments.seeds.empty() && arguments.regressions.empty()) {
     std::fprintf(stderr, "sim: wanted --seed, --seeds or --regressions; --help says more\n");

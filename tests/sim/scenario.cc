@@ -95,6 +95,7 @@ Scenario draw_scenario(std::uint64_t seed, const Options& options) {
   // A link ends with its control connection until it is up, and relays need the links of others.
   if (options.late && !options.relays) draw_bring_ups(scenario);
   if (options.pessimistic) draw_pessimistic(scenario);
+  if (options.recabled) draw_recabled(scenario);
   return scenario;
 }
 

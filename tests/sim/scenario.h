@@ -45,9 +45,10 @@ struct Options {
   bool outages = false;    // the control network is silent in every seed for up to two minutes
   // Control runs over the cables, and other threads run between any two steps of the control path.
   bool pessimistic = false;
-  bool mute = false;    // a card hangs without a word, or hosts stand still, in every seed
-  bool shapes = false;  // with relays: longer rings and tori, several cables, untidy ports
-  bool shared = false;  // all cables are in one subnet, and ports are in any order
+  bool mute = false;      // a card hangs without a word, or hosts stand still, in every seed
+  bool shapes = false;    // with relays: longer rings and tori, several cables, untidy ports
+  bool shared = false;    // all cables are in one subnet, and ports are in any order
+  bool recabled = false;  // with shared: cables move in mid job, see scenario_recabled.cc
 };
 
 // The hosts that are cabled to one another.
@@ -118,13 +119,14 @@ struct FaultPlan {
     ControlHalfOpen,
     HostExits,      // in good order, whatever is open
     ControlOutage,  // no frame and no dial between the two hosts gets through for duration_ns
-    Mute            // a card completes nothing for duration_ns; 0: for ever
+    Mute,           // a card completes nothing for duration_ns; 0: for ever
+    CablesMove      // the plugs of two NICs change places, whose ports are down for duration_ns
   };
   Kind kind = Kind::QueuePairError;
   std::uint64_t at = 0;      // messages received in the whole world
   std::uint64_t gap_ns = 0;  // and at least so long after the fault before it
   std::size_t host = 0, other = 0;
-  std::string nic;
+  std::string nic, other_nic;  // other_nic: of CablesMove
   std::uint64_t duration_ns = 0;
   std::uint64_t after_work_requests = 0, work_requests = 1;
 };
@@ -190,5 +192,6 @@ void draw_faults(Scenario& scenario, Random& random);
 void draw_outages(Scenario& scenario);
 void draw_mute(Scenario& scenario);
 void draw_pessimistic(Scenario& scenario);
+void draw_recabled(Scenario& scenario);
 
 }  // namespace mesh::sim

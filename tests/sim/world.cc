@@ -26,6 +26,7 @@ constexpr std::uint64_t kControlSilenceMaxNs = kSilenceToDeadHostMs * kNsPerMs /
 
 World::World(const Scenario& scenario, Trace& trace, std::atomic<std::uint64_t>& clock_ns)
     : scenario_(scenario),
+      fabric_(scenario.fabric),
       trace_(trace),
       clock_ns_(clock_ns),
       random_(scenario.seed, 2),
@@ -231,6 +232,7 @@ void World::watch_counters(Host& host) {
   if (const std::string fallen = host.counters.see(shot); !fallen.empty())
     trace_.violate(fmt::format("host {}: {}", number, fallen));
   watch_chains(shot);
+  watch_routes(number, shot);
   watch_silence(shot);
   if (!scenario_.options.pessimistic) return;
   if (const std::string late = fences_.see(number, shot, now_ns()); !late.empty())

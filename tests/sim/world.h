@@ -118,8 +118,10 @@ class World {
   void excuse_refusals();
   void excuse_silence(const FaultPlan& fault);
   void watch_chains(const EngineSnapshot& shot);
+  void watch_routes(std::size_t host, const EngineSnapshot& shot);
   void watch_silence(const EngineSnapshot& shot);
   void mute_nic(const FaultPlan& fault);
+  void move_cables(const FaultPlan& fault);
   void break_queue_pair();
   void leave();
   void exit_host(const FaultPlan& fault);
@@ -134,6 +136,7 @@ class World {
   std::string what_is_left(const Host& host) const;
 
   const Scenario scenario_;
+  soft::FabricFile fabric_;  // the scenario's, with the cables where they are now
   Trace& trace_;
   std::atomic<std::uint64_t>& clock_ns_;
   Random random_;

@@ -117,7 +117,7 @@ void World::check_paths() {
 // Paths over other hosts name no addresses. A host that is slow may answer too late.
 void World::check_cables() {
   if (!scenario_.options.shared || !scenario_.healthy() || left_) return;
-  const auto& links = scenario_.fabric.links;
+  const auto& links = fabric_.links;
   const auto is_cable = [](const soft::LinkSpec& link) {
     return link.ends.size() == 2 && link.routers.empty();
   };

@@ -4,9 +4,12 @@
 #include "engine/link/relayed_paths.h"
 #include "tests/sim/world.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+#include <string>
 
 namespace mesh::sim {
 
@@ -77,6 +80,7 @@ void World::apply(const FaultPlan& fault) {
     case Kind::HostExits: return exit_host(fault);
     case Kind::ControlOutage: return silence_control(fault);
     case Kind::Mute: return mute_nic(fault);
+    case Kind::CablesMove: return move_cables(fault);
   }
 }
 
@@ -138,6 +142,30 @@ void World::mute_nic(const FaultPlan& fault) {
                        scenario_.has_double(fault.host, fault.nic);
   if (!goes_on && (fault.duration_ns == 0 || !outlived(fault.duration_ns)))
     excuse_everybody(fault.host);
+}
+
+void World::move_cables(const FaultPlan& fault) {
+  ++tally_.path_faults;
+  const std::string& name = fabric_.hosts[fault.host].name;
+  soft::NicRef one, other;
+  bool found =
+      fabric_.find_nic(name, fault.nic, &one) && fabric_.find_nic(name, fault.other_nic, &other);
+  for (const soft::NicRef& plug : {one, other}) {
+    soft::NicRef far;
+    found = found && fabric_.other_end(name, fabric_.nic(plug).name, &far);
+    for (const soft::NicRef& port : {plug, far}) {
+      const soft::Fault down{.kind = soft::FaultKind::PortDown,
+                             .nic = fabric_.nic(port).name,
+                             .duration_ns = fault.duration_ns};
+      Host& host = hosts_[static_cast<std::size_t>(port.host)];
+      found = found && host.provider->under().faults().arm(down, now_ns()).ok();
+    }
+  }
+  if (!found) trace_.violate("cables cannot be moved");
+  for (Host& host : hosts_) host.provider->under().swap_plugs(one, other);
+  fabric_.swap_plugs(one, other);
+  for (const auto& channel : channels_) channel->strike();
+  if (!outlived(fault.duration_ns) || reset_in_silence_) excuse_everybody(fault.host);
 }
 
 // A link that is up outlives its connection. A link that is not up ends with it, and so does every
@@ -287,6 +315,22 @@ void World::watch_chains(const EngineSnapshot& shot) {
       if (path.last_cause == engine::kStuckCause)
         trace_.violate(fmt::format("path {} is lost though everybody answers: {}", path.name,
                                    path.last_cause));
+    }
+  }
+}
+
+// A route leads over other hosts, each once.
+void World::watch_routes(std::size_t host, const EngineSnapshot& shot) {
+  for (const PeerSnapshot& peer : shot.peers) {
+    for (const PathSnapshot& path : peer.paths) {
+      for (const std::string& route : path.routes) {
+        std::set<std::string> seen{fmt::format("h{}", host), peer.peer};
+        std::istringstream words(route);
+        for (std::string name; words >> name;)
+          if (name != "and" && !seen.insert(name).second)
+            trace_.violate(
+                fmt::format("a route from host {} to {} leads over {}", host, peer.peer, route));
+      }
     }
   }
 }
