@@ -26,6 +26,7 @@ std::string fabric_of(const std::vector<int>& ports, const std::string& links) {
   int address = 0;
   for (std::size_t host = 0; host < ports.size(); ++host) {
     std::vector<std::string> nics;
+    nics.reserve(static_cast<std::size_t>(ports[host]));
     for (int port = 0; port < ports[host]; ++port)
       nics.push_back(
           fmt::format(R"({{"name": "n{}", "address": "10.0.0.{}/24"}})", port, ++address));
