@@ -98,12 +98,7 @@ Status EngineImpl::start() {
   }
   notes_ = shared_subnet_lines(describe_rails(*options_.provider, rails_));
   for (const std::string& line : notes_) LOG_INFO("{}", line);
-  if (options_.threading == Threading::Own) {
-    for (verbs::Rail& rail : rails_) {
-      rail.view = std::make_unique<verbs::PortView>();
-      verbs::look_at_port(*options_.provider, rail);
-    }
-  }
+  if (options_.threading == Threading::Own) verbs::keep_views(*options_.provider, rails_);
   port_events_.watch(*plane_);
   if (settings_.relay != 0) relay_client_.set_ticket(random_id());
   if (options_.threading == Threading::Manual) return {};
@@ -447,7 +442,7 @@ void EngineImpl::deregister_memory(Channel& channel, Registration& registration)
   // Queue pairs of a link that was cut may write until they are in ERR. Other memory regions may
   // keep the range registered, so the end of this one does not suffice.
   const auto is_still = [&] {
-    return link.state() != LinkState::Down || !channel.link.paths().stops();
+    return link.state() != LinkState::Down || !device_stops(channel.link.paths());
   };
   while (!wait_for(lock, kNsPerSecond, is_still)) continue;
   if (--uses->second == 0) {

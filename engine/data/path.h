@@ -63,7 +63,7 @@ struct FormerRails {
   std::uint64_t failures = 0, replayed_stripes = 0, reopen_tries = 0;
 };
 
-// What the device is still to do with the queue pairs of a path. Thread: any.
+// Counts what the device is still to do with the queue pairs of a path. Thread: any.
 struct DeviceDebts {
   std::atomic<std::uint32_t> stops{0};     // queue pairs on their way to ERR
   std::atomic<std::uint32_t> destroys{0};  // queue pairs that are being destroyed

@@ -279,8 +279,9 @@ void PathSet::stop_all(const Path* but) noexcept {
   }
 }
 
-bool PathSet::stops() const noexcept {
-  return std::any_of(paths_.begin(), paths_.end(), [](const Path& path) { return path.stops(); });
+bool device_stops(const PathSet& paths) noexcept {
+  const std::span<const Path> all = paths.all();
+  return std::any_of(all.begin(), all.end(), [](const Path& path) { return path.stops(); });
 }
 
 void PathSet::destroy(Path& path) noexcept {

@@ -184,8 +184,7 @@ class PathSet {
   // the progress lock. Returns PeerClosed if abandoned.
   Status make(Path& path, const Making& making = {});
   void stop_all(const Path* but = nullptr) noexcept;  // Path::stop() of each
-  bool stops() const noexcept;        // any thread: the device is still at it, for some path
-  void destroy(Path& path) noexcept;  // the queue pairs of a path that is not up
+  void destroy(Path& path) noexcept;                  // the queue pairs of a path that is not up
   void destroy_all() noexcept;
 
  private:
@@ -214,5 +213,8 @@ class PathSet {
   std::atomic<std::uint64_t> written_rails_{0};
   std::unique_ptr<Path> none_;  // its queue pair is never made
 };
+
+// Any thread. Returns true if the device still moves queue pairs of some path to ERR.
+bool device_stops(const PathSet& paths) noexcept;
 
 }  // namespace mesh::engine

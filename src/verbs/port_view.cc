@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <tuple>
 #include <utility>
 
@@ -103,6 +104,13 @@ void look_at_port(Provider& provider, const Rail& rail) {
   const std::vector<GidEntry> table = ask_gids(provider, rail);
   for (const GidEntry& known : rail.gids) seen.gid_indices.push_back(index_among(table, known));
   rail.view->set(std::move(seen));
+}
+
+void keep_views(Provider& provider, std::span<Rail> rails) {
+  for (Rail& rail : rails) {
+    rail.view = std::make_unique<PortView>();
+    look_at_port(provider, rail);
+  }
 }
 
 PortNow port_now(Provider& provider, const Rail& rail) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,7 @@ class PortView {
     std::optional<std::uint16_t> lid;
     std::vector<std::optional<int>> gid_indices;  // by address of the rail
   };
-  // What was seen last. Whoever asks wishes that somebody looks again.
+  // Return what was seen last. Whoever asks wishes that somebody looks again.
   PortNow port() const noexcept;
   std::optional<std::uint16_t> lid() const noexcept;
   std::optional<int> gid_index(std::size_t address) const noexcept;
@@ -44,7 +45,7 @@ class PortView {
   bool take_wish() noexcept { return wished_.exchange(false, std::memory_order_relaxed); }
 
   void set(Seen seen) noexcept;
-  // What events say.
+  // Note what an event says.
   void note_down() noexcept;
   void note_card_left() noexcept;
 
@@ -56,6 +57,9 @@ class PortView {
 
 // Asks the device, which may take long, and notes the answer in the rail's view.
 void look_at_port(Provider& provider, const Rail& rail);
+
+// Gives each rail a view, after a first look.
+void keep_views(Provider& provider, std::span<Rail> rails);
 
 PortNow port_now(Provider& provider, const Rail& rail);
 bool port_is_up(Provider& provider, const Rail& rail);

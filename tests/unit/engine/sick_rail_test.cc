@@ -246,7 +246,7 @@ class SickRailTest : public testing::TestWithParam<Call> {
 };
 
 // Calls that still hold up messages over other rails.
-constexpr Call kHoldUp[] = {Call::NextEvent, Call::RegMr};
+constexpr Call kHoldUp[] = {Call::NextEvent, Call::RegMr, Call::QueryEce};
 
 TEST_P(SickRailTest, DelaysNoMessageOverOtherRails) {
   if (std::find(std::begin(kHoldUp), std::end(kHoldUp), GetParam()) != std::end(kHoldUp))
@@ -268,6 +268,8 @@ TEST_P(SickRailTest, DelaysNoMessageOverOtherRails) {
       static_cast<unsigned long long>(stream.losses()), stream.longest_ms(),
       stream.longest_cpu_ms(), stream.held_up() ? "held up" : "goes on");
   EXPECT_FALSE(stream.held_up()) << log_.joined();
+  EXPECT_EQ(counts.with_control_mutex + counts.with_progress_lock, 0u)
+      << testkit::name_of(GetParam()) << " was called under a lock that healthy rails need";
 }
 
 std::vector<Call> all_calls() {
