@@ -12,8 +12,8 @@ SUMMARY = """Sweeps message size x QPS x SIGNAL_INTERVAL x INLINE x channels, sh
 and writes one result file (JSON) and one report (HTML). Separate the values of a list by commas. In
 a list of settings, "default" is the plugin's own choice."""
 EPILOG = """The report needs only a browser. Figures of the model, of the software fabric and of
-real verbs never share a report. Exit status: 0 success; 1 a run failed or was called wrongly;
-2 wrong data or wrong usage; 77 the place is not available here."""
+real verbs never share a report. Exit status: 0 success; 1 a run failed; 2 wrong usage; 3 wrong
+data; 77 the place is not available here."""
 
 # For each place: smallest and largest size, factor; iterations by operation. Latency has perftest's
 # number of them; bandwidth has enough to be quiet.

@@ -2,6 +2,8 @@
 program, the mistake, and where all options are. The exit status is 2."""
 
 import argparse
+import os
+import tempfile
 
 
 class Parser(argparse.ArgumentParser):
@@ -11,3 +13,13 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message):
         self.exit(2, "%s: %s; --help has all options\n" % (self.prog, message))
+
+
+def check_folder(parser, what, folder):
+    """Refuses a folder that cannot be made or written, before a run takes its time."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        parser.error("%s: %s; wanted: a folder that can be written" % (what, error.strerror))

@@ -15,9 +15,10 @@ import plan
 import results
 import tables
 from collect import Collection
+from one_line import check_folder
 from progress import Progress
 
-EXIT_FAILED, EXIT_WRONG, EXIT_CANNOT, EXIT_INTERRUPTED = 1, 2, 77, 130
+EXIT_FAILED, EXIT_USAGE, EXIT_BAD, EXIT_CANNOT, EXIT_INTERRUPTED = 1, 2, 3, 77, 130
 PLACES = {"soft": places.Soft, "model": places.Model, "hosts": places.Hosts, "lab": lab_place.Lab}
 
 
@@ -118,6 +119,9 @@ def write_all(collection, options, name):
 def measured(parser, options):
     name = arguments.place_of(options)
     runs = plan.runs(arguments.lists_of(parser, options))
+    if options.out:
+        check_folder(parser, "--out %s" % options.out,
+                     os.path.dirname(os.path.abspath(options.out)))
     build = os.path.abspath(options.build or os.path.join(places.ROOT, "build/release"))
     place = PLACES[name](options, build)
     if options.dry_run:
@@ -142,7 +146,7 @@ def measured(parser, options):
         return code or EXIT_FAILED
     if collection.wrong():
         say("a run had WRONG DATA; the report shows which")
-        return EXIT_WRONG
+        return EXIT_BAD
     return code
 
 
@@ -165,7 +169,7 @@ def main():
         return measured(parser, options)
     except results.ResultError as error:
         say(str(error))
-        return EXIT_WRONG
+        return EXIT_USAGE
     except OSError as error:
         say("%s: %s" % (error.filename, error.strerror))
         return EXIT_FAILED

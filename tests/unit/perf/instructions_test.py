@@ -97,12 +97,12 @@ class Compare(unittest.TestCase):
 
     def test_more_than_that_fails_and_names_the_case(self):
         code, text = self.compare({"one": 1000, "two": 500}, {"one": 1031, "two": 400})
-        self.assertEqual(code, 1)
+        self.assertEqual(code, 3)
         self.assertRegex(text, r"one .*FAILED")
         self.assertNotRegex(text, r"two .*FAILED")
 
     def test_a_case_that_is_gone_fails(self):
-        self.assertEqual(self.compare({"one": 1000, "two": 500}, {"one": 1000})[0], 1)
+        self.assertEqual(self.compare({"one": 1000, "two": 500}, {"one": 1000})[0], 3)
 
     def test_a_new_case_is_only_told(self):
         code, text = self.compare({"one": 1000}, {"one": 1000, "two": 1})
