@@ -62,6 +62,7 @@ EngineImpl::EngineImpl(const EngineOptions& options)
                  .relays = &relay_client_,
                  .cables = &cables_}),
       silence_watch_(services_),
+      latency_watch_(clock_, options_.timed_ns == 0 ? kTimedLookToNextNs : options_.timed_ns),
       cables_(services_),
       links_(services_, contexts_),
       relay_client_(services_, [this] { return links_.hosts(); }),
@@ -182,10 +183,12 @@ void EngineImpl::end_relays(Lock& lock) {
   figures_.sum_up(relay_service_);
 }
 
-// Returns the milliseconds until a link is due, as when it opens a path again or ends a wait.
+// Returns the milliseconds until a link is due, as when it opens a path again or ends a wait, or a
+// path's latency is.
 int EngineImpl::idle_wait_ms() const {
   const std::uint64_t now_ns = clock_.now_ns();
-  const std::uint64_t left_ns = services_.due_ns() > now_ns ? services_.due_ns() - now_ns : 0;
+  const std::uint64_t due_ns = std::min(services_.due_ns(), latency_watch_.due_ns());
+  const std::uint64_t left_ns = due_ns > now_ns ? due_ns - now_ns : 0;
   return static_cast<int>(std::min<std::uint64_t>(left_ns / kNsPerMs + 1, kControlIdleWaitMs));
 }
 
@@ -256,6 +259,7 @@ bool EngineImpl::poll_control_locked() {
   }
   watch_.look(contexts_, clock_.now_ns());
   silence_watch_.look(contexts_, clock_.now_ns());
+  if (settings_.latency != 0) latency_watch_.look(contexts_);
   changed_.notify_all();
   return moved;
 }

@@ -9,6 +9,7 @@
 
 #include "engine/control/control_plane.h"
 #include "engine/figures.h"
+#include "engine/latency_watch.h"
 #include "engine/link/cable_proofs.h"
 #include "engine/link/context.h"
 #include "engine/link/link.h"
@@ -128,6 +129,7 @@ class EngineImpl final : public Engine,
   Figures figures_;
   LinkServices services_;
   SilenceWatch silence_watch_;
+  LatencyWatch latency_watch_;
   CableProofs cables_;  // outlives all links
   Links links_;
   RelayClient relay_client_;

@@ -42,6 +42,7 @@ void add_path(const PathSnapshot& path, std::vector<PathSnapshot>& to) {
   }
   add_routes(path, *found);
   found->counters += path.counters;
+  found->latency += path.latency;
   found->inflight_bytes += path.inflight_bytes;
   found->up += path.up;
   found->quarantined += path.quarantined;
@@ -124,6 +125,7 @@ PathSnapshot snapshot_of(const Path& path) {
   shot.name = path.name;
   shot.rail = path.device->name();
   shot.counters = path.counters_of_rails();
+  shot.latency = path.latency.histogram();
   shot.inflight_bytes = path.inflight_bytes();
   switch (path.health.state) {
     case PathState::Up: shot.up = 1; break;
@@ -146,6 +148,7 @@ PathSnapshot snapshot_of(const FormerRails& rails) {
   shot.name = rails.name;
   shot.rail = rails.rail;
   shot.counters = rails.counters;
+  shot.latency = rails.latency;
   shot.failures = rails.failures;
   shot.replayed_stripes = rails.replayed_stripes;
   shot.reopen_tries = rails.reopen_tries;

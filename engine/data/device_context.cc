@@ -363,6 +363,15 @@ void DeviceContext::on_answer(const DeviceWork::Answer& answer) noexcept {
   if (last) background_->wake_control();
 }
 
+Request* DeviceContext::dispatch_timed(const ibv_wc& completion) noexcept {
+  const std::uint64_t wr_id = completion.wr_id ^ kTimedBit;
+  const LiveEntry& entry = live_[wr_id >> 48];
+  if (((wr_id | kReceiveBit) ^ entry.receive_id) >> 32 != 0) return nullptr;
+  if (completion.status == IBV_WC_SUCCESS) entry.queue_pair->path().latency.end();
+  finish_posted(*entry.queue_pair, completion);
+  return nullptr;
+}
+
 std::uint32_t DeviceContext::dispatch_group(Request& slot,
                                             std::span<const ibv_wc> completions) noexcept {
   const std::uint32_t more = RecvChannel::of(*slot.channel).on_group(slot, completions);

@@ -159,6 +159,10 @@ class DeviceContext final : private relay::Stopper {
   [[gnu::noinline]] void on_poll_failed() noexcept;  // every path on this rail is lost
   // Returns what RecvChannel::on_message() does; if not null, it is for dispatch_group().
   Request* dispatch(const ibv_wc& completion, Behind behind) noexcept;
+  static void finish_posted(QueuePair& queue_pair, const ibv_wc& completion) noexcept;
+  // Handles the completion of a path's timed write, or ignores one that outlives its queue pair.
+  // Returns null.
+  [[gnu::noinline]] Request* dispatch_timed(const ibv_wc& completion) noexcept;
   // Handles a member's completion and those of its group that follow; returns how many follow.
   [[gnu::noinline]] std::uint32_t dispatch_group(Request& slot,
                                                  std::span<const ibv_wc> completions) noexcept;

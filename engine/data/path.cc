@@ -73,18 +73,27 @@ PathCounters Path::counters() const noexcept {
   return sum;
 }
 
+std::uint64_t Path::timed_writes() const noexcept {
+  std::uint64_t sum = latency.histogram().total();
+  for (const FormerRails& rails : former) sum += rails.latency.total();
+  return sum;
+}
+
 void Path::leave_rails() {
   DCHECK(inflight_bytes() == 0);
   const std::string& rail_name = device->name();
   auto left = std::find_if(former.begin(), former.end(),
                            [this](const FormerRails& rails) { return rails.name == name; });
   if (left == former.end())
-    left = former.insert(former.end(), {.name = name, .rail = rail_name, .counters = {}});
+    left = former.insert(former.end(),
+                         {.name = name, .rail = rail_name, .counters = {}, .latency = {}});
   left->counters += counters_of_rails();
+  left->latency += latency.histogram();
   left->failures += std::exchange(health.failures, 0);
   left->replayed_stripes += std::exchange(health.replayed_stripes, 0);
   left->reopen_tries += std::exchange(health.reopen_tries, 0);
   past = {};
+  latency.leave_rails();
   bulk_posted = bulk_done = 0;
 }
 

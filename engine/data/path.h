@@ -6,6 +6,7 @@
 #include <mesh/metrics.h>
 #include <mesh/policy.h>
 
+#include "engine/data/path_latency.h"
 #include "src/base/check.h"
 #include "src/verbs/wr_chain.h"
 
@@ -60,6 +61,7 @@ struct PathEnds {
 struct FormerRails {
   std::string name, rail;
   PathCounters counters;
+  LatencyHistogram latency;
   std::uint64_t failures = 0, replayed_stripes = 0, reopen_tries = 0;
 };
 
@@ -105,6 +107,7 @@ struct Path {
   PathCounters counters() const noexcept;
   PathCounters counters_of_rails() const noexcept;
   void leave_rails();  // before others are named: moves the counters to `former`
+  std::uint64_t timed_writes() const noexcept;  // that have completed, on all rails
   // Any thread. Return true if the device is still moving queue pairs of the path to ERR, or still
   // destroying former ones.
   bool stops() const noexcept { return debts->stops.load(std::memory_order_acquire) != 0; }
@@ -116,10 +119,11 @@ struct Path {
   }
 
   std::uint64_t bulk_posted = 0,
-                bulk_done = 0;      // bytes given to the bulk queue pairs, and completed
-  std::uint32_t speed_mbps = 0;     // the slower of both ports'
-  PathHealth health;                // loop (progress lock)
-  PathCounters past;                // of the queue pairs of former epochs
+                bulk_done = 0;   // bytes given to the bulk queue pairs, and completed
+  std::uint32_t speed_mbps = 0;  // the slower of both ports'
+  PathHealth health;             // loop (progress lock)
+  PathCounters past;             // of the queue pairs of former epochs
+  PathLatency latency;
   std::vector<FormerRails> former;  // bound: the pairs of rails of both hosts
   std::uint32_t next_qp = 0;        // with several paths: where the next message's stripes begin
   // The queue pair that carried its last middle message, as an index, and the bytes of that one if

@@ -33,6 +33,7 @@ void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
     loop_.forget(*queue_pair);
   }
   path.byte_waiter = nullptr;
+  path.latency.give_up();
   bool first = false;  // no other link to this peer has told of this path
   const bool over = failure() != Errc::Ok || paths_.is_outranked(path) ||
                     (channels_.index_bound() != 0 && channels_.all_ended());

@@ -62,15 +62,16 @@ inline Request* DeviceContext::dispatch(const ibv_wc& completion, Behind behind)
   // All bits but these name the entry and its life: these are the receive mark and the count.
   constexpr std::uint64_t kOther = kReceiveBit | 0xffff'ffff;
   if (((completion.wr_id ^ entry.receive_id) & ~kOther) != 0) [[unlikely]]
-    return nullptr;
-  QueuePair& found = *entry.queue_pair;
+    return dispatch_timed(completion);
   DCHECK(entry.queue_pair != nullptr);
-  if (completion.status != IBV_WC_SUCCESS) [[unlikely]] {
-    found.link().on_error_completion(found, completion);
-    return nullptr;
-  }
-  found.retire_through(static_cast<std::uint32_t>(completion.wr_id));
+  finish_posted(*entry.queue_pair, completion);
   return nullptr;
+}
+
+inline void DeviceContext::finish_posted(QueuePair& queue_pair, const ibv_wc& completion) noexcept {
+  if (completion.status != IBV_WC_SUCCESS) [[unlikely]]
+    return queue_pair.link().on_error_completion(queue_pair, completion);
+  queue_pair.retire_through(static_cast<std::uint32_t>(completion.wr_id));
 }
 
 // Most polls bring one completion or none, so that case costs no loop.

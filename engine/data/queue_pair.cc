@@ -55,7 +55,7 @@ QueuePair::QueuePair(const TransferPolicy& policy, const QueuePairPlace& place)
 
 void QueuePair::adopt(verbs::QpHandle qp, std::uint64_t id_base, const InlineBytes& granted) {
   DCHECK(qp && !qp_);
-  DCHECK(low_of(id_base) == 0 && (id_base & kReceiveBit) == 0);
+  DCHECK(low_of(id_base) == 0 && (id_base & (kReceiveBit | kTimedBit)) == 0);
   DCHECK(granted.rows >= kCreditHalfBytes);
   DCHECK(room_.posted() == 0 && room_.announced() == 0);
   qp_ = std::move(qp);
@@ -196,12 +196,16 @@ void QueuePair::ask_answer() noexcept {
   if (rows_only_ && in_staged_list) signal_next_ = true;
   const bool shows = in_staged_list || chain_.staged() != 0 || (!rows_only_ && outstanding() != 0);
   if (shows || refused_ || !has_room(1)) return;
+  post_empty(0);
+}
+
+void QueuePair::post_empty(std::uint64_t mark) noexcept {
   ibv_send_wr empty{};
   empty.opcode = IBV_WR_RDMA_WRITE;
   empty.send_flags = IBV_SEND_SIGNALED;
   ring_[room_.post() & ring_mask_] = {};
   signaled_ = room_.posted();
-  empty.wr_id = id_base_ | static_cast<std::uint32_t>(signaled_);
+  empty.wr_id = id_base_ | mark | static_cast<std::uint32_t>(signaled_);
   ++doorbells_;
   ibv_send_wr* bad = nullptr;
   if (const int error = ibv_post_send(qp_.get(), &empty, &bad); error != 0) refuse(error);

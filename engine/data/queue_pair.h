@@ -30,12 +30,13 @@ class PeerLink;
 class ProgressLoop;
 enum class LinkRole : std::uint8_t;
 
-// wr_id: table index 16 | receive 1 | life 15 | count 32. A completion that outlives its queue pair
-// finds another life.
+// wr_id: table index 16 | receive 1 | timed 1 | life 14 | count 32. A completion that outlives its
+// queue pair finds another life.
 inline constexpr std::uint64_t kReceiveBit = std::uint64_t{1} << 47;
+inline constexpr std::uint64_t kTimedBit = std::uint64_t{1} << 46;  // of a path's timed write
 constexpr std::uint64_t wr_id_base(std::uint32_t index, std::uint32_t life) noexcept {
   DCHECK(index <= 0xffff);
-  return (std::uint64_t{index} << 48) | (std::uint64_t{life & 0x7fff} << 32);
+  return (std::uint64_t{index} << 48) | (std::uint64_t{life & 0x3fff} << 32);
 }
 
 struct QueuePairPlace {
@@ -193,6 +194,8 @@ class QueuePair {
   inline void finish_stripe(Request& request) noexcept;
   [[gnu::noinline]] void retire_part(std::uint64_t at) noexcept;
   [[gnu::noinline]] void refuse(int error) noexcept;
+  // Posts an empty signaled write, whose wr_id has this mark. The caller asked has_room().
+  void post_empty(std::uint64_t mark) noexcept;
 
   const QueuePairPlace place_;
   ProgressLoop& loop_;

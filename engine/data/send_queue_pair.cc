@@ -115,6 +115,14 @@ void SendQueuePair::account_lost(std::uint64_t taken, std::vector<Span>* lost) {
   DCHECK(landed == 0);
 }
 
+void SendQueuePair::post_timed(const Clock& clock) noexcept {
+  DCHECK(loop_.held());
+  DCHECK(!in_staged_list && chain_.staged() == 0);
+  if (refused_ || !has_room(1)) return;
+  place_.path->latency.begin(clock);
+  post_empty(kTimedBit);
+}
+
 int SendQueuePair::post_probe(const verbs::LocalSource& source,
                               const verbs::RemoteTarget& target) noexcept {
   DCHECK(loop_.held());

@@ -9,6 +9,7 @@
 #include "engine/data/request.h"
 #include "engine/message/stripe.h"
 #include "src/base/check.h"
+#include "src/base/clock.h"
 
 #include <cstdint>
 #include <vector>
@@ -132,6 +133,9 @@ class SendQueuePair final : public QueuePair {
   // the source's bytes, which shows whether full packets do; without bytes, no second one. Nothing
   // may be outstanding. Returns 0, or the error of a refusal.
   int post_probe(const verbs::LocalSource& source, const verbs::RemoteTarget& target) noexcept;
+  // Posts an empty write whose completion shows the path's latency (path_latency.h). Does nothing
+  // if there is no room for it. Nothing may be staged.
+  void post_timed(const Clock& clock) noexcept;
   bool full_packet_hangs() const noexcept {
     return full_probe_ != 0 && retired() + 1 == full_probe_;
   }

@@ -27,11 +27,12 @@
 
 namespace mesh::engine {
 
-// The state that RequestWatch and SilenceWatch keep of a link (request_watch.h, silence_watch.h).
+// The state that watches keep of a link (request_watch.h, silence_watch.h, latency_watch.h).
 struct LinkWatched {
   LinkWait wait;                                       // the wait that was reported
   std::uint64_t degraded_ns = 0, without_path_ns = 0;  // with a path not up; with no path up
   std::vector<PathSilence> silences;                   // by path; SilenceWatch keeps it
+  bool timed = false;  // LatencyWatch has posted a timed write that has not completed
 };
 
 class Link final : public LinkCore, Handshake::Owner {

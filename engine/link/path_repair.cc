@@ -41,12 +41,12 @@ bool owes(const PeerLink& link) {
   });
 }
 
-// Returns a count that grows with whatever gets through, in either direction.
+// Returns a count that grows with whatever gets through of messages, in either direction.
 std::uint64_t work_done(PeerLink& link) {
   std::uint64_t sum = 0;
-  for (Path& path : link.paths().all()) {
+  for (const Path& path : link.paths().all()) {
     const PathCounters counters = path.counters();
-    sum += counters.send_completions + counters.announcements;
+    sum += counters.send_completions + counters.announcements - path.timed_writes();
   }
   return sum;
 }

@@ -129,6 +129,8 @@ struct Settings {
 
   // NCCL_MESH_STATS: FILE[:SECONDS], where metrics go. Empty: nowhere.
   std::string stats;
+  // NCCL_MESH_LATENCY: 1: the latency of paths is measured while they carry messages.
+  int latency = 1;
   // NCCL_MESH_STALL_SECONDS: a request that is open this long is logged, 0..86400. 0: never.
   int stall_seconds = 30;
   // NCCL_MESH_LOG: none | warn | info | detail | trace, used if NCCL gives no logger.

@@ -2,6 +2,7 @@
 // The engine's figures and states at one moment, for a watcher outside. Thread: any (values).
 // Bound: it grows with rails, and with peers and their paths (engine/figures.h).
 
+#include <mesh/latency.h>
 #include <mesh/metrics.h>
 
 #include <array>
@@ -39,6 +40,7 @@ struct PathSnapshot {
   std::string name;  // "mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2"
   std::string rail;  // our rail
   PathCounters counters;
+  LatencyHistogram latency;          // of a path on which we send
   std::uint64_t inflight_bytes = 0;  // bytes of large messages at this moment
   // Number of living links whose path has each state; standby: not open, because a better path is.
   std::uint64_t up = 0, quarantined = 0, down = 0, standby = 0;

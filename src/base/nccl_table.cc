@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kSeeAbove = "see the table above";
 constexpr const char* kSpreads =
     "stripes go to the path that will be free first, by bytes and speed";
-constexpr const char* kLatency = "no work request is timed one by one";
+constexpr const char* kLatency = "no message is timed; see `NCCL_MESH_LATENCY`";
 constexpr const char* kAlwaysOn = "a lost path is replaced and opened again without a setting";
 
 using enum Standing;

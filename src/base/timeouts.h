@@ -197,6 +197,11 @@ inline constexpr std::uint64_t kRequestLookToNextNs = 900 * kNsPerMs;
 // The control thread comes by every second; five missed looks are no load of this host.
 inline constexpr std::uint64_t kLookToPausedNs = 5 * kNsPerSecond;
 inline constexpr std::uint64_t kRequestOpenToShownNs = kNsPerSecond;
+// 600 samples a minute, so six of them decide a minute's p99.
+inline constexpr std::uint64_t kTimedLookToNextNs = 100 * kNsPerMs;
+// Longer than a round trip over a cable. Ten times a second it is 2 ms of processor time at most.
+inline constexpr std::uint64_t kTimedPostToNapNs = 200'000;
+inline constexpr std::uint64_t kTimedNapMinNs = kNsPerMs;  // the control thread waits whole ones
 inline constexpr std::uint64_t kLogBudgetWindowNs = 10 * kNsPerSecond;
 inline constexpr int kStatsPeriodSeconds = 10;
 inline constexpr int kStatsPeriodMaxSeconds = 3600;

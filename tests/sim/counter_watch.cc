@@ -33,6 +33,8 @@ CounterWatch::Figures CounterWatch::figures_of(const PathSnapshot& path) {
            {"doorbells", path.counters.doorbells},
            {"send_completions", path.counters.send_completions},
            {"announcements", path.counters.announcements},
+           {"latency samples", path.latency.total()},
+           {"latency sum", path.latency.sum_ns},
            {"failures", path.failures},
            {"replayed_stripes", path.replayed_stripes},
            {"reopen_tries", path.reopen_tries}}};

@@ -96,6 +96,7 @@ Scenario draw_scenario(std::uint64_t seed, const Options& options) {
   if (options.late && !options.relays) draw_bring_ups(scenario);
   if (options.pessimistic) draw_pessimistic(scenario);
   if (options.recabled) draw_recabled(scenario);
+  if (options.timed) draw_timed(scenario);
   return scenario;
 }
 

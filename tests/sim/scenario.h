@@ -39,6 +39,7 @@ struct Options {
   bool device = false;     // receivers' memory is a GPU's in every seed
   bool groups = false;     // receives are started together in every seed
   bool late = false;       // bulk queue pairs are made late in every seed
+  bool timed = false;      // the latency of paths is measured far more often
   bool standby = false;    // the named cable carries alone, and others stand by, in every seed
   bool relays = false;     // not every host is cabled to every other: see scenario_relays.cc
   bool both_ways = false;  // the hosts form rings, and neighbours' messages go both ways round
@@ -139,6 +140,7 @@ struct Scenario {
   // Channels of neighbours stay only until the relayed channels carry, not until those are over.
   bool leaves_early = false;
   std::uint64_t both_ways_bytes = 0;  // EngineOptions::both_ways_bytes, if the options ask for it
+  std::uint64_t timed_ns = 0;         // EngineOptions::timed_ns
   soft::FabricFile fabric;
   TransferPolicy policy;
   int ack_timeout = 10, retries = 3;  // of queue pairs; a try takes 4.096 us * 2^ack_timeout
@@ -193,5 +195,6 @@ void draw_outages(Scenario& scenario);
 void draw_mute(Scenario& scenario);
 void draw_pessimistic(Scenario& scenario);
 void draw_recabled(Scenario& scenario);
+void draw_timed(Scenario& scenario);
 
 }  // namespace mesh::sim

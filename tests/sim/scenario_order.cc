@@ -9,8 +9,8 @@
 namespace mesh::sim {
 
 namespace {
-constexpr std::uint64_t kAdaptiveStream = 3, kFarStream = 4, kDisorderStream = 5,
-                        kNearStream = 10;  // of Random
+constexpr std::uint64_t kAdaptiveStream = 3, kFarStream = 4, kDisorderStream = 5, kNearStream = 10,
+                        kTimedStream = 15;  // of Random
 constexpr std::uint32_t kShortWindow = 16, kFewSlots = 32;
 constexpr std::uint64_t kSmallMax = 60;
 
@@ -99,6 +99,12 @@ void draw_near(Scenario& scenario) {
   if (scenario.seed % 3 == 0) return;
   Random random(scenario.seed, kNearStream);
   scenario.policy.near_bytes = random.below(scenario.policy.express_bytes / 2 + 1);
+}
+
+// Measures latencies so often that the writes for it meet full queues, and loss in all its steps.
+void draw_timed(Scenario& scenario) {
+  Random random(scenario.seed, kTimedStream);
+  scenario.timed_ns = random.between(20 * kUs, random.one_in(2) ? 200 * kUs : 20 * kMs);
 }
 
 // Turns adaptive routing on, in one seed in seven.

@@ -84,6 +84,7 @@ void World::open_host(std::size_t number) {
   // again.
   options.rewrites_late =
       scenario_.repeats || scenario_.uses_indices_again() || scenario_.options.mute;
+  options.timed_ns = scenario_.timed_ns;
   options.bring_up_ns = scenario_.hosts[number].bring_up_ns;
   if (scenario_.switches_one_in != 0) options.between_guards = [this] { between_guards(); };
   options.control_network = &control_;

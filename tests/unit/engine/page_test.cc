@@ -185,9 +185,11 @@ TEST(EnginePage, Record) {
 }
 
 TEST(EnginePage, WorkRequestId) {
-  const Layout layout({{"table index", 16}, {"receive", 1}, {"life", 15}, {"count", 32}}, true);
+  const Layout layout(
+      {{"table index", 16}, {"receive", 1}, {"timed", 1}, {"life", 14}, {"count", 32}}, true);
   layout.expect({"table index"}, bits_of(wr_id_base(0, 0)), bits_of(wr_id_base(0xffff, 0)));
   layout.expect({"receive"}, bits_of(std::uint64_t{0}), bits_of(kReceiveBit));
+  layout.expect({"timed"}, bits_of(std::uint64_t{0}), bits_of(kTimedBit));
   layout.expect({"life"}, bits_of(wr_id_base(0, 0)), bits_of(wr_id_base(0, kOnes)));
   expect_on_page(layout);
 }

@@ -120,11 +120,11 @@ TEST(RequestWatch, LoopThatNobodyTurnsIsTheProgramsMatter) {
   watched.post_receive({.bytes = 8});
   watched.bed.rounds(10);
   watched.bed.hosts[0].loops_stand = watched.bed.hosts[1].loops_stand = true;
-  watched.post_send({.bytes = 8});
+  watched.post_send({.bytes = 0});  // LatencyWatch polls where bytes were sent
   watched.seconds(kBar + 2);
   watched.expect_said(
       LogLevel::Info,
-      "peer b: send 0 of channel 0 (8 bytes) is open for 30 s and waits for the program", 1);
+      "peer b: send 0 of channel 0 (0 bytes) is open for 30 s and waits for the program", 1);
   watched.expect_said(
       LogLevel::Info,
       "peer a: receive 0 of channel 0 (8 bytes) is open for 30 s and waits for the program", 1);
