@@ -28,7 +28,8 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-// The page under construction. add() appends a sample of the family that begin() has named.
+// The page under construction. add() appends a sample of the family that begin() has named, or of a
+// part of that, such as the sum of a histogram.
 class Page {
  public:
   Page(const EngineSnapshot& snapshot, const ProcessFacts& facts_of)
@@ -42,8 +43,8 @@ class Page {
     text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
   }
   template <typename Value>
-  void add(std::initializer_list<Label> labels, Value value) {
-    text_ += fmt::format("{}{{{}", family_, common_);
+  void add(std::initializer_list<Label> labels, Value value, const char* part = "") {
+    text_ += fmt::format("{}{}{{{}", family_, part, common_);
     for (const Label& label : labels)
       text_ += fmt::format(",{}=\"{}\"", label.name, escaped(label.value));
     text_ += fmt::format("}} {}\n", value);
@@ -106,6 +107,37 @@ void of_traffic(Page& page) {
               {"path", path.name},
               {"rail", path.rail}},
              path.counters.*Member);
+  });
+}
+
+void path_latency(Page& page) {
+  each_path(page, [&page](const PeerSnapshot& peer, const PathSnapshot& path) {
+    if (!peer.sends) return;
+    const LatencyHistogram& latency = path.latency;
+    const auto add_bucket = [&](const std::string& bound, std::uint64_t count) {
+      page.add({{"peer", peer.peer},
+                {"direction", direction(peer)},
+                {"path", path.name},
+                {"rail", path.rail},
+                {"le", bound}},
+               count, "_bucket");
+    };
+    std::uint64_t up_to = 0;
+    for (std::size_t i = 0; i < LatencyHistogram::kBounds.size(); ++i) {
+      up_to += latency.counts[i];
+      add_bucket(fmt::format("{}", seconds(LatencyHistogram::kBounds[i])), up_to);
+    }
+    const std::uint64_t total = latency.total();
+    add_bucket("+Inf", total);
+    const auto add = [&](auto value, const char* part) {
+      page.add({{"peer", peer.peer},
+                {"direction", direction(peer)},
+                {"path", path.name},
+                {"rail", path.rail}},
+               value, part);
+    };
+    add(seconds(latency.sum_ns), "_sum");
+    add(total, "_count");
   });
 }
 
@@ -293,6 +325,9 @@ constexpr std::array kFamilies{
     Family{"mesh_path_inflight_bytes", "gauge", kPathLabels,
            "Bytes of large messages posted and not acknowledged.",
            of_path<&PathSnapshot::inflight_bytes>},
+    Family{"mesh_path_latency_seconds", "histogram", "peer, direction, path, rail, le",
+           "Time of an empty write from post to completion, ten a second while we send.",
+           path_latency},
     Family{"mesh_path_links", "gauge", "peer, direction, path, rail, state",
            "Links whose path is in this state: up, quarantined, down or standby.",
            links_by_path_state},

@@ -21,8 +21,12 @@ Json json_of(const Process& process, std::uint64_t now_s) {
     row["messages_per_s"] = rate(process, peer.messages, before.messages);
     for (std::size_t k = 0; k < peer.paths.size(); ++k) {
       const PathSnapshot older = before_of(before, peer.paths[k]);
-      row["paths"][k]["bytes_per_s"] =
+      Json& path = row["paths"][k];
+      path["bytes_per_s"] =
           rate(process, peer.paths[k].counters.bytes_sent, older.counters.bytes_sent);
+      const LatencyHistogram recent = latency_since(older, peer.paths[k]);
+      path["latency"]["recent_p50_ns"] = recent.quantile_ns(0.5);
+      path["latency"]["recent_p99_ns"] = recent.quantile_ns(0.99);
     }
   }
   for (std::size_t i = 0; i < shot.relay.ways.size(); ++i) {

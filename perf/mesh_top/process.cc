@@ -50,6 +50,11 @@ RelayedSnapshot before_of(const Process& process, const RelayedSnapshot& way) {
   });
 }
 
+LatencyHistogram latency_since(const PathSnapshot& before, const PathSnapshot& path) {
+  const bool grows = path.latency.total() > before.latency.total();
+  return grows ? path.latency.since(before.latency) : path.latency;
+}
+
 double rate(const Process& process, std::uint64_t now, std::uint64_t before) {
   const ProcessFacts& facts = process.now.process;
   const std::uint64_t from_s = process.before ? process.before->process.now_s : facts.start_s;

@@ -23,6 +23,9 @@ PeerSnapshot before_of(const Process& process, const PeerSnapshot& peer);
 PathSnapshot before_of(const PeerSnapshot& before, const PathSnapshot& path);
 RelayedSnapshot before_of(const Process& process, const RelayedSnapshot& way);
 
+// Returns the path's samples since the older snapshot, or all if it has none.
+LatencyHistogram latency_since(const PathSnapshot& before, const PathSnapshot& path);
+
 // Returns the growth of a counter per second.
 double rate(const Process& process, std::uint64_t now, std::uint64_t before);
 

@@ -9,7 +9,7 @@ namespace mesh::top {
 
 namespace {
 
-constexpr double kGiga = 1e9;
+constexpr double kGiga = 1e9, kMicro = 1e3;  // of bytes and of ns
 
 std::string marked(const std::string& text, bool wrong, const ViewOptions& options) {
   return wrong && options.colour ? "\033[1;31m" + text + "\033[0m" : text;
@@ -52,15 +52,25 @@ std::string state_of_path(const PathSnapshot& path) {
   return text;
 }
 
-// The paths of a receiving link count only what the receiver posts, so their rate is not shown.
+// Returns "p50 12 us, p99 31 us", or nothing without a sample.
+std::string latency_text(const LatencyHistogram& latency) {
+  if (latency.total() == 0) return {};
+  const auto us = [&latency](double part) {
+    return static_cast<double>(latency.quantile_ns(part)) / kMicro;
+  };
+  return fmt::format("p50 {:.0f} us, p99 {:.0f} us", us(0.5), us(0.99));
+}
+
+// The paths of a receiving link count only what the receiver posts, so their rate is not shown, and
+// have no latency.
 std::string path_line(const PathSnapshot& path, const std::string& gbytes,
-                      const ViewOptions& options) {
+                      const std::string& latency, const ViewOptions& options) {
   const bool wrong = path.down + path.quarantined != 0;
   const std::string lost = path.failures == 0 ? "" : fmt::format("  lost {} times", path.failures);
-  return fmt::format("    {:>14}  {} {}{}{}\n", gbytes,
+  return fmt::format("    {:>14}  {} {}{}{}{}\n", gbytes,
                      marked(fmt::format("{:<8}", state_of_path(path)), wrong, options), path.name,
                      path.routes.empty() ? "" : "  over " + path.routes.front(),
-                     marked(lost, true, options));
+                     latency.empty() ? "" : "  " + latency, marked(lost, true, options));
 }
 
 std::string link_lines(const Process& process, const PeerSnapshot& peer,
@@ -74,9 +84,10 @@ std::string link_lines(const Process& process, const PeerSnapshot& peer,
                   rate(process, peer.messages, before.messages), peer.open_requests, peer.channels,
                   marked(waits, !waits.empty(), options));
   for (const PathSnapshot& path : peer.paths) {
-    const double bytes =
-        rate(process, path.counters.bytes_sent, before_of(before, path).counters.bytes_sent);
-    text += path_line(path, peer.sends ? fmt::format("{:.3f} GB/s", bytes / kGiga) : "", options);
+    const PathSnapshot older = before_of(before, path);
+    const double bytes = rate(process, path.counters.bytes_sent, older.counters.bytes_sent);
+    text += path_line(path, peer.sends ? fmt::format("{:.3f} GB/s", bytes / kGiga) : "",
+                      latency_text(latency_since(older, path)), options);
   }
   return text;
 }

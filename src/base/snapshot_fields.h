@@ -3,6 +3,7 @@
 // name, the value and the meaning of each field. A field that is of another type in the text passes
 // through a local variable, which a reader fills. Thread: any (pure). Bound: the values'.
 
+#include "src/base/latency_fields.h"
 #include "src/base/snapshot_json.h"
 
 #include <array>
@@ -136,6 +137,8 @@ void visit(Visitor& field, PathSnapshot& path) {
   field("down", path.down, "Links that try to open it again.");
   field("standby", path.standby, "Links for which it stands by.");
   field("counters", path.counters, "Counts since the start.");
+  field("latency", path.latency,
+        "Times of empty writes from post to completion, ten a second while we send.");
   field("inflight_bytes", path.inflight_bytes, "Bytes posted and not acknowledged.");
   field("epoch", path.epoch, "How often it was opened again, on the link with the most.");
   field("failures", path.failures, "Times it was lost.");

@@ -37,14 +37,14 @@ class Metrics : public testing::Test {
 
   // Returns each host's last page, by host name.
   std::map<std::string, MetricsPage> all_reduce(const std::string& fabric) {
-    return run_of("all_reduce", fabric, "all");
+    return run_of("all_reduce", MESH_FABRIC_DIR "/" + fabric, "all");
   }
   std::map<std::string, MetricsPage> run_of(const char* collective, const std::string& fabric,
                                             const char* rails) {
     driver::ProcessSpec spec;
     const std::string bytes = std::to_string(kBytes);
     spec.arguments = {MESH_PERF_FILE, collective,
-                      "--fabric",     MESH_FABRIC_DIR "/" + fabric,
+                      "--fabric",     fabric,
                       "-b",           bytes,
                       "-e",           bytes,
                       "-c",           std::to_string(kChecks),
@@ -156,7 +156,7 @@ TEST_F(Metrics, TwoHostsOverTwoCables) {
 
 // On a line a - b - c, b counts what a and c send each other, and not a byte of anybody else's.
 TEST_F(Metrics, AMiddleHostCountsWhatItCarriesAndTheEndsNameIt) {
-  const auto pages = run_of("alltoall", "line3.json", "auto");
+  const auto pages = run_of("alltoall", MESH_FABRIC_DIR "/line3.json", "auto");
   ASSERT_EQ(pages.size(), 3u);
   const MetricsPage& middle = pages.at("b");
   for (const auto& [from, to] : {std::pair{"a", "c"}, std::pair{"c", "a"}}) {
@@ -176,6 +176,40 @@ TEST_F(Metrics, AMiddleHostCountsWhatItCarriesAndTheEndsNameIt) {
   }
   EXPECT_EQ(metric(middle, "mesh_relay_refused_total"), 0);
   EXPECT_TRUE(middle.at("mesh_path_route_info").samples.empty());
+}
+
+struct Samples {
+  double all = 0, quick = 0;  // quick: within 20 ms
+};
+Samples samples_of(const MetricsPage& page, const std::string& peer) {
+  const testkit::MetricLabels sends{{"peer", peer}};
+  return {
+      .all = metric(page, "mesh_path_latency_seconds_count", sends),
+      .quick = metric(page, "mesh_path_latency_seconds_bucket", {{"peer", peer}, {"le", "0.02"}})};
+}
+
+// The cable between a and b delays all packets by 30 ms, so no sample over it can be quick. Over
+// the others a machine that stands still for 20 ms makes some of them slow.
+TEST_F(Metrics, ASlowCableShowsInTheLatencyOfItsPathAndOfNoOther) {
+  const std::string fabric = folder_.string() + "-fabric.json";
+  std::ostringstream text;
+  text << std::ifstream(MESH_FABRIC_DIR "/triangle.json").rdbuf();
+  const std::string cable = R"(["a/mesh0", "b/mesh0"])";
+  std::string slow_text = text.str();
+  slow_text.insert(slow_text.find(cable) + cable.size(), R"(, "delay_us": 30000)");
+  std::ofstream(fabric) << slow_text;
+  const auto pages = run_of("all_reduce", fabric, "auto");
+  std::filesystem::remove(fabric);
+  ASSERT_EQ(pages.size(), 3u);
+  const Samples slow = samples_of(pages.at("a"), "b");
+  EXPECT_GE(slow.all, 20);
+  EXPECT_EQ(slow.quick, 0);
+  for (const auto& [host, next] : {std::pair{"b", "c"}, std::pair{"c", "a"}}) {
+    SCOPED_TRACE(host);
+    const Samples others = samples_of(pages.at(host), next);
+    EXPECT_GE(others.all, 20);
+    EXPECT_GE(others.quick, 0.8 * others.all);
+  }
 }
 
 }  // namespace

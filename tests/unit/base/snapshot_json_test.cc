@@ -23,6 +23,8 @@ PeerSnapshot busy_peer() {
                    .doorbells = 3,
                    .send_completions = 4,
                    .announcements = 5};
+  path.latency.add(1500);
+  path.latency.add(2'000'000'000);  // above all bounds
   path.up = 6;
   path.quarantined = 7;
   path.down = 8;
@@ -90,6 +92,8 @@ TEST(SnapshotJson, WhatIsWrittenIsRead) {
   ASSERT_EQ(peer.paths.size(), 1u);
   EXPECT_EQ(peer.paths[0].name, busy_peer().paths[0].name);
   EXPECT_EQ(peer.paths[0].counters.bytes_sent, (std::uint64_t{1} << 63) + 1);
+  EXPECT_EQ(peer.paths[0].latency.counts, busy_peer().paths[0].latency.counts);
+  EXPECT_EQ(peer.paths[0].latency.sum_ns, 2'000'001'500u);
   ASSERT_EQ(read->engine.refused_ports.size(), 1u);
   EXPECT_EQ(read->engine.refused_ports[0].kind, RefusalKind::LeftOut);
   EXPECT_EQ(read->engine.rails[0].numa_node, -1);

@@ -14,6 +14,8 @@ EngineSnapshot snapshot_of(std::uint64_t bytes) {
   path.name = "mesh0:1 10.0.0.1 -> mesh0:1 \"10.0.0.2\"";
   path.rail = "mesh0:1";
   path.counters.bytes_sent = bytes;
+  for (std::uint64_t i = 0; i < bytes / 10'000'000; ++i)  // the newest ones are slow
+    path.latency.add(i < 100 ? 15'000 : 300'000);
   path.up = 1;
   PathSnapshot relayed;
   relayed.name = "mesh1:1 -> mesh1:1";
@@ -75,6 +77,19 @@ TEST(TopView, TellsRatesBetweenTwoSnapshots) {
   EXPECT_FALSE(has(text, "\033")) << "no colours were asked for";
 }
 
+// 800 of the 900 samples are newer than the older snapshot, and all of these are in the bucket from
+// 200 to 500 us.
+TEST(TopView, TellsALatencyThatIsOfTheTimeBetweenTwoSnapshots) {
+  const Snapshot now = shot_of(9'000'000'000, kNowS);
+  const Process process{.now = now, .before = shot_of(1'000'000'000, 1006)};
+  EXPECT_TRUE(has(view({process}, {.now_s = 1012}), "p50 350 us, p99 497 us"))
+      << view({process}, {.now_s = 1012});
+  EXPECT_TRUE(has(view({{.now = now, .before = {}}}, {.now_s = 1012}), "p50 331 us, p99 497 us"));
+  EXPECT_TRUE(has(view({{.now = now, .before = now}}, {.now_s = 1012}), "p50 331 us, p99 497 us"))
+      << "without a newer sample the whole run is shown";
+  EXPECT_FALSE(has(view({{.now = shot_of(0, kNowS), .before = {}}}, {.now_s = kNowS}), "p50"));
+}
+
 TEST(TopView, OfOneSnapshotTellsTheRateOfTheWholeRun) {
   EXPECT_TRUE(has(view({{.now = shot_of(5'000'000'000, kNowS), .before = {}}}, {.now_s = kNowS}),
                   "0.500 GB/s"));
@@ -109,6 +124,11 @@ TEST(TopJson, HoldsSnapshotsStatesAndRates) {
   EXPECT_EQ(shown["peers"][0]["bytes_per_s"], 2e9);
   EXPECT_EQ(shown["peers"][0]["messages_per_s"], 2000);
   EXPECT_EQ(shown["peers"][0]["paths"][0]["bytes_per_s"], 2e9);
+  const nlohmann::json& latency = shown["peers"][0]["paths"][0]["latency"];
+  EXPECT_EQ(latency["samples"], 900);
+  EXPECT_EQ(latency["p50_ns"], 331'250);
+  EXPECT_EQ(latency["recent_p50_ns"], 350'000);
+  EXPECT_EQ(latency["recent_p99_ns"], 497'000);
   EXPECT_EQ(shown["peers"][0]["paths"][1]["routes"][0], "c");
   EXPECT_EQ(shown["relay"]["ways"][0]["bytes_per_s"], 2e9);
   EXPECT_EQ(json({}, 1012), "{\"processes\":[]}\n");

@@ -46,6 +46,9 @@ std::vector<Mention> mentions_in(const std::string& alerts) {
        at = alerts.find(prefix, at + 1)) {
     Mention mention{.metric = word_at(alerts, at), .label = {}};
     const std::size_t end = at + mention.metric.size();
+    const std::string part = "_bucket";  // of a histogram
+    if (mention.metric.ends_with("_seconds" + part))
+      mention.metric.resize(mention.metric.size() - part.size());
     if (end < alerts.size() && alerts[end] == '{') mention.label = word_at(alerts, end + 1);
     found.push_back(std::move(mention));
   }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
 #include <string>
 
 namespace mesh::plugin {
@@ -47,6 +48,7 @@ EngineSnapshot two_peers() {
                    .doorbells = 3,
                    .send_completions = 4,
                    .announcements = 5};
+  for (const std::uint64_t ns : {1000u, 1001u, 4'000'000'000u}) path.latency.add(ns);
   path.inflight_bytes = 6;
   path.down = 1;
   path.failures = 7;
@@ -124,6 +126,25 @@ TEST(MetricsPage, FiguresArriveWhereTheyBelong) {
   EXPECT_EQ(metric(page, "mesh_path_failures_total", first), 7);
   EXPECT_EQ(metric(page, "mesh_path_links", {{"path", first.at("path")}, {"state", "down"}}), 1);
   EXPECT_EQ(metric(page, "mesh_path_links", {{"path", first.at("path")}, {"state", "up"}}), 0);
+}
+
+TEST(MetricsPage, LatencyIsAHistogramOfEachPathOnWhichWeSend) {
+  EngineSnapshot shot = two_peers();
+  shot.peers[0].paths.push_back(shot.peers[1].paths[0]);  // the same path, on a link that receives
+  const MetricsPage page = page_of(shot);
+  MetricLabels first{{"path", "n0:1 10.0.1.1 -> n0:1 10.0.1.2"}, {"direction", "send"}};
+  EXPECT_EQ(metric(page, "mesh_path_latency_seconds_count", first), 3);
+  EXPECT_DOUBLE_EQ(metric(page, "mesh_path_latency_seconds_sum", first), 4.000002001);
+  const auto up_to = [&](const char* bound) {
+    first["le"] = bound;
+    return metric(page, "mesh_path_latency_seconds_bucket", first);
+  };
+  EXPECT_EQ(up_to("1e-06"), 1) << "a bound belongs to its bucket";
+  EXPECT_EQ(up_to("2e-06"), 2);
+  EXPECT_EQ(up_to("1"), 2);
+  EXPECT_EQ(up_to("+Inf"), 3);
+  EXPECT_THROW(metric(page, "mesh_path_latency_seconds_count", {{"direction", "receive"}}),
+               std::runtime_error);
 }
 
 TEST(MetricsPage, RoutesOfRelayedPathsAreNamed) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <cstdlib>
 #include <set>
 #include <stdexcept>
@@ -25,6 +26,9 @@ class Reader {
     for (const auto& [name, family] : page_) {
       if (family.type.empty()) fail(name + " has no TYPE");
     }
+    std::erase_if(page_, [](const auto& each) {
+      return each.second.type == "histogram" && each.second.samples.empty();
+    });
     return std::move(page_);
   }
 
@@ -69,7 +73,7 @@ class Reader {
       fail("TYPE of " + typed + " behind HELP of " + current_);
     expect(" ");
     page_[current_].type = rest_;
-    if (rest_ != "counter" && rest_ != "gauge") fail("an unknown type");
+    if (rest_ != "counter" && rest_ != "gauge" && rest_ != "histogram") fail("an unknown type");
     if ((rest_ == "counter") != current_.ends_with("_total"))
       fail(current_ + " is a " + std::string(rest_));
   }
@@ -92,10 +96,38 @@ class Reader {
     }
   }
 
+  // Returns true for a sample of the family that is being read. A histogram has three kinds, which
+  // become families of their own on the page that is returned.
+  bool belongs(const std::string& named) {
+    const auto family = page_.find(current_);
+    if (family == page_.end() || family->second.type.empty()) return false;
+    if (family->second.type != "histogram") return named == current_;
+    if (named != current_ + "_bucket" && named != current_ + "_sum" && named != current_ + "_count")
+      return false;
+    page_[named].type = "histogram";
+    return true;
+  }
+
+  // A histogram's buckets come in the order of their bounds, its counts grow, and its last bucket
+  // holds all of them.
+  void bucket(const std::string& named, const MetricSample& read) {
+    if (named.ends_with("_sum") || page_[named].type != "histogram") return;
+    if (named.ends_with("_count")) {
+      if (bound_ != HUGE_VAL || read.value != below_) fail("a count that no last bucket has");
+      bound_ = below_ = 0;
+      return;
+    }
+    const auto bound = read.labels.find("le");
+    if (bound == read.labels.end()) fail("a bucket without a bound");
+    const double up_to = std::strtod(bound->second.c_str(), nullptr);
+    if (up_to <= bound_ || read.value < below_) fail("buckets out of order");
+    bound_ = up_to;
+    below_ = read.value;
+  }
+
   void sample() {
     const std::string named = name();
-    if (named != current_ || page_[named].type.empty())
-      fail("a sample of " + named + " outside its family");
+    if (!belongs(named)) fail("a sample of " + named + " outside its family");
     MetricSample read;
     if (rest_.starts_with('{')) {
       for (expect("{"); !rest_.starts_with('}'); rest_.starts_with(',') ? expect(",") : void()) {
@@ -111,12 +143,14 @@ class Reader {
     read.value = std::strtod(text.c_str(), &end);
     if (text.empty() || text[0] == ' ' || *end != '\0') fail("'" + text + "' is no number");
     if (!seen_.emplace(named, read.labels).second) fail("this sample comes twice");
+    bucket(named, read);
     page_[named].samples.push_back(std::move(read));
   }
 
   std::size_t number_ = 0;
   std::string_view rest_;
   std::string current_;
+  double bound_ = 0, below_ = 0;  // of a histogram: the last bucket's bound, and its count
   MetricsPage page_;
   std::set<std::pair<std::string, MetricLabels>> seen_;
 };

@@ -1,7 +1,7 @@
 #pragma once
 // Reads Prometheus' text format as strictly as our pages must keep it: each family in one piece,
-// HELP and TYPE before their samples, no sample twice, counters that end in _total, valid escapes
-// and numbers.
+// HELP and TYPE before their samples, no sample twice, counters that end in _total, histograms
+// whose buckets grow and add up, valid escapes and numbers.
 
 #include <map>
 #include <string>
