@@ -224,8 +224,10 @@ EngineSnapshot EngineImpl::snapshot() const {
   shot.refused_ports = refused_ports_;
   shot.notes = notes_;
   const Lock lock(mutex_);
-  for (std::size_t i = 0; i < shot.rails.size(); ++i)
+  for (std::size_t i = 0; i < shot.rails.size(); ++i) {
     shot.rails[i].port_downs = port_events_.downs_of(i);
+    shot.rails[i].speed_mbps = port_events_.speed_of(i);
+  }
   figures_.add_to(shot, contexts_, clock_.now_ns());
   shot.relay = relay_service_.figures();
   return shot;

@@ -20,6 +20,7 @@ void PortEvents::watch(ControlPlane& plane) {
   for (const verbs::Rail& rail : host_.rails())
     if (rail.view != nullptr) looks_.push_back(std::make_unique<Look>());
   for (const verbs::Rail& rail : host_.rails()) {
+    speeds_.push_back(rail.info.speed_mbps);
     const int fd = host_.options().provider->event_fd(rail.context.get());
     if (fd >= 0) static_cast<void>(plane.watch(fd));
   }
@@ -110,6 +111,7 @@ void PortEvents::take(std::uint32_t rail, const verbs::DeviceEvent& event) {
     case verbs::DeviceEventKind::LidChange:
       if (event.port == info.port) hear_lid(rail);
       return;
+    case verbs::DeviceEventKind::SpeedChange: return see_speed(rail);
     case verbs::DeviceEventKind::QpFatal:
       LOG_INFO("rail {} {}: queue pair 0x{:x} has failed", rail, info.name, event.qp_num);
       return;
@@ -147,6 +149,22 @@ void PortEvents::on_port_change(std::uint32_t rail, bool up) {
   // The lines of the paths that are lost and back name the rail, too.
   MESH_LOG(in_use ? LogLevel::Detail : LogLevel::Info, "rail {} {}: its port is {}", rail,
            host_.rails()[rail].info.name, up ? "up" : "down");
+  if (up) see_speed(rail);
+}
+
+// A bond that has lost a port, or a link that has been trained anew, may carry less than before.
+void PortEvents::see_speed(std::uint32_t index) {
+  const verbs::Rail& rail = host_.rails()[index];
+  const verbs::PortNow now = verbs::port_now(*host_.options().provider, rail);
+  if (!now.up || now.speed_mbps == 0) return;
+  const std::uint32_t before = std::exchange(speeds_[index], now.speed_mbps);
+  if (before == now.speed_mbps) return;
+  if (before != 0) {
+    MESH_LOG(now.speed_mbps < before ? LogLevel::Warn : LogLevel::Info,
+             "rail {} {}: its port carries {} Gb/s now, and {} before", index, rail.info.name,
+             now.speed_mbps / 1000.0, before / 1000.0);
+  }
+  links_.on_speed_change(index);
 }
 
 void PortEvents::on_card_left(std::uint32_t rail) {

@@ -38,6 +38,11 @@ class PortEvents {
     return rail < downs_.size() ? downs_[rail] : 0;
   }
 
+  // Returns the rail's speed in Mb/s as its port told it last; 0: it never did.
+  std::uint32_t speed_of(std::size_t rail) const noexcept {
+    return rail < speeds_.size() ? speeds_[rail] : 0;
+  }
+
  private:
   // A look at the port of one rail, and the events that wait for its answer.
   struct Look {
@@ -58,10 +63,12 @@ class PortEvents {
   void on_lid_change(std::uint32_t rail);
   void doubt_cables(bool up);
   void on_port_change(std::uint32_t rail, bool up);
+  void see_speed(std::uint32_t rail);
 
   LinkHost& host_;
   Links& links_;
   std::vector<std::uint64_t> downs_;          // by rail
+  std::vector<std::uint32_t> speeds_;         // by rail, in Mb/s; 0: its port has not been up yet
   std::vector<std::unique_ptr<Look>> looks_;  // by rail; empty: without views
 };
 

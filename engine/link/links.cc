@@ -3,6 +3,7 @@
 #include "engine/link/bring_up.h"
 #include "engine/link/context.h"
 #include "engine/link/link.h"
+#include "engine/link/link_setup.h"
 #include "src/base/check.h"
 #include "src/base/random.h"
 #include "src/base/timeouts.h"
@@ -226,6 +227,14 @@ void Links::on_lid_change(std::uint32_t rail, std::uint16_t lid) {
   for_each_path([rail, lid](Link& link, Path& path) {
     if (path.rail == rail && path.own_lid != lid)
       link.peer_link().quarantine(path, "our port has another LID");
+  });
+}
+
+void Links::on_speed_change(std::uint32_t rail) {
+  for_each_path([rail](Link& link, Path& path) {
+    if (path.rail != rail || path.health.state != PathState::Up) return;
+    take_port_speed(link.peer_link(), path);
+    set_inflight(path, link.terms.crossing, link.peer_link().policy());
   });
 }
 

@@ -63,6 +63,8 @@ class Links {
   // Packets to the former LID of a port no longer reach it: quarantines the paths that told it, and
   // opening them again tells the peer the new LID.
   void on_lid_change(std::uint32_t rail, std::uint16_t lid);
+  // Fits the bytes in flight of the rail's paths to the speed that its port has now.
+  void on_speed_change(std::uint32_t rail);
 
   // Makes room for one more acceptor's link, which names these listeners. Returns false if there is
   // none and no link gives way yet.

@@ -60,7 +60,7 @@ void visit(Visitor& field, RailSnapshot& rail) {
   field("offered", rail.offered, "NCCL has the rail as a device; the others were down at start.");
   field("active", rail.active, "The port is active.");
   field("state", rail.state, "State of the port, in the device's words.");
-  field("speed_mbps", rail.speed_mbps, "Speed that the port reported at the start.");
+  field("speed_mbps", rail.speed_mbps, "Speed that the port reported last; 0: it never was up.");
   field("address", rail.address, "Preferred address.");
   field("addresses", rail.addresses, "All addresses, the preferred one first.");
   field("gid_type", rail.gid_type, "Type of its GIDs.");

@@ -43,6 +43,7 @@ enum class DeviceEventKind : std::uint8_t {
   PortError,
   GidChange,
   LidChange,
+  SpeedChange,
   QpFatal,
   CqError,
   DeviceFatal,
@@ -52,6 +53,7 @@ enum class DeviceEventKind : std::uint8_t {
 // An event that a device reports by itself.
 struct DeviceEvent {
   DeviceEventKind kind = DeviceEventKind::Other;
+  // SpeedChange: of no port in particular; 0.
   // PortActive, PortError, GidChange, LidChange: a port of this device. Every context of the device
   // gets it.
   std::uint8_t port = 0;

@@ -134,8 +134,13 @@ bool stop_blocking(int fd) noexcept {
   return flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
 }
 
+// IBV_EVENT_DEVICE_SPEED_CHANGE of rdma-core 62, which older headers lack.
+constexpr int kDeviceSpeedChange = IBV_EVENT_WQ_FATAL + 1;
+
 // Must run before the event is acknowledged: only until then its queue pair is sure to exist.
 DeviceEvent translate(const ibv_async_event& raw) noexcept {
+  if (static_cast<int>(raw.event_type) == kDeviceSpeedChange)
+    return {.kind = DeviceEventKind::SpeedChange};
   const auto port = static_cast<std::uint8_t>(raw.element.port_num);
   switch (raw.event_type) {
     case IBV_EVENT_PORT_ACTIVE: return {.kind = DeviceEventKind::PortActive, .port = port};
