@@ -63,6 +63,7 @@ EngineImpl::EngineImpl(const EngineOptions& options)
                  .cables = &cables_}),
       silence_watch_(services_),
       latency_watch_(clock_, options_.timed_ns == 0 ? kTimedLookToNextNs : options_.timed_ns),
+      times_paths_(settings_.latency != 0 && (!settings_.stats.empty() || options_.timed_ns != 0)),
       cables_(services_),
       links_(services_, contexts_),
       relay_client_(services_, [this] { return links_.hosts(); }),
@@ -183,8 +184,7 @@ void EngineImpl::end_relays(Lock& lock) {
   figures_.sum_up(relay_service_);
 }
 
-// Returns the milliseconds until a link is due, as when it opens a path again or ends a wait, or a
-// path's latency is.
+// Returns the milliseconds until a link, as when it ends a wait, or a path's latency is due.
 int EngineImpl::idle_wait_ms() const {
   const std::uint64_t now_ns = clock_.now_ns();
   const std::uint64_t due_ns = std::min(services_.due_ns(), latency_watch_.due_ns());
@@ -224,10 +224,7 @@ EngineSnapshot EngineImpl::snapshot() const {
   shot.refused_ports = refused_ports_;
   shot.notes = notes_;
   const Lock lock(mutex_);
-  for (std::size_t i = 0; i < shot.rails.size(); ++i) {
-    shot.rails[i].port_downs = port_events_.downs_of(i);
-    shot.rails[i].speed_mbps = port_events_.speed_of(i);
-  }
+  port_events_.add_to(shot);
   figures_.add_to(shot, contexts_, clock_.now_ns());
   shot.relay = relay_service_.figures();
   return shot;
@@ -261,7 +258,7 @@ bool EngineImpl::poll_control_locked() {
   }
   watch_.look(contexts_, clock_.now_ns());
   silence_watch_.look(contexts_, clock_.now_ns());
-  if (settings_.latency != 0) latency_watch_.look(contexts_);
+  if (times_paths_) latency_watch_.look(contexts_);
   changed_.notify_all();
   return moved;
 }

@@ -130,6 +130,7 @@ class EngineImpl final : public Engine,
   LinkServices services_;
   SilenceWatch silence_watch_;
   LatencyWatch latency_watch_;
+  const bool times_paths_;
   CableProofs cables_;  // outlives all links
   Links links_;
   RelayClient relay_client_;

@@ -38,6 +38,13 @@ void PortEvents::on_readable(int fd) {
   }
 }
 
+void PortEvents::add_to(EngineSnapshot& shot) const noexcept {
+  for (std::size_t rail = 0; rail < downs_.size(); ++rail) {
+    shot.rails[rail].port_downs = downs_[rail];
+    shot.rails[rail].speed_mbps = speeds_[rail];
+  }
+}
+
 void PortEvents::take_answers() {
   for (std::uint32_t rail = 0; rail < looks_.size(); ++rail) {
     Look& look = *looks_[rail];
@@ -46,6 +53,7 @@ void PortEvents::take_answers() {
     const Look::Events answers = std::exchange(look.answers, {});
     if (answers.up) on_port_change(rail, true);
     if (answers.lid) on_lid_change(rail);
+    if (answers.speed) see_speed(rail);
   }
 }
 
@@ -91,6 +99,11 @@ void PortEvents::hear_lid(std::uint32_t rail) {
   looks_[rail]->waiting.any = looks_[rail]->waiting.lid = true;
 }
 
+void PortEvents::hear_speed(std::uint32_t rail) {
+  if (looks_.empty()) return see_speed(rail);
+  looks_[rail]->waiting.any = looks_[rail]->waiting.speed = true;
+}
+
 void PortEvents::take(std::uint32_t rail, const verbs::DeviceEvent& event) {
   const RailInfo& info = host_.rails()[rail].info;
   switch (event.kind) {
@@ -111,7 +124,7 @@ void PortEvents::take(std::uint32_t rail, const verbs::DeviceEvent& event) {
     case verbs::DeviceEventKind::LidChange:
       if (event.port == info.port) hear_lid(rail);
       return;
-    case verbs::DeviceEventKind::SpeedChange: return see_speed(rail);
+    case verbs::DeviceEventKind::SpeedChange: return hear_speed(rail);
     case verbs::DeviceEventKind::QpFatal:
       LOG_INFO("rail {} {}: queue pair 0x{:x} has failed", rail, info.name, event.qp_num);
       return;

@@ -6,6 +6,8 @@
 // is told when the device has answered. Thread: control mutex; watch() before there are threads.
 // Bounds: kEventsPerPass events of one rail in one pass; one look at a rail's port at a time.
 
+#include <mesh/snapshot.h>
+
 #include "engine/link/link_host.h"
 #include "engine/link/links.h"
 #include "src/base/thread_pool.h"
@@ -33,21 +35,15 @@ class PortEvents {
   void on_readable(int fd);
   void take_answers();  // of looks at ports that have ended
   void look();          // at the ports whose views somebody wants newer
-  // Returns how often the device has told that the rail's port went down, or that it has failed.
-  std::uint64_t downs_of(std::size_t rail) const noexcept {
-    return rail < downs_.size() ? downs_[rail] : 0;
-  }
-
-  // Returns the rail's speed in Mb/s as its port told it last; 0: it never did.
-  std::uint32_t speed_of(std::size_t rail) const noexcept {
-    return rail < speeds_.size() ? speeds_[rail] : 0;
-  }
+  // Adds how often each rail's port went down or its device failed, and the speed that its port
+  // told last.
+  void add_to(EngineSnapshot& shot) const noexcept;
 
  private:
   // A look at the port of one rail, and the events that wait for its answer.
   struct Look {
     struct Events {
-      bool any = false, up = false, lid = false;
+      bool any = false, up = false, lid = false, speed = false;
     };
     ThreadPool::Task task{};
     std::atomic<bool> over{false};
@@ -58,6 +54,7 @@ class PortEvents {
   void hear_up(std::uint32_t rail);
   void hear_down(std::uint32_t rail);
   void hear_lid(std::uint32_t rail);
+  void hear_speed(std::uint32_t rail);
   void take(std::uint32_t rail, const verbs::DeviceEvent& event);
   void on_card_left(std::uint32_t rail);
   void on_lid_change(std::uint32_t rail);

@@ -20,7 +20,7 @@ bool PathRepair::reopen(std::uint32_t index) {
   Repair& repair = repairs_[index];
   // A path gets new queue pairs after the old ones are gone: a hung device must not collect them.
   const bool begins = !repair.being_opened() || repair.acceptor_step == AcceptorStep::Asked;
-  if (begins && link_.peer_link().paths()[index].destroys()) return false;  // the device's answer wakes us
+  if (begins && link_.peer_link().paths()[index].destroys()) return false;  // its end wakes us
   if (!link_.connector()) {
     return repair.acceptor_step == AcceptorStep::Asked && !link_.bring_up() && answer(index);
   }

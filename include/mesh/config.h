@@ -129,7 +129,8 @@ struct Settings {
 
   // NCCL_MESH_STATS: FILE[:SECONDS], where metrics go. Empty: nowhere.
   std::string stats;
-  // NCCL_MESH_LATENCY: 1: the latency of paths is measured while they carry messages.
+  // NCCL_MESH_LATENCY: 1: with NCCL_MESH_STATS, the latency of paths is measured while they carry
+  // messages.
   int latency = 1;
   // NCCL_MESH_STALL_SECONDS: a request that is open this long is logged, 0..86400. 0: never.
   int stall_seconds = 30;

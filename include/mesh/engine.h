@@ -79,8 +79,8 @@ struct EngineOptions {
   // Threading::Manual: a bring-up ends no earlier than so long after it was asked for, as if the
   // device took its time for queue pairs.
   std::uint64_t bring_up_ns = 0;
-  // Time between two looks at the latency of paths; 0: the usual one. A simulation looks more
-  // often.
+  // Time between two looks at the latency of paths, also without NCCL_MESH_STATS; 0: the usual one,
+  // with it. A simulation looks more often.
   std::uint64_t timed_ns = 0;
   // NCCL_MESH_BOTH_WAYS: bytes that a link must have sent in large messages before its path the
   // other way round is opened. A path over other hosts costs them memory.

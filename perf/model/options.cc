@@ -124,7 +124,7 @@ void add_costs(CLI::App& app, Options& options) {
   add("--test-ns", options.calls.test_ns, "CPU time of our own code in test");
   add("--end-ns", options.calls.end_ns, "Additional time of each of these calls with --via");
   add("--copy-ps", options.calls.copy_ps, "With --groups: picoseconds a byte of a copy");
-  add("--add-ps", options.calls.add_ps, "With --groups: picoseconds a byte of each input of a sum");
+  add("--add-ps", options.calls.add_ps, "With --groups: picoseconds a byte of a sum's input");
   add("--chain-ns", options.calls.chain_ns,
       "Time of a middle host's thread for each chain of a turn");
   add("--moved-ns", options.calls.moved_ns,
@@ -202,8 +202,7 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
                "Instead of sizes, measure how much faster rings of three and four hosts are with "
                "NCCL_MESH_BOTH_WAYS, compared with formulas; takes minutes");
   app.add_flag("--groups", options.groups,
-               "Instead of sizes, time one-shot all-reduces (NCCL_MESH_ONESHOT_BYTES) of groups of "
-               "two to eight hosts, without NCCL's own part");
+               "Instead of sizes, time one-shot all-reduces of two to eight hosts");
   app.add_option("--json", options.json_file,
                  "Write the results to this file too (format: perf/results/README.md)");
   if (const auto end = driver::parse(app, argc, argv)) {

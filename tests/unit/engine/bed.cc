@@ -50,6 +50,7 @@ Bed::Bed(const BedOptions& options) {
                                .clock = options.wall_clock ? Clock() : Clock(&clock_)});
     EngineOptions engine_options;
     engine_options.settings.socket_ifname = options.socket_ifname;
+    engine_options.timed_ns = options.timed_ns;
     engine_options.settings.stall_seconds = options.stall_seconds;
     engine_options.settings.rails = options.rails;
     engine_options.settings.relay = options.relay;

@@ -36,7 +36,8 @@ struct BedOptions {
   int both_ways = Settings{}.both_ways;
   int adaptive_routing = kAuto;  // NCCL_IB_ADAPTIVE_ROUTING
   int ar_threshold = Settings{}.ar_threshold;
-  bool wall_clock = false;  // real time; advance_ns() and tick_ns then do nothing
+  bool wall_clock = false;     // real time; advance_ns() and tick_ns then do nothing
+  std::uint64_t timed_ns = 0;  // EngineOptions::timed_ns
 };
 
 struct BedHost : EngineHost<> {
