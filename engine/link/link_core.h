@@ -179,10 +179,8 @@ class LinkCore {
   // ---- What concerns several parts.
   virtual void take_down(Errc why) noexcept = 0;            // allocates nothing
   virtual void end(Errc why, const std::string& text) = 0;  // the peer or the way to it is lost
-  // The peer does not answer over the control connection, or cannot.
-  virtual void distrust_connection(const std::string& text) = 0;
-  // Finds out again where the cables to the peer lead, if addresses leave a doubt.
-  virtual void ask_cables() noexcept = 0;
+  virtual void distrust_connection(const std::string& text) = 0;  // the peer does not answer there
+  virtual void ask_cables() noexcept = 0;  // where those to the peer lead, if there is a doubt
   virtual void set_peer_link(std::unique_ptr<PeerLink> made) = 0;  // it has all its paths
   // Queue pairs are made or go to RTS, those of the link or of one path that is opened again. A
   // link that is taken down meanwhile ends when its bring-up does.

@@ -98,8 +98,7 @@ void add_fabric(CLI::App& app, Options& options) {
                  "Middle hosts, in a row with one cable each, that carry the messages")
       ->check(driver::in_range(0u, kViaMax))
       ->group(group);
-  add_size(app, "--quantum", spec.quantum_bytes,
-           "Bytes of one queue pair's turn on the wire (default 16K)")
+  add_size(app, "--quantum", spec.quantum_bytes, "Bytes of a queue pair's turn (default 16K)")
       ->group(group);
   app.add_option("--fabric", options.fabric_file,
                  "Fabric file instead of the options above: its first two hosts, or with --via a "
