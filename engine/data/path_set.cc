@@ -95,6 +95,12 @@ void PathSet::add_standby(DeviceContext& device, const PathEnds& ends, std::stri
   added.health.state = PathState::Standby;
 }
 
+std::uint32_t PathSet::standby_count() const noexcept {
+  const auto unknown = std::count_if(paths_.begin(), paths_.end(),
+                                     [](const Path& path) { return path.ends.by_proof; });
+  return count() - direct_count() - static_cast<std::uint32_t>(unknown);
+}
+
 void PathSet::add_place(DeviceContext& any, std::string name, std::uint32_t hosts_least) {
   const PathEnds ends{.relayed = hosts_least != 0, .by_proof = hosts_least == 0};
   if (paths_.empty()) {

@@ -114,7 +114,7 @@ class PathSet {
     return has_beside_ && index + 1 == primary_count_;
   }
   // The paths that do not come up with the link.
-  std::uint32_t standby_count() const noexcept { return count() - direct_count(); }
+  std::uint32_t standby_count() const noexcept;  // without a cable that is not known yet
   // The tier that carries the link: the best one with a path that is up; if none is up, the tier
   // that did last.
   std::span<const Path> of_tier() const noexcept {

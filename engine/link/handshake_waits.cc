@@ -203,14 +203,15 @@ bool Handshake::was_asked_in_vain(const Welcome& body) {
   return true;
 }
 
-// Dials anew if no path could be brought up although addresses leave no choice: the subnet may be
-// on several cables of a third host. The next HELLO says so, and datagrams tell whether the ports
+// Dials anew if no path could be brought up between two hosts of one port: their subnet may be on
+// several cables of a third host. The next HELLO says so, and datagrams tell whether the ports
 // meet.
 bool Handshake::met_nobody(const BringUp& done) {
   CableProofs* const cables = link_.host().cables();
   const PathSet& paths = link_.peer_link().paths();
   if (!link_.connector() || done.outcome() != Errc::Transport || paths.standby_count() != 0 ||
-      cables == nullptr || link_.terms.crossing.apart() || link_.waiting.empty())
+      cables == nullptr || link_.terms.crossing.apart() || link_.waiting.empty() ||
+      own_rails().size() != 1 || link_.terms.peer_rails.size() != 1)
     return false;
   std::uint64_t rails = 0;
   for (const Path& path : paths.all())
