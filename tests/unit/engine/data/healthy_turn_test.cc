@@ -113,7 +113,9 @@ int move(Bed& bed, const Streams& streams, std::uint64_t per_stream) {
 // Runs in the child process.
 int traffic(const testkit::BedOptions& options, void (*planted)()) {
   set_log_level(LogLevel::Warn);
-  Bed bed(options);
+  testkit::BedOptions timed = options;
+  timed.timed_ns = kTimedLookToNextNs;
+  Bed bed(timed);
   Streams streams;
   const testkit::Seat a{0, 0}, b{1, 0};
   streams.push_back(std::make_unique<Stream>(bed, a, b));
