@@ -215,9 +215,9 @@ class SickRailTest : public testing::TestWithParam<Call> {
   }
   void lose_cable(std::span<const Pair> pairs) {
     const soft::Fault down{.kind = soft::FaultKind::PortDown, .nic = SickRail::kDevice};
-    for (const std::size_t host : {0, 1}) ASSERT_TRUE(faults(host).arm(down).ok());
+    for (const std::size_t host : {0u, 1u}) ASSERT_TRUE(faults(host).arm(down).ok());
     for (const Pair& pair : pairs) testkit::exchange(pair, {kBytes}, testkit::Leaves::Nothing);
-    for (const std::size_t host : {0, 1}) faults(host).lift(down);
+    for (const std::size_t host : {0u, 1u}) faults(host).lift(down);
     EXPECT_TRUE(wait_until([&] {
       const std::vector<testkit::LoggedLine> lines = log_.all();
       return std::count_if(lines.begin(), lines.end(), [](const testkit::LoggedLine& line) {
