@@ -29,16 +29,16 @@ class ControlMutex {
   void lock() {
     mutex_.lock();
     note_holder(std::this_thread::get_id());
-    ++held_locks.control_mutexes;
+    ++g_held_locks.control_mutexes;
   }
   bool try_lock() {
     if (!mutex_.try_lock()) return false;
     note_holder(std::this_thread::get_id());
-    ++held_locks.control_mutexes;
+    ++g_held_locks.control_mutexes;
     return true;
   }
   void unlock() {
-    --held_locks.control_mutexes;
+    --g_held_locks.control_mutexes;
     note_holder({});
     mutex_.unlock();
   }

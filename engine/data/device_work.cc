@@ -103,8 +103,9 @@ bool DeviceWork::destroy(verbs::QpHandle& queue_pair, const Whose& whose) noexce
 }
 
 bool DeviceWork::deregister(verbs::MrHandle& region, std::shared_ptr<void> memory) noexcept {
+  const void* const owner = region.get();
   Task task{.kind = DeviceTask::Deregister,
-            .whose = {.owner = region.get()},
+            .whose = {.owner = owner},
             .memory = std::move(memory),
             .deregistered = std::move(region)};
   const bool taken = take(task);

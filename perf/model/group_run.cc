@@ -17,14 +17,14 @@ struct Adder {
   soft::SoftProvider* provider = nullptr;
   std::uint64_t add_ps = 0;
 };
-thread_local Adder adder;
+thread_local Adder g_adder;
 
 void add_in_model_time(const oneshot::Reduction& reduction,
                        std::span<const std::byte* const> inputs, std::byte* out,
                        std::size_t count) noexcept {
   oneshot::reduce(reduction, inputs, out, count);
   const std::size_t bytes = count * inputs.size() * element_bytes(reduction.element);
-  adder.provider->spend_cpu_ns(bytes * adder.add_ps / 1000);
+  g_adder.provider->spend_cpu_ns(bytes * g_adder.add_ps / 1000);
 }
 
 }  // namespace
@@ -56,10 +56,11 @@ class GroupRun::Member : public Driven {
   }
   Called call_test() override {
     if (job_ == nullptr) return Called::Waiting;  // until the others have ended, too
-    adder = {&host_.provider, run_.order_.costs.add_ps};
+    g_adder = {&host_.provider, run_.order_.costs.add_ps};
     const Status status = group_.test(*job_);
     if (status.code() == Errc::WouldBlock) return Called::Waiting;
-    const auto sum = static_cast<float>(members_ * (members_ + 1) / 2);
+    const std::size_t all = members_ * (members_ + 1) / 2;
+    const auto sum = static_cast<float>(all);
     const bool right = std::all_of(to_.begin(), to_.end(), [sum](float x) { return x == sum; });
     if (!status.ok() || !right) return Called::Failed;
     std::fill(to_.begin(), to_.end(), 0.0f);

@@ -13,6 +13,6 @@ struct HeldLocks {
   std::uint32_t progress_locks = 0;
 };
 
-inline constinit thread_local HeldLocks held_locks;  // of the calling thread
+inline constinit thread_local HeldLocks g_held_locks;  // of the calling thread
 
 }  // namespace mesh

@@ -15,7 +15,7 @@
 namespace mesh {
 
 // OwnerThread remembers which thread holds a progress lock at this moment, for DCHECK and
-// held_locks alone. Thread: take and leave by the owner; owned_here by any.
+// g_held_locks alone. Thread: take and leave by the owner; owned_here by any.
 
 #ifdef NDEBUG
 
@@ -76,10 +76,10 @@ class OwnerThread {
  public:
   void take() noexcept {
     owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-    ++held_locks.progress_locks;
+    ++g_held_locks.progress_locks;
   }
   void leave() noexcept {
-    --held_locks.progress_locks;
+    --g_held_locks.progress_locks;
     owner_.store({}, std::memory_order_relaxed);
   }
   bool owned_here() const noexcept {

@@ -12,8 +12,8 @@ void SickRail::note(Call call, const ibv_context* context) {
   if (context == nullptr || std::string_view(context->device->name) != kDevice) return;
   Counts& counts = counts_[static_cast<std::size_t>(call)];
   counts.all.fetch_add(1);
-  if (held_locks.control_mutexes != 0) counts.control.fetch_add(1);
-  if (held_locks.progress_locks != 0) counts.progress.fetch_add(1);
+  if (g_held_locks.control_mutexes != 0) counts.control.fetch_add(1);
+  if (g_held_locks.progress_locks != 0) counts.progress.fetch_add(1);
   const auto is_slow = [this, call] { return slow_.load() == static_cast<int>(call); };
   if (!is_slow()) return;
   const std::uint64_t number = calls_.fetch_add(1) + 1;

@@ -141,6 +141,7 @@ TEST(PathChoice, BetweenSitesOnlyRailsThatLeaveBothMeet) {
 TEST(PathChoice, ACableThatIsNotKnownHasAPlaceWhereAddressesLeaveADoubt) {
   const auto with_rails = [](int count, int first, std::uint8_t prefix_len) {
     std::vector<WireRail> rails;
+    rails.reserve(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i)
       rails.push_back(rail({address(
           ("10.0." + std::to_string(i) + "." + std::to_string(first)).c_str(), prefix_len)}));
