@@ -388,8 +388,7 @@ void EngineImpl::destroy_context(Context& context) {
   contexts_.erase(at);
   if (options_.threading == Threading::Manual) return;
   // Its devices may take long for its queues and domains. Without a thread this one waits.
-  ThreadPool::Task forgotten;
-  static_cast<void>(pool_.begin(forgotten, [last = std::move(gone)] {}));
+  pool_.let_go(std::move(gone));
 }
 
 // ---- Requests of channels: memory and their end.

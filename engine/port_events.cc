@@ -71,10 +71,10 @@ void PortEvents::begin_look(std::uint32_t rail) {
   Look& look = *looks_[rail];
   look.began_ns = host_.now_ns();
   look.over.store(false, std::memory_order_relaxed);
-  const auto work = [this, rail, &look, &waker = host_.waker()] {
+  const auto work = [this, rail] {  // so small that std::function allocates nothing for it
     verbs::look_at_port(*host_.options().provider, host_.rails()[rail]);
-    look.over.store(true, std::memory_order_release);
-    waker.wake_control();
+    looks_[rail]->over.store(true, std::memory_order_release);
+    host_.waker().wake_control();
   };
   if (!host_.thread_pool().begin(look.task, work).ok()) return host_.tend_soon();
   look.answers = std::exchange(look.waiting, {});

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <exception>
 #include <iterator>
+#include <new>
 #include <utility>
 
 namespace mesh {
@@ -35,6 +36,14 @@ Status ThreadPool::begin(Task& task, std::function<void()> work) noexcept {
     return {};
   } catch (const std::exception&) {
     return Errc::System;
+  }
+}
+
+void ThreadPool::let_go(std::shared_ptr<void> held) noexcept {
+  Task forgotten;
+  try {
+    static_cast<void>(begin(forgotten, [last = std::move(held)] {}));
+  } catch (const std::bad_alloc&) {  // the closure has given it up
   }
 }
 

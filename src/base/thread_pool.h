@@ -42,6 +42,8 @@ class ThreadPool {
   // Begins `work`, which must not throw. Returns Errc::System if no thread or no memory is to be
   // had: then `work` does not run, and `task` is unchanged.
   Status begin(Task& task, std::function<void()> work) noexcept;
+  // Gives up what is held, on a thread, or on the caller's if no thread or no memory is to be had.
+  void let_go(std::shared_ptr<void> held) noexcept;
 
  private:
   struct Job {
