@@ -29,16 +29,16 @@ class ControlMutex {
   void lock() {
     mutex_.lock();
     note_holder(std::this_thread::get_id());
-    ++g_held_locks.control_mutexes;
+    note_control_mutex(+1);
   }
   bool try_lock() {
     if (!mutex_.try_lock()) return false;
     note_holder(std::this_thread::get_id());
-    ++g_held_locks.control_mutexes;
+    note_control_mutex(+1);
     return true;
   }
   void unlock() {
-    --g_held_locks.control_mutexes;
+    note_control_mutex(-1);
     note_holder({});
     mutex_.unlock();
   }

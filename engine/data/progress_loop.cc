@@ -125,12 +125,12 @@ ProgressLoop::Guard::Guard(ProgressLoop& loop) noexcept : loop_(loop) {
   }
   loop_.progress_lock_.fetch_sub(kGuard, std::memory_order_seq_cst);
   loop_.holder_.take();
-  ++g_held_locks.progress_locks;
+  note_progress_lock(+1);
 }
 
 ProgressLoop::Guard::~Guard() {
   loop_.ring_staged();
-  --g_held_locks.progress_locks;
+  note_progress_lock(-1);
   loop_.release();
   loop_.after_release();
   loop_.waker_.guard_ended();

@@ -15,7 +15,7 @@
 namespace mesh {
 
 // OwnerThread remembers which thread holds a progress lock at this moment, for DCHECK and
-// g_held_locks alone. Thread: take and leave by the owner; owned_here by any.
+// held_locks.h alone. Thread: take and leave by the owner; owned_here by any.
 
 #ifdef NDEBUG
 
@@ -76,10 +76,10 @@ class OwnerThread {
  public:
   void take() noexcept {
     owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-    ++g_held_locks.progress_locks;
+    note_progress_lock(+1);
   }
   void leave() noexcept {
-    --g_held_locks.progress_locks;
+    note_progress_lock(-1);
     owner_.store({}, std::memory_order_relaxed);
   }
   bool owned_here() const noexcept {

@@ -8,12 +8,26 @@
 
 namespace mesh::testkit {
 
+namespace {
+
+HeldLocks& held_here() noexcept {
+  static constinit thread_local HeldLocks held;
+  return held;
+}
+// Set before main, so no thread holds a lock that was not counted.
+[[maybe_unused]] const bool g_counts_locks = [] {
+  g_held_locks = held_here;
+  return true;
+}();
+
+}  // namespace
+
 void SickRail::note(Call call, const ibv_context* context) {
   if (context == nullptr || std::string_view(context->device->name) != kDevice) return;
   Counts& counts = counts_[static_cast<std::size_t>(call)];
   counts.all.fetch_add(1);
-  if (g_held_locks.control_mutexes != 0) counts.control.fetch_add(1);
-  if (g_held_locks.progress_locks != 0) counts.progress.fetch_add(1);
+  if (held_here().control_mutexes != 0) counts.control.fetch_add(1);
+  if (held_here().progress_locks != 0) counts.progress.fetch_add(1);
   const auto is_slow = [this, call] { return slow_.load() == static_cast<int>(call); };
   if (!is_slow()) return;
   const std::uint64_t number = calls_.fetch_add(1) + 1;
