@@ -31,6 +31,11 @@ Acceptance decide(LinkHost& host, const Hello& hello, const topo::CableProof* pr
   if (!hello.proof.places.empty()) add_by_proof(hello, own, &choice);
   if (choice.meet.empty()) {
     choice.no_path = why_no_path(hello, own, choice, name);
+    if (!relays) {
+      choice.no_path += "; NCCL_MESH_RELAY=0 on host " +
+                        (host.relays() == nullptr ? name : hello.host) +
+                        " lets no host between carry messages";
+    }
   } else if (choice.sets.primary.empty()) {
     result.refusal = why_no_path(hello, own, choice, name);
   }

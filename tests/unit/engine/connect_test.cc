@@ -207,6 +207,8 @@ TEST(Connect, HostsThatShareNoSubnetConnectAndTheFirstMessageFailsByName) {
                       "the second 10.0.2.0/24"),
             2)
       << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "NCCL_MESH_RELAY=0 on host c lets no host between carry"), 2)
+      << log.joined();
   EXPECT_EQ(bed.stats(0).queue_pairs + bed.stats(2).queue_pairs, 0u);
   Talk beside(bed, bed.connect(kA, kB), 4096);
   beside.exchange(4096);
