@@ -6,6 +6,7 @@ add_library(mesh_control STATIC
   control/unauthenticated.cc
   control/conversation.cc
   control/handle.cc
+  control/handle_addresses.cc
   control/frames.cc
 )
 target_link_libraries(mesh_control PUBLIC mesh_base)

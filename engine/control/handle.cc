@@ -3,10 +3,8 @@
 #include "src/base/byte_order.h"
 #include "src/base/check.h"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
-#include <iterator>
 #include <span>
 #include <utility>
 
@@ -15,38 +13,33 @@ namespace mesh::engine {
 namespace {
 
 constexpr std::uint32_t kHandleMagic = 0x4853454du;  // "MESH" read little-endian
-constexpr std::size_t kReservedBytes = 4;
+constexpr std::size_t kReservedBytes = 3;
 constexpr std::size_t kAddressesBytes = 64;
 constexpr std::size_t kStageBytes = 16;
 constexpr std::size_t kStageOffset = kHandleBytes - kStageBytes;
 constexpr std::size_t kAddressCountMax = 10;  // IPv4 addresses take 6 of the 64 bytes each
+constexpr std::size_t kMoreMax = 14;          // behind one of 6 bytes: 4 each
 constexpr std::uint8_t kFamilyV4 = 4;
 constexpr std::uint8_t kFamilyV6 = 6;
 
-static_assert(4 + 2 + 2 + 16 + 16 + 2 + 1 + 1 + kReservedBytes + kAddressesBytes + kStageBytes ==
+constexpr std::size_t kCountsBytes = 2 + 1 + 1 + 1;  // port, count, rail, further ones
+static_assert(4 + 2 + 2 + 16 + 16 + kCountsBytes + kReservedBytes + kAddressesBytes + kStageBytes ==
               kHandleBytes);
 static_assert(sizeof(HandleBytes) == kHandleBytes);
 
 std::size_t ip_bytes(std::uint16_t family) { return family == AF_INET ? 4 : 16; }
 
-// Returns true for a loopback address, and for the unspecified one, which Linux treats alike.
-bool leads_to_oneself(const SocketAddress& named) {
-  const SocketAddress address =
-      named.family == AF_INET6 ? SocketAddress::from_gid(named.bytes) : named;
-  const bool unspecified = address.family == AF_INET ? address.bytes[0] == 0
-                                                     : address.bytes == decltype(address.bytes){};
-  return unspecified || address.loopback();
-}
-
 struct PackedAddresses {
   std::array<std::byte, kAddressesBytes> bytes{};
-  std::uint8_t count = 0;
+  std::uint8_t count = 0;  // with their families
+  std::uint8_t more = 0;   // behind them: IPv4, without
 };
 
-PackedAddresses pack(const std::vector<SocketAddress>& addresses) {
+// Packs the first addresses that have room, each with its family.
+PackedAddresses pack_with_families(std::span<const SocketAddress> addresses) {
   PackedAddresses packed;
   ByteWriter writer(packed.bytes);
-  for (const SocketAddress& address : portable_addresses(addresses)) {
+  for (const SocketAddress& address : addresses) {
     const std::size_t bytes = ip_bytes(address.family);
     if (writer.remaining() < 2 + bytes) break;
     writer.put_u8(address.family == AF_INET ? kFamilyV4 : kFamilyV6);
@@ -58,13 +51,38 @@ PackedAddresses pack(const std::vector<SocketAddress>& addresses) {
   return packed;
 }
 
-Result<std::vector<SocketAddress>> unpack(std::span<const std::byte> bytes, std::size_t count) {
-  if (count == 0 || count > kAddressCountMax) return Errc::Protocol;
+// Packs the first address with its family, and behind it the IPv4 ones that have room.
+PackedAddresses pack_densely(std::span<const SocketAddress> addresses) {
+  PackedAddresses packed = pack_with_families(addresses.first(1));
+  ByteWriter writer(std::span(packed.bytes).subspan(2 + ip_bytes(addresses.front().family)));
+  for (const SocketAddress& address : addresses.subspan(1)) {
+    const std::size_t bytes = ip_bytes(AF_INET);
+    if (address.family != AF_INET || writer.remaining() < bytes) continue;
+    writer.put_bytes(std::as_bytes(std::span(address.bytes)).first(bytes));
+    ++packed.more;
+  }
+  DCHECK(packed.more <= kMoreMax);
+  return packed;
+}
+
+// In a mesh of cables alone a peer may reach one address only, so as many travel as can.
+PackedAddresses pack(const std::vector<SocketAddress>& all) {
+  const std::vector<SocketAddress> addresses = portable_addresses(all);
+  const PackedAddresses packed = pack_with_families(addresses);
+  if (packed.count == addresses.size()) return packed;
+  const PackedAddresses densely = pack_densely(addresses);
+  return densely.count + densely.more > packed.count ? densely : packed;
+}
+
+Result<std::vector<SocketAddress>> unpack(const PackedAddresses& packed) {
+  if (packed.count == 0 || packed.count > kAddressCountMax || packed.more > kMoreMax)
+    return Errc::Protocol;
   std::vector<SocketAddress> addresses;
-  ByteReader reader(bytes);
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint8_t family = reader.get_u8();
-    const std::uint8_t reserved = reader.get_u8();
+  ByteReader reader(packed.bytes);
+  for (std::size_t i = 0; i < std::size_t{packed.count} + packed.more; ++i) {
+    const bool named = i < packed.count;
+    const std::uint8_t family = named ? reader.get_u8() : kFamilyV4;
+    const std::uint8_t reserved = named ? reader.get_u8() : std::uint8_t{0};
     if (reserved != 0 || (family != kFamilyV4 && family != kFamilyV6)) return Errc::Protocol;
     SocketAddress address;
     address.family = family == kFamilyV4 ? AF_INET : AF_INET6;
@@ -79,7 +97,7 @@ Result<std::vector<SocketAddress>> unpack(std::span<const std::byte> bytes, std:
 // Reads the fields that every version has. Sets *plain if what our version leaves empty is empty.
 Result<Handle> unpack_handle(const HandleBytes& bytes, bool* plain) {
   std::array<std::byte, kReservedBytes> reserved{};
-  std::array<std::byte, kAddressesBytes> packed{};
+  PackedAddresses packed;
   ByteReader reader(bytes);
   if (reader.get_u32() != kHandleMagic) return Errc::Protocol;
   reader.get_u16();  // the version
@@ -88,58 +106,20 @@ Result<Handle> unpack_handle(const HandleBytes& bytes, bool* plain) {
   reader.get_bytes(std::as_writable_bytes(std::span(handle.nonce)));
   reader.get_bytes(std::as_writable_bytes(std::span(handle.context)));
   handle.port = reader.get_u16();
-  const std::uint8_t count = reader.get_u8();
+  packed.count = reader.get_u8();
   handle.rail = reader.get_u8();
+  packed.more = reader.get_u8();
   reader.get_bytes(reserved);
-  reader.get_bytes(packed);
+  reader.get_bytes(packed.bytes);
   *plain = flags == 0 && reserved == decltype(reserved){};
   if (!reader.ok() || handle.port == 0) return Errc::Protocol;
-  Result<std::vector<SocketAddress>> addresses = unpack(packed, count);
+  Result<std::vector<SocketAddress>> addresses = unpack(packed);
   if (!addresses.ok()) return addresses.status();
   handle.addresses = std::move(*addresses);
   return handle;
 }
 
 }  // namespace
-
-std::vector<SocketAddress> ways_back(std::vector<SocketAddress> named,
-                                     const SocketAddress& source) {
-  for (const SocketAddress& address : named) {
-    if (address.same_host(source)) return {source};
-  }
-  if (!source.loopback()) std::erase_if(named, leads_to_oneself);
-  if (named.empty()) named.push_back(source);
-  return named;
-}
-
-std::vector<SocketAddress> ways_for_others(const std::vector<SocketAddress>& named,
-                                           const SocketAddress& source) {
-  std::vector<SocketAddress> ways = ways_back(named, source);
-  for (const SocketAddress& address : named) {
-    const auto is_it = [&address](const SocketAddress& each) { return each.same_host(address); };
-    if (std::any_of(ways.begin(), ways.end(), is_it)) continue;
-    if (source.loopback() || !leads_to_oneself(address)) ways.push_back(address);
-  }
-  return ways;
-}
-
-// The scope of an IPv6 link-local address means nothing on the peer's host, so such addresses are
-// returned only if there are no others.
-std::vector<SocketAddress> portable_addresses(std::span<const SocketAddress> addresses) {
-  std::vector<SocketAddress> chosen;
-  const auto usable = [](const SocketAddress& address) {
-    return address.family == AF_INET || address.family == AF_INET6;
-  };
-  const auto needs_scope = [](const SocketAddress& address) {
-    return address.family == AF_INET6 && address.link_local();
-  };
-  std::copy_if(
-      addresses.begin(), addresses.end(), std::back_inserter(chosen),
-      [&](const SocketAddress& address) { return usable(address) && !needs_scope(address); });
-  if (chosen.empty())
-    std::copy_if(addresses.begin(), addresses.end(), std::back_inserter(chosen), usable);
-  return chosen;
-}
 
 void write_handle(const Handle& handle, HandleBytes& bytes) {
   constexpr std::array<std::byte, kReservedBytes> kReserved{};
@@ -154,6 +134,7 @@ void write_handle(const Handle& handle, HandleBytes& bytes) {
   writer.put_u16(handle.port);
   writer.put_u8(packed.count);
   writer.put_u8(handle.rail);
+  writer.put_u8(packed.more);
   writer.put_bytes(kReserved);
   writer.put_bytes(packed.bytes);
   DCHECK(writer.ok() && writer.size() == kStageOffset);

@@ -2,8 +2,8 @@
 // The 128 bytes that listen() fills and connect() reads. They travel through NCCL's bootstrap, so
 // they never contain a pointer. The last 16 belong to connect(), which keeps its stage there in its
 // own copy. Layout: magic 4, version 2, flags 2, nonce 16, context 16, port 2, address count 1,
-// rail 1, reserved 4, addresses 64, stage 16. Thread: any (values). Bound: as many addresses as
-// fit.
+// rail 1, count of further IPv4 addresses 1, reserved 3, addresses 64, stage 16. Thread: any
+// (values). Bound: as many addresses as fit: fifteen IPv4 ones, or three IPv6 ones.
 
 #include <mesh/engine.h>
 #include <mesh/status.h>

@@ -236,14 +236,15 @@ TEST(EnginePage, NamesEveryFrame) {
 TEST(EnginePage, Handle) {
   const Layout layout({{"magic", 4},
                        {"version", 2},
-                       {"flags", 2},
+                       {"zero", 2},
                        {"nonce", 16},
                        {"context", 16},
                        {"port", 2},
                        {"n", 1},
                        {"rail", 1},
-                       {"unused", 4},
-                       {"addresses", 64},
+                       {"m", 1},
+                       {"zero", 3},
+                       {"where", 64},
                        {"stage", 16}},
                       false);
   ASSERT_EQ(layout.size(), kHandleBytes);
@@ -268,6 +269,10 @@ TEST(EnginePage, Handle) {
   EXPECT_EQ(one[42], 1) << "count";
   EXPECT_EQ(one[48], 4) << "family of the first address";
   EXPECT_EQ(one[50], 0xff) << "its first byte";
+  const Units many = handle({.addresses = std::vector(15, address)});
+  EXPECT_EQ(many[42], 1) << "count";
+  EXPECT_EQ(many[44], 14) << "count of further IPv4 addresses";
+  EXPECT_EQ(many[54], 0xff) << "first byte of the second address";
   expect_on_page(layout);
 }
 

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
+#include <string>
+#include <vector>
 
 namespace mesh::engine {
 
@@ -49,13 +52,29 @@ TEST(Handle, SurvivesTheRoundTrip) {
 TEST(Handle, KeepsTheFirstAddressesThatFit) {
   Handle handle = sample_handle();
   handle.addresses.clear();
-  for (int i = 1; i <= 12; ++i)
+  for (int i = 1; i <= 20; ++i)
     handle.addresses.push_back(address_of(("10.0.0." + std::to_string(i)).c_str()));
-  EXPECT_EQ(round_trip(handle).addresses.size(), 10u) << "64 bytes hold ten of 6";
-  EXPECT_EQ(round_trip(handle).addresses.front(), address_of("10.0.0.1"));
+  for (const std::size_t count : {10u, 11u, 15u, 20u}) {
+    Handle some = handle;
+    some.addresses.resize(count);
+    std::vector<SocketAddress> fit = some.addresses;
+    fit.resize(std::min<std::size_t>(count, 15));  // one of 6 bytes and fourteen of 4
+    EXPECT_EQ(round_trip(some).addresses, fit);
+  }
 
   handle.addresses.assign(5, address_of("fd00::1"));
   EXPECT_EQ(round_trip(handle).addresses.size(), 3u) << "64 bytes hold three of 18";
+
+  handle.addresses.assign(12, address_of("10.0.0.2"));
+  handle.addresses.front() = address_of("fd00::1");
+  EXPECT_EQ(round_trip(handle).addresses, handle.addresses) << "one of 18 and eleven of 4";
+}
+
+TEST(Handle, OfTooManyAddressesIsRefused) {
+  HandleBytes bytes;
+  write_handle(sample_handle(), bytes);
+  bytes[44] = std::byte{15};
+  EXPECT_EQ(read_handle(bytes).code(), Errc::Protocol);
 }
 
 TEST(Handle, ScopedAddressTravelsOnlyAlone) {
@@ -180,7 +199,7 @@ TEST(Handle, AnyCorruptedByteIsOkOrProtocol) {
         ASSERT_FALSE(read.ok()) << "magic, version and flags are fixed, byte " << at;
       }
       if (read.ok()) {
-        ASSERT_LE(read->addresses.size(), 10u);
+        ASSERT_LE(read->addresses.size(), 15u);
       }
     }
   }
