@@ -2,6 +2,7 @@
 
 #include "engine/link/link_setup.h"
 #include "engine/link/path_choice.h"
+#include "src/base/held_locks.h"
 #include "src/base/log.h"
 #include "src/base/own_thread.h"
 #include "src/base/random.h"
@@ -196,6 +197,7 @@ void EngineImpl::control_thread() {
   int wait_ms = kControlIdleWaitMs;
   for (;;) {
     plane_->wait(wait_ms);
+    port_events_.collect();
     const Lock lock(mutex_);
     if (stopping_) return;
     try {
@@ -231,6 +233,7 @@ EngineSnapshot EngineImpl::snapshot() const {
 }
 
 bool EngineImpl::poll_control() {
+  port_events_.collect();
   const Lock lock(mutex_);
   return poll_control_locked();
 }
@@ -238,6 +241,7 @@ bool EngineImpl::poll_control() {
 bool EngineImpl::poll_control_locked() {
   bool moved = true;
   try {
+    if (port_events_.take_collected()) relay_service_.look_at_ports();
     moved = plane_->poll_once();
   } catch (const std::exception& error) {
     // The next pass handles the event that failed in this one. The links are tended in any case.
@@ -249,7 +253,10 @@ bool EngineImpl::poll_control_locked() {
   relay_client_.tend();
   relay_service_.tend();
   port_events_.look();
-  if (options_.threading == Threading::Manual) moved |= relay_service_.turn() != 0;
+  if (options_.threading == Threading::Manual) {
+    moved |= relay_service_.turn() != 0;
+    moved |= turn_devices();
+  }
   reap_contexts();
   for (const auto& context : contexts_) {
     // If only queue pairs are still being destroyed, the end of that wakes the control thread.
@@ -261,6 +268,19 @@ bool EngineImpl::poll_control_locked() {
   if (times_paths_) latency_watch_.look(contexts_);
   changed_.notify_all();
   return moved;
+}
+
+// Returns true if a device has something to do.
+bool EngineImpl::turn_devices() {
+  bool any = false;
+  for (const auto& context : contexts_) {
+    for (const auto& device : context->loop.devices) {
+      if (!device->has_work()) continue;
+      any = true;
+      if (options_.device_works()) device->turn_work();
+    }
+  }
+  return any;
 }
 
 void EngineImpl::tend_links() {
@@ -281,6 +301,7 @@ bool EngineImpl::wait_for(Lock& lock, std::uint64_t bound_ns, const std::functio
     poll_control_locked();
     lock.unlock();
     if (options_.while_waiting) options_.while_waiting();
+    port_events_.collect();
     lock.lock();
   }
   return true;
@@ -295,7 +316,9 @@ Result<Context*> EngineImpl::open_context(const ContextOptions& options) {
     auto device = std::make_unique<DeviceContext>(*options_.provider, rails_[i],
                                                   static_cast<std::uint32_t>(i));
     if (const Status status = device->open(); !status.ok()) return status;
-    if (options_.threading != Threading::Manual) device->wait_in_background(context->loop);
+    if (options_.threading != Threading::Manual || options_.device_works)
+      device->wait_in_background(context->loop);
+    if (options_.threading == Threading::Manual) device->work_by_hand();
     devices.push_back(device.get());
     context->loop.devices.push_back(std::move(device));
   }
@@ -386,77 +409,13 @@ void EngineImpl::destroy_context(Context& context) {
                                [&context](const auto& each) { return each.get() == &context; });
   std::shared_ptr<Context> gone = std::move(*at);
   contexts_.erase(at);
-  if (options_.threading == Threading::Manual) return;
   // Its devices may take long for its queues and domains. Without a thread this one waits.
+  const WaitsUnderLocks no_thread;
+  if (options_.threading == Threading::Manual) return gone.reset();
   pool_.let_go(std::move(gone));
 }
 
-// ---- Requests of channels: memory and their end.
-
-Result<Registration*> EngineImpl::register_memory(Channel& channel, const MemoryRange& range) {
-  Lock lock(mutex_);
-  if (range.type == MemoryType::Device) channel.loop.flusher->note_ports(channel.loop.devices);
-  RegistrationTable& table = *links_.of_channel(channel).context().registrations;
-  const RailSet rails(channel.link.paths().rails());
-  lock.unlock();  // pinning gigabytes takes time
-  const Result<Registration*> registration = table.acquire(range, rails.span());
-  if (!registration.ok()) return registration;
-  lock.lock();
-  Status status;
-  const RailSet more = rails.missing_of(channel.link.paths().rails());  // a standby path was opened
-  std::size_t added = 0;
-  while (added < more.span().size() && status.ok()) {
-    status = table.extend(**registration, more.span()[added], 1);
-    if (status.ok()) ++added;
-  }
-  try {
-    if (status.ok()) ++channel.regions[registration.value()];
-  } catch (const std::bad_alloc&) {
-    status = Errc::System;
-    LOG_WARN("regMr of {} bytes: out of memory for the channel's list of regions", range.bytes);
-  }
-  if (status.ok()) return registration;
-  lock.unlock();
-  for (const std::uint32_t rail : more.span().first(added)) table.retract(**registration, rail, 1);
-  table.release(registration.value(), rails.span());
-  return status;
-}
-
-void EngineImpl::deregister_memory(Channel& channel, Registration& registration) noexcept {
-  Lock lock(mutex_);
-  Link& link = links_.of_channel(channel);
-  const auto uses = channel.regions.find(&registration);
-  if (uses == channel.regions.end()) {
-    LOG_WARN(
-        "peer {}: deregMr of a memory handle that was not registered through channel {}; it is "
-        "ignored",
-        link.identity().peer_host, channel.index);
-    return;
-  }
-  // The channel may have registered this range more than once; only its last deregistration takes
-  // it back. Until then the range belongs to the channel: a standby path that is opened needs it.
-  if (uses->second == 1) {
-    link.farewell().take_back(channel, registration,
-                              [this, &lock](std::uint64_t bound_ns, const auto& done) {
-                                return wait_for(lock, bound_ns, done);
-                              });
-  }
-  // Queue pairs of a link that was cut may write until they are in ERR. Other memory regions may
-  // keep the range registered, so the end of this one does not suffice.
-  const auto is_still = [&] {
-    return link.state() != LinkState::Down || !device_stops(channel.link.paths());
-  };
-  while (!wait_for(lock, kNsPerSecond, is_still)) continue;
-  if (--uses->second == 0) {
-    channel.regions.erase(uses);
-    if (registration.type == MemoryType::Device)
-      channel.loop.flusher->forget(channel, registration);
-  }
-  RegistrationTable& table = *link.context().registrations;
-  const RailSet rails(channel.link.paths().rails());
-  lock.unlock();  // a device may take seconds; the caller keeps channel and communicator until then
-  table.release(&registration, rails.span());
-}
+// ---- The end of channels.
 
 void EngineImpl::close_channel(Channel& channel) noexcept {
   const Lock lock(mutex_);
@@ -489,10 +448,9 @@ void EngineImpl::on_lost(ConnectionId id, Errc reason, const std::string& text) 
   reception_.on_lost(id, reason, text);
 }
 
+// Events of devices have been collected without the mutex.
 void EngineImpl::on_readable(int fd) {
-  if (cables_.owns(fd)) return cables_.on_readable(fd);
-  port_events_.on_readable(fd);
-  relay_service_.look_at_ports();
+  if (cables_.owns(fd)) cables_.on_readable(fd);
 }
 
 }  // namespace engine

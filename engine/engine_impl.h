@@ -76,6 +76,7 @@ class EngineImpl final : public Engine,
   void control_thread();
   int idle_wait_ms() const;
   bool poll_control_locked();
+  bool turn_devices();
   void tend_links();
   bool wait_for(Lock& lock, std::uint64_t bound_ns, const std::function<bool()>& done);
   void begin_close(Context& context);

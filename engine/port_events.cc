@@ -17,6 +17,7 @@ PortEvents::~PortEvents() {
 
 void PortEvents::watch(ControlPlane& plane) {
   downs_.resize(host_.rails().size());
+  collected_.reserve(downs_.size() * kEventsPerPass);
   for (const verbs::Rail& rail : host_.rails())
     if (rail.view != nullptr) looks_.push_back(std::make_unique<Look>());
   for (const verbs::Rail& rail : host_.rails()) {
@@ -26,16 +27,23 @@ void PortEvents::watch(ControlPlane& plane) {
   }
 }
 
-void PortEvents::on_readable(int fd) {
+void PortEvents::collect() noexcept {
   verbs::Provider& provider = *host_.options().provider;
   const std::span<const verbs::Rail> rails = host_.rails();
   for (std::uint32_t i = 0; i < rails.size(); ++i) {
-    ibv_context* const context = rails[i].context.get();
-    if (provider.event_fd(context) != fd) continue;
-    verbs::DeviceEvent event;
-    for (int taken = 0; taken < kEventsPerPass && provider.next_event(context, &event); ++taken)
-      take(i, event);
+    Collected next{.rail = i, .event = {}};
+    for (int taken = 0; taken < kEventsPerPass && collected_.size() < collected_.capacity() &&
+                        provider.next_event(rails[i].context.get(), &next.event);
+         ++taken)
+      collected_.push_back(next);
   }
+}
+
+bool PortEvents::take_collected() {
+  const bool any = !collected_.empty();
+  for (const Collected& each : collected_) take(each.rail, each.event);
+  collected_.clear();
+  return any;
 }
 
 void PortEvents::add_to(EngineSnapshot& shot) const noexcept {

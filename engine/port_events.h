@@ -3,7 +3,8 @@
 // cable is known long before the retries of the work requests on it have run out. With threads of
 // the engine's own it also keeps the views of the rails' ports: a thread of the pool looks at a
 // port after each event, and now and then while somebody asks for the port; a port that has come up
-// is told when the device has answered. Thread: control mutex; watch() before there are threads.
+// is told when the device has answered. Thread: control mutex; watch() before there are threads;
+// collect() by whoever polls the control plane, without the mutex.
 // Bounds: kEventsPerPass events of one rail in one pass; one look at a rail's port at a time.
 
 #include <mesh/snapshot.h>
@@ -32,9 +33,10 @@ class PortEvents {
   // Watches the devices of all rails. If a device cannot be watched, only completions tell of its
   // trouble.
   void watch(ControlPlane& plane);
-  void on_readable(int fd);
-  void take_answers();  // of looks at ports that have ended
-  void look();          // at the ports whose views somebody wants newer
+  void collect() noexcept;  // the events that devices have
+  bool take_collected();    // returns true if there was one
+  void take_answers();      // of looks at ports that have ended
+  void look();              // at the ports whose views somebody wants newer
   // Adds how often each rail's port went down or its device failed, and the speed that its port
   // told last.
   void add_to(EngineSnapshot& shot) const noexcept;
@@ -62,8 +64,14 @@ class PortEvents {
   void on_port_change(std::uint32_t rail, bool up);
   void see_speed(std::uint32_t rail);
 
+  struct Collected {
+    std::uint32_t rail = 0;
+    verbs::DeviceEvent event;
+  };
+
   LinkHost& host_;
   Links& links_;
+  std::vector<Collected> collected_;
   std::vector<std::uint64_t> downs_;          // by rail
   std::vector<std::uint32_t> speeds_;         // by rail, in Mb/s; 0: its port has not been up yet
   std::vector<std::unique_ptr<Look>> looks_;  // by rail; empty: without views

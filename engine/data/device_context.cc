@@ -4,6 +4,7 @@
 #include "engine/data/progress_loop_datapath.h"
 #include "engine/data/registration.h"
 #include "src/base/check.h"
+#include "src/base/held_locks.h"
 #include "src/base/log.h"
 #include "src/base/room.h"
 
@@ -42,13 +43,15 @@ Status DeviceContext::open() {
 }
 
 Status DeviceContext::provide_probes() {
-  if (probe_mr_) return {};
+  const std::lock_guard guard(probing_);
+  if (has_probes()) return {};
   const std::size_t bytes = whole_pages(sizeof(Probes));
   probe_pages_ = make_pages(bytes);
   if (probe_pages_ != nullptr) {
     probe_mr_ =
         register_range(probe_pages_.get(), bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
   }
+  has_probes_.store(static_cast<bool>(probe_mr_), std::memory_order_release);
   if (probe_mr_) return {};
   LOG_WARN("{}: cannot register {} bytes for probes: {}", name(), bytes, std::strerror(errno));
   return Errc::System;
@@ -267,6 +270,7 @@ void DeviceContext::stop(QueuePair& queue_pair) noexcept {
   DCHECK(live_[at].queue_pair == &queue_pair);
   if (entries_[at].stops_for != nullptr) return;  // it is on its way
   if (ask_stop(queue_pair)) return;
+  const WaitsUnderLocks no_thread;
   const int error = move_to_error(queue_pair.provider(), queue_pair.verbs());
   static_cast<void>(on_stopped(at, error));
 }
@@ -323,15 +327,22 @@ void DeviceContext::destroy(QueuePair& queue_pair) noexcept {
   verbs::QpHandle dead = queue_pair.release();
   const bool taken =
       background_ != nullptr && work_.destroy(dead, {.owner = entry.dies_for.get(), .tag = at});
-  dead.reset();  // does nothing when it was taken
+  {
+    const WaitsUnderLocks no_thread;
+    dead.reset();  // does nothing when it was taken
+  }
   queue_pair.drop_outstanding();
   if (!taken) on_destroyed(at);
 }
 
 void DeviceContext::deregister(verbs::MrHandle region, std::shared_ptr<void> memory) noexcept {
-  if (background_ == nullptr) return;  // now, by the destructors
-  dying_.fetch_add(1, std::memory_order_relaxed);
-  if (!work_.deregister(region, std::move(memory))) dying_.fetch_sub(1, std::memory_order_release);
+  if (background_ != nullptr) {
+    dying_.fetch_add(1, std::memory_order_relaxed);
+    if (work_.deregister(region, std::move(memory))) return;
+    dying_.fetch_sub(1, std::memory_order_release);
+  }
+  const WaitsUnderLocks no_thread;
+  region.reset();
 }
 
 bool DeviceContext::call_later(const DeviceWork::Call& call) noexcept {

@@ -64,8 +64,14 @@ class DeviceContext final : private relay::Stopper {
   // Has a thread make the call. Returns false if the caller must make it.
   bool call_later(const DeviceWork::Call& call) noexcept;
   void wait_in_background(ProgressLoop& loop) noexcept { background_ = &loop; }
-  bool destroys() const noexcept {  // any thread
-    return dying_.load(std::memory_order_acquire) != 0;
+  // After it: no thread waits for the device, and each turn_work() does one thing that is waited
+  // for. It returns false if there was nothing.
+  void work_by_hand() noexcept { work_.work_by_hand(); }
+  bool has_work() noexcept { return work_.has_work(); }
+  bool turn_work() noexcept { return work_.turn(); }
+  bool destroys() const noexcept { return destroying() != 0; }
+  std::size_t destroying() const noexcept {  // any thread
+    return dying_.load(std::memory_order_acquire);
   }
   // The caller does not hold the progress lock.
   void wait_until_destroyed() noexcept { work_.wait_until_done(); }
@@ -88,8 +94,8 @@ class DeviceContext final : private relay::Stopper {
 
   // Provides the memory that probes of our new paths read, and that the peers' probes write, as
   // soon as the rail has a path. Its contents mean nothing.
-  Status provide_probes();  // System: no memory, or the device refused it
-  bool has_probes() const noexcept { return static_cast<bool>(probe_mr_); }
+  Status provide_probes();  // any thread; System: no memory, or the device refused it
+  bool has_probes() const noexcept { return has_probes_.load(std::memory_order_acquire); }
   verbs::LocalSource probe_source(std::uint32_t bytes) const noexcept;
   verbs::RemoteTarget probe_target() const noexcept;
 
@@ -143,7 +149,8 @@ class DeviceContext final : private relay::Stopper {
   };
   Result<Place> take_place(const Order& order);
   void give_back(const Place& place) noexcept;
-  bool stop_soon(ibv_qp* qp) noexcept override;   // relayed ones, in a turn
+  bool stop_soon(ibv_qp* qp) noexcept override;  // relayed ones, in a turn
+  bool has_threads() const noexcept override { return background_ != nullptr; }
   bool ask_stop(QueuePair& queue_pair) noexcept;  // false: the caller must stop it
   // Holding the progress lock. Both return true for the path's last one.
   bool on_stopped(std::uint32_t entry, int error) noexcept;
@@ -175,6 +182,8 @@ class DeviceContext final : private relay::Stopper {
   verbs::PdHandle pd_;
   Pages probe_pages_;
   verbs::MrHandle probe_mr_;
+  std::mutex probing_;  // of both until has_probes_
+  std::atomic<bool> has_probes_{false};
   std::mutex placing_;  // held while a queue pair's place is taken; locked before the progress lock
   std::unique_ptr<relay::EndDevice> relay_end_;  // outlives what it made
   std::vector<Queue> queues_;

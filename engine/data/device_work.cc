@@ -1,5 +1,6 @@
 #include "engine/data/device_work.h"
 
+#include "src/base/held_locks.h"
 #include "src/base/own_thread.h"
 #include "src/base/room.h"
 
@@ -81,6 +82,7 @@ bool DeviceWork::take(Task& task) noexcept {
   const std::lock_guard guard(mutex_);
   if (refused_ || !has_room()) return false;
   waiting_.push_back(std::move(task));
+  if (by_hand_) return true;
   start_where_needed();
   const auto runs = [](const Worker& worker) { return worker.running; };
   if (std::any_of(workers_.begin(), workers_.end(), runs)) return true;
@@ -139,8 +141,7 @@ void DeviceWork::run(Worker& self) noexcept {
         self.running = false;
         return;
       }
-      task = std::move(waiting_[at]);
-      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(at));
+      task = take_out(at);
       self.busy = true;
       self.kind = task.kind;
       self.owner = task.whose.owner;
@@ -149,6 +150,30 @@ void DeviceWork::run(Worker& self) noexcept {
     const int error = perform(task);
     done_({.task = task.kind, .tag = task.whose.tag, .error = error});
   }
+}
+
+bool DeviceWork::has_work() noexcept {
+  const std::lock_guard guard(mutex_);
+  return !waiting_.empty();
+}
+
+bool DeviceWork::turn() noexcept {
+  Task task;
+  {
+    const std::lock_guard guard(mutex_);
+    if (waiting_.empty()) return false;
+    task = take_out(next());
+  }
+  const WaitsUnderLocks no_threads;
+  const int error = perform(task);
+  done_({.task = task.kind, .tag = task.whose.tag, .error = error});
+  return true;
+}
+
+DeviceWork::Task DeviceWork::take_out(std::size_t at) noexcept {
+  Task task = std::move(waiting_[at]);
+  waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(at));
+  return task;
 }
 
 std::thread DeviceWork::take_thread() noexcept {
@@ -161,6 +186,7 @@ std::thread DeviceWork::take_thread() noexcept {
 
 // A thread may start another one before it ends, so all are looked at again after each join.
 void DeviceWork::wait_until_done() noexcept {
+  while (by_hand_ && turn()) continue;
   for (;;) {
     std::thread thread = take_thread();
     if (!thread.joinable()) return;

@@ -11,7 +11,9 @@
 // stands still. Memory is deregistered when no queue pair is on its way to ERR. No kind of task
 // takes all threads.
 //
-// Thread: any; `done` is called on the threads of this class.
+// An engine without threads calls turn() instead.
+//
+// Thread: any; `done` is called on the threads of this class, or in turn().
 // Bounds: the number of tasks given to reserve(), and kThreadsMax threads.
 
 #include "src/verbs/handle.h"
@@ -69,6 +71,10 @@ class DeviceWork {
     std::uint32_t argument = 0;
   };
   bool call(const Call& call) noexcept;
+  // Before the first task: no thread is started, and each turn() does one task.
+  void work_by_hand() noexcept { by_hand_ = true; }
+  bool has_work() noexcept;
+  bool turn() noexcept;  // returns false if there was no task
   // Returns when all tasks are done and the last done() has returned. No task may be given
   // meanwhile, and the caller must hold no lock that done() takes.
   void wait_until_done() noexcept;
@@ -92,6 +98,7 @@ class DeviceWork {
     const void* owner = nullptr;
   };
   bool take(Task& task) noexcept;
+  Task take_out(std::size_t at) noexcept;
   void run(Worker& self) noexcept;
   static int perform(Task& task) noexcept;
   bool has_room() noexcept;
@@ -105,6 +112,7 @@ class DeviceWork {
   std::mutex mutex_;
   std::vector<Task> waiting_;  // the oldest first
   std::array<Worker, kThreadsMax> workers_;
+  bool by_hand_ = false;
   bool refused_ = false;  // a thread could not be started while none was running
 };
 

@@ -3,6 +3,7 @@
 
 #include "engine/data/device_context.h"
 #include "src/base/check.h"
+#include "src/base/held_locks.h"
 #include "src/base/log.h"
 #include "src/base/timeouts.h"
 #include "src/verbs/discovery.h"
@@ -105,6 +106,7 @@ void Flusher::renew(std::uint32_t at) noexcept {
   if (rail.gone) return;
   rail.making = rail.device->call_later({.function = renew_later, .self = this, .argument = at});
   if (rail.making) return;
+  const WaitsUnderLocks no_thread;
   rail.qp.reset();
   drop_completions(rail);
   install(rail, make(rail));

@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <utility>
 
 namespace mesh::engine {
 
@@ -32,7 +34,7 @@ bool LinkMemory::lacks(const DeviceContext& device) const noexcept {
 }
 
 // A card that has left, or is sick, must not fail links that do not use it.
-Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) {
+Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) const {
   const std::size_t rounded = whole_pages(bytes);  // the peer must not write to a neighbour's bytes
   DCHECK(rounded != 0);
   Block block;
@@ -61,27 +63,60 @@ Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) {
              std::strerror(errno));
     const auto needs = [&device](const Key& key) { return key.device == &device && !key.spare; };
     if (std::any_of(keys_.begin(), keys_.end(), needs)) return Errc::System;
-    if (!lacks(device)) lacking_.push_back(&device);
+    block.refused.push_back(&device);
   }
   return block;
+}
+
+void LinkMemory::put(std::size_t at, Block block) {
+  for (const DeviceContext* const device : block.refused) {
+    if (!lacks(*device)) lacking_.push_back(device);
+  }
+  if (at >= blocks_.size()) blocks_.resize(at + 1);
+  blocks_[at] = std::make_unique<Block>(std::move(block));
+}
+
+void LinkMemory::Growth::run() noexcept {
+  try {
+    made_ = memory_.make_block(memory_.bytes_at(at_));
+  } catch (const std::exception& error) {
+    LOG_WARN("memory for more channels of a peer link: {}", error.what());
+  }
+}
+
+Status LinkMemory::take(Growth& growth) {
+  CHECK(&growth.memory_ == this && (growth.at_ >= blocks_.size() || !blocks_[growth.at_]));
+  if (growth.made_.ok()) put(growth.at_, std::move(*growth.made_));
+  return growth.made_.status();
+}
+
+LinkMemory::Place LinkMemory::place_of(std::uint32_t index) const noexcept {
+  if (index < channels_at_first_) return {.block = 0, .channel = index};
+  const std::uint32_t behind = index - channels_at_first_;
+  return {.block = 1 + behind / channels_per_block_, .channel = behind % channels_per_block_};
+}
+
+std::size_t LinkMemory::bytes_at(std::size_t block) const noexcept {
+  return bytes_per_channel_ * (block == 0 ? channels_at_first_ : channels_per_block_);
+}
+
+bool LinkMemory::waits_for_devices(std::uint32_t index) const noexcept {
+  const std::size_t at = place_of(index).block;
+  return !keys_.empty() && (at >= blocks_.size() || !blocks_[at]);
 }
 
 Result<PeerWritable> LinkMemory::channel_memory(std::uint32_t index) {
   DCHECK(index < kChannelsMax);
   DCHECK(bytes_per_channel_ != 0);
-  const bool first = index < channels_at_first_;
-  const std::uint32_t behind = first ? 0 : index - channels_at_first_;  // the first block
-  const std::uint32_t at = first ? 0 : 1 + behind / channels_per_block_;
-  if (at >= blocks_.size()) blocks_.resize(at + 1);
-  if (!blocks_[at]) {
-    Result<Block> made =
-        make_block(bytes_per_channel_ * (first ? channels_at_first_ : channels_per_block_));
+  const Place place = place_of(index);
+  if (place.block >= blocks_.size() || !blocks_[place.block]) {
+    Result<Block> made = make_block(bytes_at(place.block));
     if (!made.ok()) return made.status();
-    blocks_[at] = std::make_unique<Block>(std::move(*made));
+    put(place.block, std::move(*made));
   }
-  const std::uint32_t place = first ? index : behind % channels_per_block_;
-  return PeerWritable{.memory = blocks_[at]->memory.get() + place * bytes_per_channel_,
-                      .rkeys = blocks_[at]->rkeys};
+  const Block& block = *blocks_[place.block];
+  return PeerWritable{.memory = block.memory.get() + place.channel * bytes_per_channel_,
+                      .rkeys = block.rkeys};
 }
 
 Result<PeerWritable> LinkMemory::window_words(std::size_t bytes) {
@@ -92,7 +127,7 @@ Result<PeerWritable> LinkMemory::window_words(std::size_t bytes) {
   const std::size_t before = channels_at_first_ * bytes_per_channel_;
   Result<Block> made = make_block(before + bytes);
   if (!made.ok()) return made.status();
-  blocks_.push_back(std::make_unique<Block>(std::move(*made)));
+  put(0, std::move(*made));
   return PeerWritable{.memory = blocks_[0]->memory.get() + before, .rkeys = blocks_[0]->rkeys};
 }
 

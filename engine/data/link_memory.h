@@ -42,12 +42,18 @@ class LinkMemory {
   void configure(std::size_t bytes_per_channel, std::vector<Key> keys);
   // Returns true if the device has refused some of the link's memory: no path may be opened on it.
   bool lacks(const DeviceContext& device) const noexcept;
+  // Returns true if devices must register memory before a channel can have this index. They may
+  // take long for it.
+  bool waits_for_devices(std::uint32_t index) const noexcept;
   Result<PeerWritable> channel_memory(std::uint32_t index);  // zeroed when the index is new
   // Zeroed; once, and before any channel's memory: they lie behind that of the first channels.
   Result<PeerWritable> window_words(std::size_t bytes);
   void release() noexcept;  // deregisters all, once queue pairs that go to ERR are there
 
  private:
+  struct Place {
+    std::size_t block = 0, channel = 0;  // the block's place, the channel's place in the block
+  };
   struct Free {
     void operator()(std::byte* memory) const noexcept;
   };
@@ -59,9 +65,32 @@ class LinkMemory {
     std::shared_ptr<std::byte> memory;
     std::vector<Region> regions;  // one per distinct device context
     LinkKeys rkeys;
+    std::vector<const DeviceContext*> refused;
   };
-  Result<Block> make_block(std::size_t bytes);
+  Place place_of(std::uint32_t index) const noexcept;
+  std::size_t bytes_at(std::size_t block) const noexcept;
+  Result<Block> make_block(std::size_t bytes) const;
+  void put(std::size_t at, Block block);
 
+ public:
+  // Memory for more channels, which a thread has devices register while the link goes on. The link
+  // memory outlives it.
+  class Growth {
+   public:
+    // For a channel that waits for devices.
+    Growth(const LinkMemory& memory, std::uint32_t index)
+        : memory_(memory), at_(memory.place_of(index).block) {}
+    void run() noexcept;  // on any thread
+
+   private:
+    friend class LinkMemory;
+    const LinkMemory& memory_;
+    const std::size_t at_;
+    Result<Block> made_{Errc::System};
+  };
+  Status take(Growth& growth);  // after run(), and before another one for this memory begins
+
+ private:
   std::size_t bytes_per_channel_ = 0;
   std::uint32_t channels_at_first_ = 1;  // those of the first block, which is a page as a rule
   std::uint32_t channels_per_block_ = kChannelsPerBlock;

@@ -86,6 +86,7 @@ struct Path {
   std::uint16_t own_lid = 0;         // of our port, as the peer was told it; InfiniBand
   bool wants_ece = false;            // NCCL_IB_ECE_ENABLE
   bool has_ece = false;              // its queue pairs use options that both sides agreed on
+  ibv_ece ece{};                     // offered or used, as its last bring-up found; 0: none
   std::string name;                  // "mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2", for log lines
   std::string over;                  // relayed: the hosts on the way, when a route was found
   std::uint32_t hosts_between = 0;   // connector: their number

@@ -285,11 +285,6 @@ void PathSet::stop_all(const Path* but) noexcept {
   }
 }
 
-bool device_stops(const PathSet& paths) noexcept {
-  const std::span<const Path> all = paths.all();
-  return std::any_of(all.begin(), all.end(), [](const Path& path) { return path.stops(); });
-}
-
 void PathSet::destroy(Path& path) noexcept {
   DCHECK(loop_.held());
   DCHECK(path.health.state != PathState::Up);

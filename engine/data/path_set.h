@@ -214,7 +214,4 @@ class PathSet {
   std::unique_ptr<Path> none_;  // its queue pair is never made
 };
 
-// Any thread. Returns true if the device still moves queue pairs of some path to ERR.
-bool device_stops(const PathSet& paths) noexcept;
-
 }  // namespace mesh::engine

@@ -120,7 +120,11 @@ class RegistrationTable {
   // not count as a use: with the last use all is deregistered, and then prepare() does nothing.
   void hold(Registration& registration) noexcept;
   Status prepare(Registration& registration, std::uint32_t rail);
+  // drop() deregisters what nobody else needs. leave() waits for no device: what nobody else needs
+  // stays until the last use ends.
   void drop(Registration& registration, std::span<const std::uint32_t> rails) noexcept;
+  void leave(Registration& registration, std::span<const std::uint32_t> rails) noexcept;
+  bool is_on(const Registration& registration, std::uint32_t rail) const;
   // Gives up one use on the rails named; MRs without users are deregistered before this returns.
   void release(Registration* registration, std::span<const std::uint32_t> rails) noexcept;
   void clear() noexcept;  // everything that is still registered is deregistered before it returns

@@ -41,4 +41,24 @@ void RegistrationTable::drop(Registration& registration,
     without_users = entries_.extract(find(registration));
 }
 
+// The last use takes along what nobody else needs (give_up).
+void RegistrationTable::leave(Registration& registration,
+                              std::span<const std::uint32_t> rails) noexcept {
+  Entries::node_type without_users;  // outlives the lock
+  const Lock lock(mutex_);
+  CHECK(registration.holds > 0);
+  for (const std::uint32_t rail : rails) {
+    if (registration.held_by_rail[rail] == 0 || registration.count_by_rail[rail] == 1) continue;
+    --registration.held_by_rail[rail];
+    --registration.count_by_rail[rail];
+  }
+  if (--registration.holds == 0 && registration.count == 0)
+    without_users = entries_.extract(find(registration));
+}
+
+bool RegistrationTable::is_on(const Registration& registration, std::uint32_t rail) const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<bool>(registration.mr_by_rail[rail]);
+}
+
 }  // namespace mesh::engine

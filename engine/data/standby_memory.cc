@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <span>
+#include <utility>
 
 namespace mesh::engine {
 
@@ -31,7 +32,14 @@ StandbyMemory::StandbyMemory(RegistrationTable& table, const PeerLink& link,
   }
 }
 
-StandbyMemory::~StandbyMemory() { drop_all(); }
+StandbyMemory::StandbyMemory(std::unique_ptr<StandbyMemory> before, const PeerLink& link)
+    : StandbyMemory(before->table_, link, before->rails_) {
+  before_ = std::move(before);
+}
+
+StandbyMemory::~StandbyMemory() {
+  for (const Held& each : held_) table_.leave(*each.region, std::span(rails_).first(each.on_rails));
+}
 
 void StandbyMemory::drop_all() noexcept {
   for (const Held& each : held_) table_.drop(*each.region, std::span(rails_).first(each.on_rails));
@@ -41,6 +49,7 @@ void StandbyMemory::drop_all() noexcept {
 Status StandbyMemory::register_all() {
   const Status status = prepare_all();
   complete_ = status.ok();
+  before_.reset();
   if (!complete_) drop_all();
   return status;
 }
@@ -53,6 +62,14 @@ Status StandbyMemory::prepare_all() {
     }
   }
   return {};
+}
+
+bool StandbyMemory::covers(const PeerLink& link) const {
+  const std::map<Registration*, std::uint32_t> regions = regions_of(link);
+  return std::all_of(regions.begin(), regions.end(), [this](const auto& each) {
+    return std::all_of(rails_.begin(), rails_.end(),
+                       [&](std::uint32_t rail) { return table_.is_on(*each.first, rail); });
+  });
 }
 
 Status StandbyMemory::take_over(PeerLink& link) {

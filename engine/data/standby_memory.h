@@ -1,13 +1,16 @@
 #pragma once
 // Puts what a link's channels have registered on further rails, those of paths that stood by until
 // now. Pinning gigabytes takes time, so it is done without any of the engine's locks. NCCL may
-// register and deregister meanwhile, so take_over() keeps what is registered then. Thread:
-// construction, take_over() and destruction under the control mutex; register_all() on one thread
-// in between. Bound: the registrations of one link.
+// register and deregister meanwhile: take_over() keeps what is registered then, and where that is
+// not covers()ed, another object, which gets this one, registers the rest first. Thread:
+// construction, covers(), take_over() and destruction under the control mutex; register_all() on
+// one thread in between. Bound: the registrations of one link.
 
 #include <mesh/status.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace mesh {
@@ -23,7 +26,9 @@ class StandbyMemory {
  public:
   // rails: those that the link's registrations are not on.
   StandbyMemory(RegistrationTable& table, const PeerLink& link, std::vector<std::uint32_t> rails);
-  ~StandbyMemory();  // gives back what only it has used
+  // For what `before` does not cover.
+  StandbyMemory(std::unique_ptr<StandbyMemory> before, const PeerLink& link);
+  ~StandbyMemory();  // what only it has used goes with the last use of the memory
   StandbyMemory(const StandbyMemory&) = delete;
   StandbyMemory& operator=(const StandbyMemory&) = delete;
 
@@ -31,6 +36,8 @@ class StandbyMemory {
   // back at once, and the link stays as it was.
   Status register_all();
   bool complete() const noexcept { return complete_; }  // register_all() has succeeded
+  // Returns true if all that is registered through the link now is on these rails.
+  bool covers(const PeerLink& link) const;
   // Puts all that is registered through the link on these rails too, now and from now on.
   Status take_over(PeerLink& link);
 
@@ -45,6 +52,7 @@ class StandbyMemory {
   RegistrationTable& table_;
   const std::vector<std::uint32_t> rails_;
   std::vector<Held> held_;
+  std::unique_ptr<StandbyMemory> before_;  // holds what it has registered until we hold it
   bool complete_ = false;
 };
 

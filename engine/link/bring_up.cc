@@ -2,6 +2,7 @@
 
 #include "engine/link/link_setup.h"
 #include "src/base/check.h"
+#include "src/base/held_locks.h"
 #include "src/base/log.h"
 
 #include <algorithm>
@@ -17,11 +18,29 @@ BringUp::~BringUp() {
   task_.wait();
 }
 
+// The device may take long to register the memory of a link, too.
+Status BringUp::register_memory() {
+  PathSet& paths = order_.link->paths();
+  for (const std::uint32_t index : order_.makes) {
+    if (const Status status = paths[index].device->provide_probes(); !status.ok()) return status;
+  }
+  for (DeviceContext* const device : order_.may_probe) static_cast<void>(device->provide_probes());
+  LinkMemory& memory = order_.link->memory();
+  if (order_.has_records) return memory.channel_memory(0).status();
+  if (order_.window_bytes == 0) return {};
+  Result<PeerWritable> made = memory.window_words(order_.window_bytes);
+  if (made.ok()) window_words_ = std::move(*made);
+  return made.status();
+}
+
 Status BringUp::make() {
+  if (const Status status = register_memory(); !status.ok()) return status;
   for (const std::uint32_t index : order_.makes) {
     PathSet& paths = order_.link->paths();
     const Status made = paths.make(paths[index], {.abandoned = &abandoned_, .late = order_.widens});
     if (!made.ok()) return made;
+    const auto& queue_pairs = order_.widens ? paths[index].late : paths[index].queue_pairs;
+    note_ece(paths[index], *queue_pairs.front());
   }
   return {};
 }
@@ -30,6 +49,7 @@ Status BringUp::connect(std::size_t at) {
   if (order_.memory != nullptr) {
     if (const Status status = order_.memory->register_all(); !status.ok()) return status;
   }
+  if (order_.connected) return {};
   Path& path = order_.link->paths()[order_.indices[at]];
   const PeerEnd peer{.rail = &order_.peer_rails[path.ends.peer_rail],
                      .path = &order_.paths[at],
@@ -82,7 +102,9 @@ void BringUp::start(ThreadPool& pool, ControlWaker& waker) {
     run();
     waker.wake_control();
   };
-  if (!pool.begin(task_, work).ok()) work();  // no thread is to be had: the caller waits after all
+  if (pool.begin(task_, work).ok()) return;
+  const WaitsUnderLocks no_thread;
+  work();
 }
 
 std::size_t next_in_turn(std::span<const RunningBringUp> running,

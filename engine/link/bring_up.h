@@ -12,6 +12,7 @@
 #include <mesh/status.h>
 
 #include "engine/control/frames.h"
+#include "engine/data/link_memory.h"
 #include "engine/data/peer_link.h"
 #include "engine/data/standby_memory.h"
 #include "src/base/thread_pool.h"
@@ -66,6 +67,12 @@ class BringUp {
     bool widens = false;                      // it is the late queue pairs of one path
     std::vector<WireHop> via{};               // relayed path: the middle host next to us
     std::unique_ptr<StandbyMemory> memory{};  // registered first; null: there is none
+    bool connected = false;  // its queue pairs are at RTS already: only the memory is missing
+    // The link's own memory, registered first: a connector's window words, or an acceptor's
+    // records.
+    std::size_t window_bytes = 0;
+    bool has_records = false;
+    std::vector<DeviceContext*> may_probe{};  // get memory for probes, if they have it to give
     std::uint64_t asked_ns = 0;               // when it began to wait for a thread
   };
   explicit BringUp(Order order);
@@ -101,16 +108,23 @@ class BringUp {
   }
   std::uint64_t asked_ns() const noexcept { return order_.asked_ns; }
   StandbyMemory* memory() const noexcept { return order_.memory.get(); }  // valid when over
+  std::unique_ptr<StandbyMemory> give_memory() noexcept { return std::move(order_.memory); }
+  // Valid when over; null: none were ordered.
+  const PeerWritable* window_words() const noexcept {
+    return window_words_.memory == nullptr ? nullptr : &window_words_;
+  }
 
  private:
+  Status register_memory();
   Status make();  // the queue pairs of all paths of order_.makes; the first error ends it
   Status connect(std::size_t at);
   void connect_all() noexcept;
   bool abandoned() const noexcept { return abandoned_.load(std::memory_order_relaxed); }
 
-  const Order order_;
+  Order order_;
   Errc outcome_ = Errc::Ok;
   bool unmade_ = false;
+  PeerWritable window_words_;
   std::vector<std::uint32_t> failed_;
   std::atomic<bool> abandoned_{false};
   // Released after outcome_ and all that was done to the queue pairs.

@@ -130,7 +130,9 @@ void Context::take_down() noexcept {
 }
 
 bool Context::may_go(std::uint64_t now_ns) const noexcept {
-  return lingering && (links.empty() || (rising.empty() && now_ns >= linger_until_ns));
+  const bool grows = std::any_of(links.begin(), links.end(),
+                                 [](const auto& link) { return link->openings().growing(); });
+  return lingering && (links.empty() || (rising.empty() && !grows && now_ns >= linger_until_ns));
 }
 
 void Context::cut_links() {

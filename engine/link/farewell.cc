@@ -26,6 +26,18 @@ bool leads_over_hosts(PeerLink& link) {
 
 void Farewell::take_back(Channel& channel, Registration& registration, const Wait& wait) {
   CHECK(&channel.link == &link_.peer_link());
+  end_requests(channel, registration, wait);
+  // Queue pairs of a link that was cut may write until they are in ERR, and other uses may keep the
+  // range registered.
+  const auto paths = link_.peer_link().paths().all();
+  const auto is_still = [this, paths] {
+    return link_.state() != LinkState::Down ||
+           std::none_of(paths.begin(), paths.end(), [](const Path& path) { return path.stops(); });
+  };
+  while (!is_still()) static_cast<void>(wait(kNsPerSecond, is_still));
+}
+
+void Farewell::end_requests(Channel& channel, Registration& registration, const Wait& wait) {
   bool named = false;
   {
     const ProgressLoop::Guard guard(channel.loop);

@@ -51,6 +51,7 @@ class Farewell {
     std::uint64_t deadline_ns = 0;
   };
 
+  void end_requests(Channel& channel, Registration& registration, const Wait& wait);
   void revoke_receives(RecvChannel& channel, const Wait& wait);
   void finish_sends(SendChannel& channel, const Wait& wait);
   std::uint64_t patience_ns() const;

@@ -19,6 +19,11 @@ inline constexpr std::size_t kHalfOpenPerListenerMax = 16;
 // of 100 ms made honest peers evict one another 6,000 times.
 inline constexpr std::size_t kHalfOpenMax = 256;
 
+// Queue pairs of a communicator that a device has still to destroy. If it has more, a link that
+// would use the device is refused with Exhausted, as above: the queue pairs of links that have
+// ended are in none of these bounds, and a device may take long for them.
+inline constexpr std::size_t kDestroyingMax = 1024;
+
 // Channels that wait for one listener's accept(). NCCL makes a listener for one channel.
 inline constexpr std::size_t kArrivedMax = 256;
 

@@ -144,6 +144,7 @@ void Handshake::accept(Hello hello, PathChoice choice) {
   if (link_.state() != LinkState::Proving) take_terms(hello);
   link_.terms.peer_rails = std::move(hello.rails);
   link_.terms.cables = topo::turned(choice.proof);
+  if (some_device_lags(choice.sets.primary)) return turn_away();
   enter(LinkState::Making);
   link_.note_idle();
   psn_ = random_psn();
@@ -175,7 +176,7 @@ void Handshake::accept(Hello hello, PathChoice choice) {
                                                .beside = std::move(choice.beside),
                                                .cables = told_cables(choice.proof),
                                                .by_proof = choice.by_proof});
-  if (attached_count() == 0) return welcome();
+  if (link_.peer_link().paths().count() == 0) return welcome();
   link_.begin_bring_up(to_make());
 }
 
@@ -221,7 +222,6 @@ bool Handshake::add_path(PeerLink& to, const WirePath& path, PathClass kind) {
   DeviceContext& device = *link_.context().loop.devices[own.rail];
   own.ends.port_down |= !verbs::port_is_up(device.provider(), device.rail());
   own.ends.relayed = kind == PathClass::Beside;
-  if (!device.provide_probes().ok()) return false;
   const WireRail& peer = link_.terms.peer_rails[own.ends.peer_rail];
   std::string name =
       own.ends.relayed ? relayed_name(device, peer) : path_name(device, own.ends, peer);
@@ -244,10 +244,6 @@ void Handshake::add_places(PeerLink& to, const PathPlan& plan) {
   for (std::uint32_t place = 0; place < plan.relayed; ++place) {
     const HostsBetween between = hosts_of_place(place, plan.relayed);
     to.paths().add_place(*devices.front(), "over " + hosts_text(between), between.least);
-  }
-  // A rail that has no probes carries no such path (RelayedPaths::may_use).
-  for (const auto& device : devices) {
-    if (over_hosts || plan.by_proof) static_cast<void>(device->provide_probes());
   }
 }
 
@@ -293,9 +289,9 @@ bool Handshake::on(const Welcome& body) {
                       .by_proof = body.by_proof != 0,
                       .relayed = body.relayed,
                       .none = body.no_path};
-  if (!build(policy, plan) || !make_window_words()) {
+  if (!build(policy, plan)) {
     end_unmade();
-  } else if (attached_count() == 0) {
+  } else if (link_.peer_link().paths().count() == 0) {
     enter(LinkState::AwaitReady);
     link_.send(Attach{});
   } else {
@@ -306,14 +302,10 @@ bool Handshake::on(const Welcome& body) {
   return true;
 }
 
-bool Handshake::make_window_words() {
-  PeerLink& peer_link = link_.peer_link();
-  const std::size_t words =
-      std::size_t{peer_link.paths().count()} * (1 + peer_link.policy().qps) * kWindowWords;
-  if (words == 0) return true;
-  const Result<PeerWritable> made = peer_link.memory().window_words(words * sizeof(std::uint64_t));
-  if (made.ok()) link_.terms.window_words = *made;
-  return made.ok();
+std::size_t Handshake::window_bytes() const noexcept {
+  const PeerLink& peer_link = link_.peer_link();
+  return std::size_t{peer_link.paths().count()} * (1 + peer_link.policy().qps) * kWindowWords *
+         sizeof(std::uint64_t);
 }
 
 // ---- Queue pairs: ATTACH and READY.
@@ -335,7 +327,10 @@ bool Handshake::some_path_is_left(const std::vector<std::uint8_t>& down) const {
 void Handshake::bring_up(const std::vector<WirePath>& paths,
                          const std::vector<std::uint8_t>& down) {
   BringUp::Order order = to_make();
-  if (!link_.connector()) order.makes.clear();  // an acceptor's were made before WELCOME
+  if (!link_.connector()) {  // an acceptor's were made before WELCOME
+    order.makes.clear();
+    order.has_records = false;
+  }
   order.peer_rails = link_.terms.peer_rails;
   order.psn = psn_;
   const PeerLink& peer_link = link_.peer_link();
@@ -360,6 +355,7 @@ void Handshake::bring_up_starts() {
 void Handshake::brought_up(const BringUp& done) {
   CHECK(done.over() && done.is_of_link());
   if (done.unmade()) return end_unmade();
+  if (done.window_words() != nullptr) link_.terms.window_words = *done.window_words();
   if (link_.state() == LinkState::Making) return welcome();
   if (met_nobody(done)) return;
   if (done.outcome() != Errc::Ok && link_.peer_link().paths().standby_count() == 0) {

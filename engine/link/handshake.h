@@ -121,7 +121,9 @@ class Handshake {
   void begin_measure();
   bool measure();
   void tend_measure();
-  bool make_window_words();
+  std::size_t window_bytes() const noexcept;
+  bool some_device_lags(std::span<const WirePath> paths) const;
+  void turn_away();
   BringUp::Order to_make() const;
   void welcome();
   void end_unmade();

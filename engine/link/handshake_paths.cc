@@ -2,12 +2,14 @@
 // queue pairs made.
 #include "engine/link/acceptance.h"
 #include "engine/link/context.h"
+#include "engine/link/half_open.h"
 #include "engine/link/handshake.h"
 #include "engine/link/link_core.h"
 #include "engine/link/link_setup.h"
 #include "engine/link/path_sets.h"
 #include "engine/link/reception.h"
 #include "src/base/check.h"
+#include "src/base/log.h"
 
 #include <algorithm>
 #include <memory>
@@ -87,10 +89,34 @@ void Handshake::tend_proof() {
   link_.take_down(Errc::Unreachable);
 }
 
+bool Handshake::some_device_lags(std::span<const WirePath> paths) const {
+  return std::any_of(paths.begin(), paths.end(), [this](const WirePath& path) {
+    return link_.context().loop.devices[path.acceptor_rail]->destroying() >= kDestroyingMax;
+  });
+}
+
+// Ends the link before it has queue pairs. The connector dials anew.
+void Handshake::turn_away() {
+  LinkHost& host = link_.host();
+  const std::string text =
+      fmt::format("host {}: its device has still to destroy {} queue pairs of other links",
+                  host.options().provider->host_name(), kDestroyingMax);
+  if (host.unauthenticated_lines().take(host.now_ns()))
+    LOG_INFO("{}: told to dial again later: {}{}", link_.connection_name(), text,
+             host.unauthenticated_lines().rest());
+  link_.send(Refuse{.reason = Errc::Exhausted, .text = text});
+  link_.take_down(Errc::Exhausted);
+}
+
 // Orders the queue pairs of the link's primary paths.
 BringUp::Order Handshake::to_make() const {
   BringUp::Order order{.link = &link_.peer_link(), .settings = link_.settings()};
-  for (std::uint32_t i = 0; i < order.link->paths().direct_count(); ++i) order.makes.push_back(i);
+  if (link_.connector()) order.window_bytes = window_bytes();
+  order.has_records = !link_.connector();
+  for (std::uint32_t i = 0; i < attached_count(); ++i) order.makes.push_back(i);
+  // A rail that has no probes carries no path whose rails are named later (RelayedPaths::may_use).
+  if (names_rails(order.link->paths()))
+    for (const auto& device : link_.context().loop.devices) order.may_probe.push_back(device.get());
   return order;
 }
 

@@ -2,6 +2,7 @@
 
 #include "engine/link/context.h"
 #include "engine/link/relay/known_cables.h"
+#include "src/base/held_locks.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
 #include "src/base/timeouts.h"
@@ -186,6 +187,8 @@ bool Link::on(const Open& body) {
   return openings_.on(body);
 }
 
+bool Link::on(const Close& body) { return openings_.withdraw(body.channel) || farewell_.on(body); }
+
 // An exception, which means that no memory is left, ends this link only.
 bool Link::tend() noexcept {
   try {
@@ -210,7 +213,8 @@ bool Link::at_rest() const noexcept {
   const bool rests = state_ == LinkState::Up || state_ == LinkState::ByeSent ||
                      state_ == LinkState::AwaitWelcome || state_ == LinkState::AwaitAttach ||
                      state_ == LinkState::AwaitReady || (rises && state_ != LinkState::Down);
-  if (!rests || (bring_up_ != nullptr && !rises) || failure() != Errc::Ok) return false;
+  if (!rests || (bring_up_ != nullptr && !rises) || openings_.growing() || failure() != Errc::Ok)
+    return false;
   if (!peer_link_) return true;
   const bool wants_path =
       connector() && peer_link_->reach().lazy() && peer_link_->reach().wants_path();
@@ -230,7 +234,7 @@ std::string Link::path_cause() const {
 bool Link::tend_parts() {
   finish_bring_up();
   handshake_.tend();
-  openings_.expire();
+  openings_.tend();
   const bool repairing = repair_.tend();
   widening_.tend();
   recabling_.tend();
@@ -258,7 +262,10 @@ void Link::begin_bring_up(BringUp::Order order) {
   bring_up_ = std::move(made);
   touch();
   if (host_.options().threading != Threading::Manual) return;
-  bring_up_->run();
+  {
+    const WaitsUnderLocks no_threads;
+    bring_up_->run();
+  }
   if (bring_up_->makes_only()) finish_bring_up();
 }
 
@@ -352,13 +359,14 @@ void Link::begin_close() {
 }
 
 bool Link::may_be_forgotten() const noexcept {
-  return state_ == LinkState::Down && !bring_up_ && waiting.empty() &&
+  return state_ == LinkState::Down && !bring_up_ && !openings_.growing() && waiting.empty() &&
          (!peer_link_ || peer_link_->channels().count() == 0);
 }
 
 void Link::cut() {
   take_down(Errc::PeerClosed);
   const bool was_brought_up = take_bring_up() != nullptr;
+  openings_.end_growth();
   if (!peer_link_) return;
   const ProgressLoop::Guard guard(context_.loop);
   if (was_brought_up) end_queue_pairs();

@@ -74,12 +74,13 @@ class Link final : public LinkCore, Handshake::Owner {
   Redial& redial() noexcept { return redial_; }
   Farewell& farewell() noexcept { return farewell_; }
   const Handshake& handshake() const noexcept { return handshake_; }
+  const Openings& openings() const noexcept { return openings_; }
   const Redial& redial() const noexcept { return redial_; }
 
   LinkWatched watched;
 
  private:
-  bool on(const Open& body);  // goes to two parts
+  bool on(const Open&body), on(const Close&body);  // each goes to two parts
 
   // ---- Handshake::Owner.
   void leave_out(const std::vector<std::uint8_t>& down) override { repair_.leave_out(down); }

@@ -101,14 +101,8 @@ bool take_ece(const Path& path, QueuePair& queue_pair, const WireEce& peer) {
   return error == 0;
 }
 
-// Returns the options of a path; one of its queue pairs tells, as all are made alike. Of new queue
-// pairs it is what the device offers, of connected ones what was accepted, or nothing.
-WireEce ece_of(const Path& path, const QueuePair& one) {
-  ibv_ece ece{};
-  if (!path.wants_ece || (one.started() && !path.has_ece) ||
-      one.provider().query_ece(one.verbs(), &ece) != 0)
-    return {};
-  return {.vendor = ece.vendor_id, .options = ece.options, .mask = ece.comp_mask};
+WireEce ece_of(const Path& path) {
+  return {.vendor = path.ece.vendor_id, .options = path.ece.options, .mask = path.ece.comp_mask};
 }
 
 // A port that was down at the start says more when it is up.
@@ -200,7 +194,7 @@ WirePath describe(Path& path, QueuePairs queue_pairs, std::uint32_t psn,
   wire.counters_address = written.address;
   wire.counters_rkey = written.rkey;
   for (const auto& queue_pair : queue_pairs) wire.qpn.push_back(queue_pair->verbs()->qp_num);
-  wire.ece = ece_of(path, *queue_pairs[0]);
+  wire.ece = ece_of(path);
   return wire;
 }
 
@@ -316,6 +310,13 @@ void set_probe_target(Path& path, const WirePath& peer) {
   path.probe_target = {.address = peer.counters_address, .rkey = peer.counters_rkey};
 }
 
+void note_ece(Path& path, const QueuePair& one) {
+  ibv_ece ece{};
+  const bool has = path.wants_ece && (!one.started() || path.has_ece) &&
+                   one.provider().query_ece(one.verbs(), &ece) == 0;
+  path.ece = has ? ece : ibv_ece{};
+}
+
 Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings) {
   const std::span<const std::unique_ptr<QueuePair>> queue_pairs =
       peer.late ? path.late : path.queue_pairs;
@@ -349,6 +350,7 @@ Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings) {
     if (const Status status = to_rts(own, queue_pair.verbs(), peer.own_psn); !status.ok())
       return status;
   }
+  note_ece(path, *queue_pairs[0]);
   return {};
 }
 

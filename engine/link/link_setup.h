@@ -66,6 +66,10 @@ void configure_path(PeerLink& link, Path& path, const Settings& settings);
 // Sets the path's speed and bytes in flight: our port's speed now, or the peer's at the handshake.
 void take_port_speed(PeerLink& link, Path& path);
 
+// Asks the device for the options of a path; one of its queue pairs tells, as all are made alike. A
+// new queue pair tells what the device offers, a connected one what was accepted, or nothing.
+void note_ece(Path& path, const QueuePair& one);
+
 // Describes this side's queue pairs of one path. `written` is the memory that the peer writes: the
 // connector's window words, or the acceptor's memory for probes. The path keeps the LID told.
 WirePath describe_path(Path& path, std::uint32_t psn, const verbs::RemoteTarget& written);

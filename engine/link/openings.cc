@@ -33,6 +33,14 @@ void Openings::fail_all(Errc why) noexcept {
   }
 }
 
+// ---- Time.
+
+void Openings::tend() {
+  give_up_growth();
+  finish_growth();
+  expire();
+}
+
 void Openings::expire() {
   const std::uint64_t now_ns = link_.host().now_ns();
   const std::vector<PendingConnect*> waiting = link_.waiting;
@@ -47,38 +55,42 @@ void Openings::expire() {
   }
 }
 
+// ---- Connector.
+
 void Openings::open_all() {
   const std::vector<PendingConnect*>& waiting = link_.waiting;
-  for (std::size_t i = 0; i < waiting.size();) {
+  for (std::size_t i = 0; i < waiting.size() && !growing();) {
     PendingConnect* const stage = waiting[i];
-    open(*stage);
+    if (stage->state == StageState::Waiting) open(*stage);
     if (i < waiting.size() && waiting[i] == stage) ++i;  // else it has failed and left
   }
 }
 
 void Openings::open(PendingConnect& stage) {
   CHECK(link_.connector() && link_.is(stage.link) && stage.state == StageState::Waiting);
+  if (growing()) return;
   std::vector<std::uint32_t>& lives = link_.indices.lives;
   std::vector<std::uint32_t>& free = link_.indices.free;
-  std::uint32_t index = static_cast<std::uint32_t>(lives.size());
   const bool reused = !free.empty();
-  if (reused) {
-    index = free.back();
-    free.pop_back();
-  } else if (index == kChannelsMax) {
+  const std::uint32_t index = reused ? free.back() : static_cast<std::uint32_t>(lives.size());
+  if (index == kChannelsMax) {
     LOG_WARN("peer {}: {} channels are open, the most that one communicator can have with one peer",
              link_.identity().peer_host, index);
     return decline(stage, Errc::Exhausted);
   }
+  bool taken = false;
   try {
+    if (waits_for_devices(index)) return grow(index);
     if (!reused) lives.push_back(0);
+    if (reused) free.pop_back();
+    taken = true;
     open_at(stage, index);
   } catch (const std::exception& error) {
     LOG_WARN("peer {}: no channel can be opened: {}", link_.identity().peer_host, error.what());
     // A new index is lost if the list of free ones has no room for it: the room there is belongs to
     // the open channels.
     const bool has_place = reused || free.capacity() >= lives.size();
-    if (stage.channel == nullptr && index < lives.size() && has_place) free.push_back(index);
+    if (taken && stage.channel == nullptr && has_place) free.push_back(index);
     fail_for_memory(stage);
   }
 }
@@ -111,7 +123,7 @@ void Openings::open_at(PendingConnect& stage, std::uint32_t index) {
   indices.reserve(indices.lives.size());
   CHECK(peer_link.channels().find(index) == nullptr);  // the index must be free
   const std::uint32_t life = ++indices.lives[index];
-  const Result<PeerWritable> place = peer_link.memory().channel_memory(index);
+  const Result<PeerWritable> place = memory_for(index);
   if (!place.ok()) {
     indices.free.push_back(index);
     return decline(stage, place.code());
@@ -136,7 +148,7 @@ std::size_t Openings::peer_key_count() const noexcept {
   return paths.count() + (names_rails(paths) ? link_.terms.peer_rails.size() : 0);
 }
 
-// ---- Frames of the peer.
+// ---- Acceptor, and frames of the peer.
 
 bool Openings::answer(const Open& asked, Errc why) {
   Opened answer;
@@ -147,32 +159,45 @@ bool Openings::answer(const Open& asked, Errc why) {
 }
 
 bool Openings::on(const Open& body) {
-  if (link_.state() == LinkState::Down) return true;
-  PeerLink& peer_link = link_.peer_link();
-  Listener* const listener = link_.context().listener(body.listener);
-  if (listener == nullptr || body.credits_rkey.size() != peer_key_count()) {
+  if (link_.state() == LinkState::Down || refuses(body)) return true;
+  const bool held = std::any_of(held_.begin(), held_.end(),
+                                [&body](const Open& each) { return each.channel == body.channel; });
+  if (held || link_.peer_link().channels().find(body.channel) != nullptr)
+    return link_.complain(fmt::format("opens channel {} twice", body.channel));
+  if (!growing() && !waits_for_devices(body.channel)) {
+    welcome_channel(body);
+    return true;
+  }
+  held_.push_back(body);
+  if (!growing()) grow(body.channel);
+  return true;
+}
+
+bool Openings::refuses(const Open& asked) {
+  Listener* const listener = link_.context().listener(asked.listener);
+  if (listener == nullptr || asked.credits_rkey.size() != peer_key_count()) {
     LogBudget& lines = link_.host().unauthenticated_lines();
     if (lines.take(link_.host().now_ns())) {
       LOG_INFO("peer {}: asks for a listener that was closed{}", link_.identity().peer_host,
                lines.rest());
     }
-    return answer(body, Errc::PeerClosed);
+    return answer(asked, Errc::PeerClosed);
   }
-  if (listener->arrived.size() >= kArrivedMax) return answer(body, Errc::Exhausted);
-  if (peer_link.channels().find(body.channel) != nullptr) {
-    return link_.complain(fmt::format("opens channel {} twice", body.channel));
-  }
-  return welcome_channel(*listener, body);
+  return listener->arrived.size() >= kArrivedMax && answer(asked, Errc::Exhausted);
 }
 
-bool Openings::welcome_channel(Listener& listener, const Open& asked) {
-  PeerLink& peer_link = link_.peer_link();
-  const Result<PeerWritable> place = peer_link.memory().channel_memory(asked.channel);
+void Openings::refuse_for(Listener& listener, const Open& asked, Errc why) {
   listener.named(nullptr);
-  if (!place.ok()) {
-    listener.refused = place.code();
-    return answer(asked, place.code());
-  }
+  listener.refused = why;
+  answer(asked, why);
+}
+
+void Openings::welcome_channel(const Open& asked) {
+  PeerLink& peer_link = link_.peer_link();
+  Listener& listener = *link_.context().listener(asked.listener);
+  const Result<PeerWritable> place = memory_for(asked.channel);
+  if (!place.ok()) return refuse_for(listener, asked, place.code());
+  listener.named(nullptr);
   if (peer_link.channels().index_bound() == 0)
     announce(link_);  // a link without channels gets no line
   RecvChannel::Credits credits{.address = asked.credits_address, .rkeys = {}};
@@ -189,7 +214,6 @@ bool Openings::welcome_channel(Listener& listener, const Open& asked) {
   link_.send(Opened{.channel = asked.channel,
                     .records_address = reinterpret_cast<std::uint64_t>(place->memory),
                     .records_rkey = place->rkeys});
-  return true;
 }
 
 bool Openings::on(const Opened& body) {

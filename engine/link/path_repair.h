@@ -77,7 +77,7 @@ class PathRepair {
   void try_now(std::uint32_t index);
   void rewrite_soon();  // acceptor: channels ask to write their credits again
   void cut_chains() noexcept { relayed_.cut_all(); }  // the link is over
-  void risen(const BringUp& done);  // its queue pairs are made or at RTS, or have failed
+  void risen(BringUp& done);  // its queue pairs are made or at RTS, or have failed
 
   // ---- Frames of the peer. Each returns false if the link must end.
   bool on(const Fence& body);
@@ -195,6 +195,8 @@ class PathRepair {
   bool let_stand_by(std::uint32_t index);
   void leave_better_ones(std::uint32_t index);
   std::unique_ptr<StandbyMemory> memory_for(const Path& path) const;
+  bool lacks_memory(const BringUp& done) const;
+  void register_the_rest(BringUp& done);
   bool take_memory(const BringUp& done, std::string* why);
 
   LinkCore& link_;

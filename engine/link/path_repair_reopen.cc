@@ -299,9 +299,10 @@ bool PathRepair::on(const Reopened& body) {
 }
 
 // A bring-up has ended: the queue pairs are made or at RTS, or it has failed.
-void PathRepair::risen(const BringUp& done) {
+void PathRepair::risen(BringUp& done) {
   CHECK(done.reopens() && done.over());
   const std::uint32_t index = done.path();
+  if (lacks_memory(done)) return register_the_rest(done);
   Repair& repair = repairs_[index];
   std::string why = "the peer's address does not answer";
   const bool rises = take_memory(done, &why) && done.outcome() == Errc::Ok;

@@ -165,6 +165,24 @@ std::unique_ptr<StandbyMemory> PathRepair::memory_for(const Path& path) const {
                                          std::move(missing));
 }
 
+// Returns true if NCCL has registered memory that the bring-up did not know.
+bool PathRepair::lacks_memory(const BringUp& done) const {
+  return done.outcome() == Errc::Ok && done.memory() != nullptr && done.memory()->complete() &&
+         !done.memory()->covers(link_.peer_link());
+}
+
+void PathRepair::register_the_rest(BringUp& done) {
+  link_.host().tend_soon();
+  link_.begin_bring_up(
+      {.link = &link_.peer_link(),
+       .paths = done.paths(),
+       .indices = done.indices(),
+       .settings = link_.settings(),
+       .reopens = true,
+       .memory = std::make_unique<StandbyMemory>(done.give_memory(), link_.peer_link()),
+       .connected = true});
+}
+
 // Gives the link what the bring-up has registered. Returns false if a rail has refused.
 bool PathRepair::take_memory(const BringUp& done, std::string* why) {
   if (done.memory() == nullptr) return true;

@@ -73,6 +73,10 @@ struct EngineOptions {
   // Threading::Manual: called wherever the control path has let go of a progress lock, so that a
   // simulator can do what other threads may do at that moment.
   std::function<void()> between_guards;
+  // Threading::Manual: devices work beside the engine, as if they took their time to stop and to
+  // destroy queue pairs. Asked at each pass of the control path for each device that has something
+  // to do: returns true if the device does one thing now. Empty: it does all at once.
+  std::function<bool()> device_works;
   // Whether the credits of a receive that has waited for 1 s are written again. Only a simulation
   // in which that may never be needed turns it off.
   bool rewrites_late = true;

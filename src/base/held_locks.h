@@ -7,6 +7,7 @@
 // Guard is noted always. Thread: any, each its own. Bound: none.
 
 #include <cstdint>
+#include <utility>
 
 namespace mesh {
 
@@ -26,5 +27,29 @@ inline void note_control_mutex(int change) noexcept {
 inline void note_progress_lock(int change) noexcept {
   if (g_held_locks != nullptr) g_held_locks().progress_locks += static_cast<std::uint32_t>(change);
 }
+
+// Returns true if the calling thread must not wait for a device, as far as a test has that noted.
+inline bool holds_locks() noexcept {
+  if (g_held_locks == nullptr) return false;
+  const HeldLocks& held = g_held_locks();
+  return held.control_mutexes != 0 || held.progress_locks != 0;
+}
+
+// While it lives, the calling thread may wait for devices whatever it holds: the engine has no
+// threads (Threading::Manual), or none could be started.
+class WaitsUnderLocks {
+ public:
+  WaitsUnderLocks() noexcept {
+    if (g_held_locks != nullptr) held_ = std::exchange(g_held_locks(), {});
+  }
+  ~WaitsUnderLocks() {
+    if (g_held_locks != nullptr) g_held_locks() = held_;
+  }
+  WaitsUnderLocks(const WaitsUnderLocks&) = delete;
+  WaitsUnderLocks& operator=(const WaitsUnderLocks&) = delete;
+
+ private:
+  HeldLocks held_{};
+};
 
 }  // namespace mesh

@@ -30,6 +30,7 @@ class Stopper {
   // Has EndDevice::modify_qp called to move the queue pair to ERR. Returns false if the caller must
   // do it.
   virtual bool stop_soon(ibv_qp* qp) noexcept = 0;
+  virtual bool has_threads() const noexcept = 0;  // false: the caller always does it
 
  protected:
   ~Stopper() = default;

@@ -1,6 +1,7 @@
 #include "src/relay/end_queue_pair.h"
 
 #include "src/base/check.h"
+#include "src/base/held_locks.h"
 #include "src/base/log.h"
 #include "src/base/timeouts.h"
 #include "src/relay/end_completion_queue.h"
@@ -10,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <utility>
 
 namespace mesh::relay {
@@ -206,6 +208,8 @@ void EndQueuePair::mark_end() noexcept {
 // The caller may be in a turn of a loop, which must not wait for the device.
 void EndQueuePair::stop_real() noexcept {
   if (parts_.stopper != nullptr && parts_.stopper->stop_soon(&verbs)) return;
+  std::optional<WaitsUnderLocks> no_threads;
+  if (parts_.stopper == nullptr || !parts_.stopper->has_threads()) no_threads.emplace();
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_ERR;
   static_cast<void>(parts_.provider->modify_qp(parts_.real.get(), &attr, IBV_QP_STATE));

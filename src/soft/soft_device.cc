@@ -2,6 +2,7 @@
 // ibv_context_ops.
 
 #include "src/base/check.h"
+#include "src/base/held_locks.h"
 #include "src/soft/fabric_routes.h"
 #include "src/soft/soft_host.h"
 
@@ -98,6 +99,7 @@ std::vector<verbs::DeviceEntry> SoftHost::devices() {
 }
 
 ibv_context* SoftHost::open_device(const std::string& name) {
+  CHECK(!holds_locks());
   for (const std::unique_ptr<Nic>& nic : nics_) {
     if (nic->spec().name != name) continue;
     auto context = std::make_unique<SoftContext>();
@@ -122,16 +124,19 @@ ibv_context* SoftHost::open_device(const std::string& name) {
 }
 
 int SoftHost::close_device(ibv_context* context) {
+  CHECK(!holds_locks());
   nic_of(context).close_events(reinterpret_cast<SoftContext*>(context)->events);
   delete reinterpret_cast<SoftContext*>(context);
   return 0;
 }
 
 bool SoftHost::next_event(ibv_context* context, verbs::DeviceEvent* event) {
+  CHECK(!holds_locks());
   return reinterpret_cast<SoftContext*>(context)->events.pop(event);
 }
 
 int SoftHost::query_device(ibv_context* context, ibv_device_attr* attr) {
+  CHECK(!holds_locks());
   *attr = ibv_device_attr{};
   std::strcpy(attr->fw_ver, "soft");
   attr->node_guid = attr->sys_image_guid = htobe64(nic_of(context).spec().guid);
@@ -150,6 +155,7 @@ int SoftHost::query_device(ibv_context* context, ibv_device_attr* attr) {
 }
 
 int SoftHost::query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) {
+  CHECK(!holds_locks());
   if (port != kPort) return EINVAL;
   const LinkSpec* link = nic_of(context).link();
   *attr = ibv_port_attr{};
@@ -172,6 +178,7 @@ int SoftHost::query_port(ibv_context* context, std::uint8_t port, ibv_port_attr*
 }
 
 int SoftHost::query_pkey(ibv_context* context, std::uint8_t port, int index, std::uint16_t* pkey) {
+  CHECK(!holds_locks());
   const std::vector<std::uint16_t>& pkeys = nic_of(context).spec().pkeys;
   if (port != kPort || index < 0 || static_cast<std::size_t>(index) >= pkeys.size()) return EINVAL;
   *pkey = pkeys[static_cast<std::size_t>(index)];
@@ -183,6 +190,7 @@ verbs::Route SoftHost::route(const verbs::GidEntry& from, const ibv_gid& to) {
 }
 
 std::uint32_t SoftHost::port_speed_mbps(ibv_context* context, std::uint8_t port) {
+  CHECK(!holds_locks());
   const LinkSpec* const link = nic_of(context).link();
   if (port != kPort || link == nullptr || !link->bond) return 0;
   return static_cast<std::uint32_t>(link->gbps * 1000);
@@ -191,6 +199,7 @@ std::uint32_t SoftHost::port_speed_mbps(ibv_context* context, std::uint8_t port)
 // Returns a table that begins with link-local entries and has holes, and in which the index of the
 // address differs between NICs. So a user that relies on a fixed index fails.
 std::vector<verbs::GidEntry> SoftHost::gids(ibv_context* context, std::uint8_t port) {
+  CHECK(!holds_locks());
   if (port != kPort) return {};
   const Nic& nic = nic_of(context);
   const NicSpec& spec = nic.spec();

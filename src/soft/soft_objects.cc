@@ -2,6 +2,7 @@
 // states, and the datagrams of its net devices.
 
 #include "src/base/check.h"
+#include "src/base/held_locks.h"
 #include "src/base/pages.h"
 #include "src/soft/fabric_routes.h"
 #include "src/soft/soft_host.h"
@@ -78,18 +79,21 @@ bool is_within_limits(const ibv_qp_cap& cap) {
 }  // namespace
 
 ibv_pd* SoftHost::alloc_pd(ibv_context* context) {
+  CHECK(!holds_locks());
   auto* pd = new SoftPd;
   pd->verbs.context = context;
   return &pd->verbs;
 }
 
 int SoftHost::dealloc_pd(ibv_pd* pd) {
+  CHECK(!holds_locks());
   if (soft(pd).users.load(std::memory_order_relaxed) != 0) return EBUSY;
   delete &soft(pd);
   return 0;
 }
 
 ibv_mr* SoftHost::reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) {
+  CHECK(!holds_locks());
   if (address == nullptr || bytes == 0 || !is_granted(access)) {
     errno = EINVAL;
     return nullptr;
@@ -109,6 +113,7 @@ ibv_mr* SoftHost::reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int acces
 }
 
 ibv_mr* SoftHost::reg_dmabuf_mr(ibv_pd* pd, const verbs::DmaBufferRange& range, int access) {
+  CHECK(!holds_locks());
   DeviceMapping seen;
   errno = EOPNOTSUPP;
   if (soft(pd->context).nic->spec().dma_buffers)
@@ -119,10 +124,12 @@ ibv_mr* SoftHost::reg_dmabuf_mr(ibv_pd* pd, const verbs::DmaBufferRange& range, 
 }
 
 bool SoftHost::has_peer_memory(ibv_context* context) {
+  CHECK(!holds_locks());
   return soft(context).nic->spec().peer_memory;
 }
 
 int SoftHost::dereg_mr(ibv_mr* mr) {
+  CHECK(!holds_locks());
   soft(mr->context).nic->remove_region(mr->rkey);  // no turn still acts on it afterwards
   const int users = soft(mr->pd).users.fetch_sub(1, std::memory_order_relaxed);
   CHECK(users > 0);
@@ -131,6 +138,7 @@ int SoftHost::dereg_mr(ibv_mr* mr) {
 }
 
 ibv_cq* SoftHost::create_cq(ibv_context* context, int entries) {
+  CHECK(!holds_locks());
   if (entries < 1 || entries > kCqeMax) {
     errno = EINVAL;
     return nullptr;
@@ -139,12 +147,14 @@ ibv_cq* SoftHost::create_cq(ibv_context* context, int entries) {
 }
 
 int SoftHost::destroy_cq(ibv_cq* cq) {
+  CHECK(!holds_locks());
   if (soft(cq).nic->in_use(soft(cq))) return EBUSY;
   delete &soft(cq);
   return 0;
 }
 
 ibv_qp* SoftHost::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
+  CHECK(!holds_locks());
   ibv_qp_cap& cap = attr->cap;
   const bool ok = attr->qp_type == IBV_QPT_RC && attr->srq == nullptr && attr->send_cq != nullptr &&
                   attr->recv_cq != nullptr && is_within_limits(cap);
@@ -169,6 +179,7 @@ ibv_qp* SoftHost::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
 }
 
 int SoftHost::destroy_qp(ibv_qp* qp) {
+  CHECK(!holds_locks());
   const int users = soft(qp->pd).users.fetch_sub(1, std::memory_order_relaxed);
   CHECK(users > 0);
   soft(qp).nic->destroy_qp(&soft(qp));
@@ -176,6 +187,7 @@ int SoftHost::destroy_qp(ibv_qp* qp) {
 }
 
 int SoftHost::modify_qp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
+  CHECK(!holds_locks());
   if ((mask & IBV_QP_STATE) == 0) return EINVAL;
   QueuePair& qp = soft(verbs);
   // Refuses early what the NIC, which looks again under its lock, would refuse.
@@ -192,6 +204,7 @@ int SoftHost::modify_qp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
 }
 
 int SoftHost::query_ece(ibv_qp* verbs, ibv_ece* ece) {
+  CHECK(!holds_locks());
   const QueuePair& qp = soft(verbs);
   if (qp.nic->spec().ece == 0) return EOPNOTSUPP;
   *ece = {.vendor_id = kEceVendor, .options = qp.ece, .comp_mask = 0};
@@ -200,6 +213,7 @@ int SoftHost::query_ece(ibv_qp* verbs, ibv_ece* ece) {
 
 // Grants those of the options asked for that the NIC has.
 int SoftHost::set_ece(ibv_qp* verbs, ibv_ece* ece) {
+  CHECK(!holds_locks());
   QueuePair& qp = soft(verbs);
   if (qp.nic->spec().ece == 0) return EOPNOTSUPP;
   const bool early = qp.state.load(std::memory_order_acquire) == IBV_QPS_INIT;

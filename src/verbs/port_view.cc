@@ -1,5 +1,6 @@
 #include "src/verbs/port_view.h"
 
+#include "src/base/held_locks.h"
 #include "src/verbs/discovery.h"
 #include "src/verbs/gid_choice.h"
 
@@ -8,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <tuple>
 #include <utility>
 
@@ -115,6 +115,7 @@ void keep_views(Provider& provider, std::span<Rail> rails) {
 
 PortNow port_now(Provider& provider, const Rail& rail) {
   if (rail.view != nullptr) return rail.view->port();
+  const WaitsUnderLocks no_threads;
   ibv_port_attr attr{};
   const int error = provider.query_port(rail.context.get(), rail.info.port, &attr);
   return port_told(provider, rail, attr, error);
@@ -137,6 +138,7 @@ std::string card_left_text(const Rail& rail) {
 std::optional<std::uint16_t> current_lid(Provider& provider, const Rail& rail) {
   if (rail.ethernet) return 0;
   if (rail.view != nullptr) return rail.view->lid();
+  const WaitsUnderLocks no_threads;
   ibv_port_attr attr{};
   const int error = provider.query_port(rail.context.get(), rail.info.port, &attr);
   return error == 0 ? std::optional(attr.lid) : std::nullopt;
@@ -144,6 +146,7 @@ std::optional<std::uint16_t> current_lid(Provider& provider, const Rail& rail) {
 
 std::optional<int> gid_index_now(Provider& provider, const Rail& rail, std::size_t address) {
   if (rail.view != nullptr) return rail.view->gid_index(address);
+  const WaitsUnderLocks no_threads;
   return index_among(ask_gids(provider, rail), rail.gids[address]);
 }
 

@@ -2,6 +2,7 @@
 
 #include "engine/link/link_setup.h"
 #include "src/base/check.h"
+#include "src/base/held_locks.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
 #include "src/base/thread_pool.h"
@@ -87,7 +88,9 @@ void Carried::begin(Work work) {
     });
   }
   under_way_ = true;
-  if (!started.ok()) run();
+  if (started.ok()) return;
+  const WaitsUnderLocks no_thread;
+  run();
 }
 
 bool Carried::take_over() noexcept {
@@ -109,10 +112,13 @@ bool Carried::parted() const noexcept {
 
 bool Carried::destroy() noexcept {
   if (running()) return false;
-  if (chains_.empty()) return true;
+  if (chains_.empty() && !domains_[0] && !domains_[1]) return true;
   step_ = Step::Destroying;
   take_over();
-  begin([this] { chains_.clear(); });
+  begin([this] {
+    chains_.clear();
+    for (verbs::PdHandle& domain : domains_) domain.reset();
+  });
   return !running();
 }
 

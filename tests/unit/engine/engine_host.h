@@ -6,6 +6,7 @@
 #include <mesh/engine.h>
 
 #include "src/soft/soft_provider.h"
+#include "tests/unit/engine/held_here.h"
 
 #include <cstddef>
 #include <cstdint>

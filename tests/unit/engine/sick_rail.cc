@@ -4,23 +4,22 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string_view>
 
 namespace mesh::testkit {
 
-namespace {
-
-HeldLocks& held_here() noexcept {
-  static constinit thread_local HeldLocks held;
-  return held;
+std::string test_name_of(Call call) {
+  std::string name = name_of(call);
+  std::replace(name.begin(), name.end(), ' ', '_');
+  return name;
 }
-// Set before main, so no thread holds a lock that was not counted.
-[[maybe_unused]] const bool g_counts_locks = [] {
-  g_held_locks = held_here;
-  return true;
-}();
 
-}  // namespace
+std::vector<Call> all_calls() {
+  std::vector<Call> calls;
+  for (std::size_t i = 0; i < kCalls; ++i) calls.push_back(static_cast<Call>(i));
+  return calls;
+}
 
 void SickRail::note(Call call, const ibv_context* context) {
   if (context == nullptr || std::string_view(context->device->name) != kDevice) return;

@@ -4,7 +4,7 @@
 // path, or when one message has waited in vain for so many looks that it must be held up. Thread:
 // the test's; calls of the device may come from any. Bound: kLooksMax looks at a message.
 
-#include "src/base/held_locks.h"
+#include "tests/unit/engine/held_here.h"
 #include "tests/unit/soft/passing_provider.h"
 
 #include <array>
@@ -74,6 +74,8 @@ inline constexpr std::array<const char*, kCalls> kCallNames = {"open_device",
                                                                "query_ece",
                                                                "set_ece"};
 constexpr const char* name_of(Call call) { return kCallNames[static_cast<std::size_t>(call)]; }
+std::string test_name_of(Call call);
+std::vector<Call> all_calls();
 
 // The locks that callers held, by call.
 struct CallCounts {

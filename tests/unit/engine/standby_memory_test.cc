@@ -20,10 +20,11 @@
 namespace mesh {
 namespace {
 
-// Refuses to register memory on n1 while `refuses` is set.
+// Refuses to register NCCL's memory on n1 while `refuses` is set.
 class RefusingDevice final : public testkit::PassingProvider {
  public:
   using PassingProvider::PassingProvider;
+  static constexpr std::size_t kOfNccl = 100'000;  // ours is smaller
 
   ibv_context* open_device(const std::string& name) override {
     ibv_context* const context = PassingProvider::open_device(name);
@@ -31,7 +32,7 @@ class RefusingDevice final : public testkit::PassingProvider {
     return context;
   }
   ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) override {
-    if (!refuses.load() || pd->context != n1_)
+    if (!refuses.load() || pd->context != n1_ || bytes < kOfNccl)
       return PassingProvider::reg_mr(pd, address, bytes, access);
     ++refused;
     errno = ENOMEM;
@@ -92,7 +93,7 @@ TEST_F(StandbyMemory, CarriesOnSoonAfterTheCut) {
 
 TEST_F(StandbyMemory, ARailThatRefusesIsNamedAndTheNextOneCarries) {
   // Memory registered before the cut, on both sides. Later registrations go to rails in use only.
-  constexpr std::size_t kHeldBytes = 100'000;
+  constexpr std::size_t kHeldBytes = RefusingDevice::kOfNccl;
   std::vector<std::byte> sent(kHeldBytes), received(kHeldBytes);
   Registration* const from =
       register_memory(*pair_.send, sent.data(), kHeldBytes, MemoryType::Host).value();

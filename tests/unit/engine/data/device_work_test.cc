@@ -88,6 +88,27 @@ TEST_F(DeviceWorkTest, QueuePairsOfAPathAreStoppedTogetherAndThenDestroyedOneByO
   EXPECT_EQ(answers_.load(), 2 * kQueuePairs);
 }
 
+TEST_F(DeviceWorkTest, WithoutThreadsEachTurnDoesOneTaskInTheirOrder) {
+  work_.work_by_hand();
+  const int path = 0, other = 0;
+  ASSERT_TRUE(work_.destroy(qps_[2], {.owner = &other}));
+  ASSERT_TRUE(work_.stop(qps_[0].get(), device_, {.owner = &path}));
+  ASSERT_TRUE(work_.destroy(qps_[0], {.owner = &path}));
+  EXPECT_EQ(answers_.load(), 0);
+  EXPECT_TRUE(work_.has_work());
+  EXPECT_TRUE(work_.turn());
+  EXPECT_EQ(device_.destroyed.load(), 1);
+  device_.together.store(1);
+  EXPECT_TRUE(work_.turn());
+  EXPECT_EQ(device_.stopped.load(), 1);
+  EXPECT_EQ(device_.destroyed.load(), 1);
+  work_.wait_until_done();
+  EXPECT_EQ(device_.destroyed.load(), 2);
+  EXPECT_EQ(answers_.load(), 3);
+  EXPECT_FALSE(work_.has_work());
+  EXPECT_FALSE(work_.turn());
+}
+
 TEST_F(DeviceWorkTest, MemoryIsDeregisteredWhenQueuePairsAreInErr) {
   device_.together.store(kQueuePairs);
   auto memory = std::make_shared<std::vector<std::byte>>(4096);

@@ -158,6 +158,18 @@ TEST_F(RegistrationTableTest, WhatIsPreparedGoesWithTheLastUse) {
   EXPECT_EQ(table_->size(), 0u);
 }
 
+TEST_F(RegistrationTableTest, WhatAHolderLeavesGoesWithTheLastUse) {
+  Registration* const region = acquire(0, 4096, kFirst);
+  table_->hold(*region);
+  ASSERT_TRUE(table_->prepare(*region, 1).ok());
+  table_->leave(*region, std::array{1u});
+  EXPECT_EQ(provider_.live.size(), 2u) << "the holder may wait for no device";
+  EXPECT_TRUE(table_->is_on(*region, 1));
+  table_->release(region, kFirst);
+  EXPECT_EQ(provider_.live.size(), 0u);
+  EXPECT_EQ(table_->size(), 0u);
+}
+
 TEST_F(RegistrationTableTest, WhatIsHeldOutlivesTheEndOfAllRegistrations) {
   Registration* const region = acquire(0, 4096, kFirst);
   table_->hold(*region);

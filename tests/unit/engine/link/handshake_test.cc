@@ -343,5 +343,27 @@ TEST(Handshake, AWelcomeThatAsksForMoreThanWasOfferedEndsTheLink) {
       .host = "b", .qps = kQpsMax + 1, .rq_depth = 128, .slots = 64, .rails = {}, .paths = {}}));
 }
 
+// The queue pairs of links that have ended are in no bound of those that shake hands.
+TEST(Handshake, AnAcceptorMakesNoQueuePairsForADeviceThatLagsBehind) {
+  TwoEnds ends;
+  DeviceContext& device = *ends.b.contexts[0]->loop.devices[0];
+  device.wait_in_background(ends.b.contexts[0]->loop);
+  device.work_by_hand();
+  const DeviceWork::Call idle{.function = [](void*, std::uint32_t) noexcept {}};
+  while (device.destroying() < kDestroyingMax) ASSERT_TRUE(device.call_later(idle));
+  ends.dial();
+  ends.carry();
+  EXPECT_EQ(ends.sender().state(), LinkState::Dialing);
+  EXPECT_EQ(ends.connect.state, StageState::Waiting);
+  EXPECT_EQ(device.queue_pair_count(), 0u);
+  ASSERT_TRUE(device.turn_work());
+  ends.advance_ns(kDialPauseMaxNs);
+  ends.a.links.tend();
+  ends.a.reception.on_dialed(ends.sender().connection());
+  ends.carry_all();
+  EXPECT_EQ(ends.connect.state, StageState::Ready);
+  while (device.turn_work()) continue;
+}
+
 }  // namespace
 }  // namespace mesh::engine

@@ -151,6 +151,8 @@ TEST_F(LinkSetupTest, AnAddressThatThePortHasLostIsNamed) {
 // Enhanced connection establishment: a side that gets an offer uses what it can of it, and says so.
 TEST_F(LinkSetupTest, WhatAPeersDeviceOffersIsTakenBeforeRtrAndAnswered) {
   configure_path(*link_, link_->paths()[0], settings_);
+  Path& path = link_->paths()[0];
+  note_ece(path, *path.queue_pairs[0]);
   EXPECT_EQ(describe().ece, (WireEce{.vendor = 0x15b3, .options = 0b1101})) << "an offer";
   peer_path_.ece = {.vendor = 0x15b3, .options = 0b0111};
   ASSERT_TRUE(connect().ok());

@@ -5,8 +5,14 @@
 #include "src/base/timeouts.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/link/fake_host.h"
+#include "tests/unit/engine/patience.h"
 
 #include <gtest/gtest.h>
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
 
 namespace mesh::engine {
 namespace {
@@ -49,7 +55,7 @@ TEST(Openings, AnOpenThatIsNotAnsweredFailsItsConnectAndNotTheLink) {
   ASSERT_EQ(ends.connect.state, StageState::Opening);
   ends.a.wire.said.clear();
   ends.advance_ns(kHandshakeStepToAnswerNs);
-  ends.sender().openings().expire();
+  ends.sender().openings().tend();
   EXPECT_EQ(ends.connect.error, Errc::Timeout);
   EXPECT_EQ(ends.sender().state(), LinkState::Up);
 }
@@ -87,6 +93,87 @@ TEST(Openings, AnIndexIsUsedAgainWithAnotherLife) {
   ends.carry_all();
   ASSERT_EQ(second.state, StageState::Ready);
   EXPECT_EQ(second.channel->index, index);
+}
+
+// A link that is up. More connects wait for it than have room in the memory that it begins with.
+class GrowingLink : public testing::Test {
+ protected:
+  void SetUp() override { ends_.come_up(); }
+  PendingConnect& begin_connect() {
+    auto stage = std::make_unique<PendingConnect>();
+    stage->link = &ends_.sender();
+    stage->listener = ends_.connect.listener;
+    ends_.sender().waiting.push_back(stage.get());
+    ends_.sender().openings().open(*stage);
+    return *stages_.emplace_back(std::move(stage));
+  }
+  // Begins connects, and carries what is said, until this side's devices are waited for.
+  PendingConnect& begin_until_it_grows(testkit::FakeHost& host, Link& link) {
+    host.settled.threading = Threading::Own;
+    for (;;) {
+      PendingConnect& stage = begin_connect();
+      ends_.carry();
+      if (link.openings().growing()) return stage;
+    }
+  }
+  void carry_until(const PendingConnect& stage, StageState state) {
+    EXPECT_TRUE(testkit::wait_until([&] { return ends_.carry_all(), stage.state == state; }));
+  }
+
+  TwoEnds ends_;
+  std::vector<std::unique_ptr<PendingConnect>> stages_;
+};
+
+TEST_F(GrowingLink, AConnectorOpensChannelsInTheirOrderWhenItsDevicesHaveRegisteredTheirMemory) {
+  PendingConnect& first = begin_until_it_grows(ends_.a, ends_.sender());
+  PendingConnect& second = begin_connect();
+  EXPECT_EQ(first.state, StageState::Waiting);
+  EXPECT_EQ(second.state, StageState::Waiting);
+  carry_until(second, StageState::Ready);
+  ASSERT_EQ(first.state, StageState::Ready);
+  EXPECT_EQ(second.channel->index, first.channel->index + 1);
+}
+
+TEST_F(GrowingLink, AnAcceptorAnswersInOrderWhenItsDevicesHaveRegisteredTheirMemory) {
+  PendingConnect& first = begin_until_it_grows(ends_.b, ends_.receiver());
+  PendingConnect& second = begin_connect();
+  ends_.carry();
+  EXPECT_EQ(first.state, StageState::Opening);
+  const std::size_t arrived = ends_.listener().arrived.size();
+  carry_until(second, StageState::Ready);
+  ASSERT_EQ(ends_.listener().arrived.size(), arrived + 2);
+  EXPECT_EQ(ends_.listener().arrived.at(arrived)->index, first.channel->index);
+}
+
+TEST_F(GrowingLink, AConnectThatIsGivenUpWhileItsPeerWaitsForDevicesLeavesItsIndex) {
+  PendingConnect& given_up = begin_until_it_grows(ends_.b, ends_.receiver());
+  const std::size_t free = ends_.sender().indices.free.size();
+  ends_.sender().openings().fail(given_up, Errc::Timeout);
+  EXPECT_TRUE(testkit::wait_until(
+      [&] { return ends_.carry_all(), ends_.sender().indices.free.size() == free + 1; }));
+  EXPECT_EQ(ends_.sender().state(), LinkState::Up);
+  PendingConnect& next = begin_connect();
+  carry_until(next, StageState::Ready);
+}
+
+TEST_F(GrowingLink, AConnectFailsWhereItsDeviceNeverRegistersItsMemory) {
+  const testkit::LogCapture log;
+  PendingConnect& stage = begin_until_it_grows(ends_.a, ends_.sender());
+  ends_.advance_ns(kHandshakeStepToAnswerNs);
+  ends_.sender().openings().tend();
+  EXPECT_EQ(stage.error, Errc::Timeout);
+  EXPECT_EQ(log.count(LogLevel::Warn, "no device has registered memory for a channel in 300 s"), 1)
+      << log.joined();
+  EXPECT_EQ(ends_.sender().state(), LinkState::Up);
+}
+
+TEST_F(GrowingLink, ALinkThatEndsIsForgottenWhenItsDevicesHaveAnswered) {
+  begin_until_it_grows(ends_.a, ends_.sender());
+  ends_.sender().take_down(Errc::PeerClosed);
+  for (const auto& stage : stages_) EXPECT_NE(stage->state, StageState::Waiting);
+  EXPECT_FALSE(ends_.sender().may_be_forgotten());
+  EXPECT_TRUE(testkit::wait_until(
+      [&] { return ends_.sender().tend(), ends_.sender().openings().growing() == false; }));
 }
 
 }  // namespace
