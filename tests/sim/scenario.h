@@ -146,8 +146,9 @@ struct Scenario {
   int ack_timeout = 10, retries = 3;  // of queue pairs; a try takes 4.096 us * 2^ack_timeout
   int path_timeout_s = 30;            // how long the engine waits without any path
   ControlTiming control;
-  bool control_over_cables = false;   // else over a network of its own
-  std::uint64_t switches_one_in = 0;  // Guards after which other threads run; 0: none
+  bool control_over_cables = false;       // else over a network of its own
+  std::uint64_t switches_one_in = 0;      // Guards after which other threads run; 0: none
+  std::uint64_t device_works_one_in = 0;  // passes in which a device does what waits; 0: at once
   std::uint64_t write_delay_ns = 0, reorder_ns = 0;  // of every host
   // Plain writes of one queue pair overtake one another by up to this time; 0: none does.
   std::uint64_t out_of_order_ns = 0;

@@ -1,7 +1,7 @@
 // Draws a world that believes nothing good (--pessimistic): control runs over the cables, a cable
-// is cut for longer than every patience while another one works, and other threads run wherever the
-// control path has let go of a progress lock. Each of these is drawn by itself. No request may fail
-// for them.
+// is cut for longer than every patience while another one works, devices take their time, and other
+// threads run wherever the control path has let go of a progress lock. Each of these is drawn by
+// itself. No request may fail for them.
 
 #include "tests/sim/scenario.h"
 
@@ -11,6 +11,7 @@ namespace mesh::sim {
 
 namespace {
 constexpr std::uint64_t kPessimisticStream = 13;  // of Random
+constexpr std::uint64_t kPassesMaxLog = 9;        // of the passes in which a device does nothing
 constexpr std::uint64_t kCutsMax = 3, kCutMax = 60, kBurstMax = 8, kRestMax = 8;
 // From the end of a cut to the next one: the path is back, and has been up for long enough.
 constexpr std::uint64_t kBetweenCutsNs = 12 * kSecond;
@@ -46,6 +47,8 @@ void draw_pessimistic(Scenario& scenario) {
                    [](const FaultPlan& a, const FaultPlan& b) { return a.at < b.at; });
   for (std::size_t i = 1; i < scenario.faults.size(); ++i)
     scenario.faults[i].gap_ns = scenario.faults[i - 1].duration_ns + kBetweenCutsNs;
+  if (!random.one_in(4))
+    scenario.device_works_one_in = std::uint64_t{1} << random.below(kPassesMaxLog);
 }
 
 }  // namespace mesh::sim

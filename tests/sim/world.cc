@@ -17,7 +17,7 @@ constexpr std::uint64_t kLeapFirstNs = 1'000, kLeapMaxNs = 20'000'000;
 // NCCL_MESH_PATH_TIMEOUT.
 constexpr std::uint64_t kStuckNs = 200'000'000'000;
 constexpr std::uint64_t kStuckStepsMin = 20'000;
-constexpr std::uint64_t kSwitchingStream = 14;  // of Random
+constexpr std::uint64_t kSwitchingStream = 14, kWorksStream = 16;  // of Random
 constexpr std::uint64_t kBreaksMax = 8, kBreakOneIn = 40, kTurnsMax = 24;
 constexpr std::uint64_t kLossSlackNs = 2'000'000'000;
 // The network reports a silent connection after up to a quarter more than the engine's setting.
@@ -33,6 +33,7 @@ World::World(const Scenario& scenario, Trace& trace, std::atomic<std::uint64_t>&
       control_(Clock(&clock_ns), Random(scenario.seed, 3), trace),
       leap_ns_(kLeapFirstNs),
       switching_(scenario.seed, kSwitchingStream),
+      works_(scenario.seed, kWorksStream),
       breaks_left_(switching_.below(kBreaksMax)) {
   if (scenario_.control_over_cables) {
     control_.run_over(std::make_unique<ControlWays>(
@@ -87,6 +88,8 @@ void World::open_host(std::size_t number) {
   options.timed_ns = scenario_.timed_ns;
   options.bring_up_ns = scenario_.hosts[number].bring_up_ns;
   if (scenario_.switches_one_in != 0) options.between_guards = [this] { between_guards(); };
+  if (scenario_.device_works_one_in != 0)
+    options.device_works = [this] { return works_.one_in(scenario_.device_works_one_in); };
   options.control_network = &control_;
   control_.expect(number);
   host.open(std::make_unique<CountingProvider>(

@@ -162,7 +162,7 @@ class World {
   bool muted_ = false;             // some card has completed nothing for a while
 
   // ---- Other threads, and what is lost.
-  Random switching_;
+  Random switching_, works_;   // works_: when devices do what waits for them
   bool switched_ = false;      // between_guards() runs, or may not
   std::uint64_t breaks_left_;  // queue pairs that may still fail there
   FenceWatch fences_;
