@@ -78,12 +78,16 @@ def print_tests(build):
 
 
 def main(arguments):
-    if len(arguments) > 1 or arguments[:1] in (["--help"], ["-h"]):
+    if arguments[:1] in (["--help"], ["-h"]):
         print(__doc__)
-        return 0 if arguments[0] in ("--help", "-h") else 2
+        return 0
+    if len(arguments) > 1 or arguments[:1] != [] and arguments[0].startswith("-"):
+        print("tests/times.py: '%s' is no option; wanted: --help, or one folder" % arguments[-1],
+              file=sys.stderr)
+        return 2
     build = os.path.abspath(arguments[0] if arguments else os.path.join(ROOT, "build/release"))
     if not os.path.exists(os.path.join(build, ".ninja_log")):
-        print("times.py: %s: nothing was built there" % build, file=sys.stderr)
+        print("tests/times.py: %s: nothing was built there" % build, file=sys.stderr)
         return 1
     print_build(build)
     print_tests(build)
