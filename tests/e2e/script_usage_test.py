@@ -11,8 +11,12 @@ import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
-from script_usage_cases import BUILT, CASES, FEWER, FILES, SCRIPTS, WRONG
+import script_usage_cases as cases
+import script_usage_of_tests as cases_of_tests
 
+SCRIPTS = cases.SCRIPTS | cases_of_tests.SCRIPTS
+WRONG = cases.WRONG | cases_of_tests.WRONG
+FEWER = cases.FEWER | cases_of_tests.FEWER
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
 
 
@@ -20,10 +24,10 @@ class ScriptUsage(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.folder)
-        for name in BUILT:
+        for name in cases.BUILT:
             os.makedirs(os.path.join(self.folder, os.path.dirname(name)))
             self.write(name, "")
-        for name, text in FILES.items():
+        for name, text in cases.FILES.items():
             self.write(name, text)
 
     def write(self, name, text):
@@ -41,9 +45,9 @@ class ScriptUsage(unittest.TestCase):
 
     def test_wrong_inputs_are_one_line_and_status_two(self):
         self.assertEqual(sorted(SCRIPTS), sorted(WRONG))
-        for name, cases in WRONG.items():
-            self.assertGreaterEqual(len(cases), FEWER.get(name, CASES), name)
-            for words, said in cases:
+        for name, wrong in WRONG.items():
+            self.assertGreaterEqual(len(wrong), FEWER.get(name, cases.CASES), name)
+            for words, said in wrong:
                 with self.subTest(script=name, words=words):
                     done = self.run_script(name, words)
                     self.assertEqual(done.returncode, 2, done.stderr)
