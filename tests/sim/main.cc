@@ -57,6 +57,7 @@ std::string replay(std::uint64_t seed, const Options& options) {
   if (options.groups) text += " --groups";
   if (options.late) text += " --late";
   if (options.timed) text += " --timed";
+  if (options.one_shot) text += " --oneshot";
   return text + " --verbose";
 }
 
@@ -235,6 +236,7 @@ int main(int argc, char** argv) {
                "Control runs over the cables, which are cut, and threads take turns anywhere");
   app.add_flag("--groups", arguments.options.groups,
                "In every seed receives are started in groups");
+  app.add_flag("--oneshot", arguments.options.one_shot, "Groups of one-shot all-reduce");
   app.add_flag("--late", arguments.options.late,
                "Bulk queue pairs are made with the first message that wants them");
   app.add_flag("--timed", arguments.options.timed,

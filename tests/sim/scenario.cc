@@ -47,6 +47,7 @@ TransferPolicy draw_policy(Random& random, std::size_t hosts) {
 std::uint64_t Scenario::messages() const {
   std::uint64_t sum = 0;
   for (const ChannelPlan& channel : channels) sum += channel.sends.size();
+  for (const GroupPlan& group : groups) sum += group.work.size() * group.contexts.size();
   return sum;
 }
 
@@ -61,10 +62,12 @@ bool Scenario::uses_indices_again() const {
                      [](const ChannelPlan& channel) { return channel.after != SIZE_MAX; });
 }
 
-Scenario draw_scenario(std::uint64_t seed, const Options& options) {
+Scenario draw_scenario(std::uint64_t seed, const Options& asked) {
   Scenario scenario;
   scenario.seed = seed;
-  scenario.options = options;
+  scenario.options = asked;
+  if (asked.one_shot) draw_members(scenario);
+  const Options options = scenario.options;
   scenario.hard = is_hard(seed, options);
   Random random(seed, 1);
   scenario.hosts.resize(scenario.hard ? random.between(2, 3) : draw_hosts(random, options));
@@ -81,6 +84,7 @@ Scenario draw_scenario(std::uint64_t seed, const Options& options) {
     for (std::uint64_t i = 0; i < contexts; ++i) scenario.contexts.push_back({.host = host});
   }
   options.relays ? draw_relay_channels(scenario, random) : draw_channels(scenario, random);
+  if (options.one_shot) draw_one_shot(scenario);
   draw_faults(scenario, random);
   if (options.outages) draw_outages(scenario);
   draw_distance(scenario);

@@ -4,6 +4,7 @@
 
 #include <mesh/policy.h>
 
+#include "plugin/oneshot/element.h"
 #include "src/soft/fabric_file.h"
 #include "tests/sim/control_network.h"
 
@@ -48,12 +49,13 @@ struct Options {
   bool pessimistic = false;
   bool mute = false;      // a card hangs without a word, or hosts stand still, in every seed
   bool shapes = false;    // with relays: longer rings and tori, several cables, untidy ports
+  bool one_shot = false;  // groups of one-shot all-reduce: see scenario_one_shot.cc
   bool shared = false;    // all cables are in one subnet, and ports are in any order
   bool recabled = false;  // with shared: cables move in mid job, see scenario_recabled.cc
 };
 
 // The hosts that are cabled to one another.
-enum class Cabling : std::uint8_t { All, Line3, Line4, Ring4, Star5, Ring5, Ring6, Torus6 };
+enum class Cabling : std::uint8_t { All, Line3, Line4, Ring4, Star5, Ring5, Ring6, Torus6, Cube8 };
 
 struct HostPlan {
   std::vector<std::string> nics;
@@ -109,6 +111,24 @@ struct ChannelPlan {
   bool keeps = false;  // its sides stay open for the relayed channels: see Scenario::leaves_early
 };
 
+struct ReductionPlan {
+  oneshot::Reduction reduction;
+  std::size_t count = 0;  // elements
+  bool in_place = false;
+};
+
+// A group of one-shot all-reduce. Ranks are SIZE_MAX for none.
+struct GroupPlan {
+  std::vector<std::size_t> contexts;  // by rank
+  std::vector<ReductionPlan> work;
+  std::size_t open = 1;        // outstanding all-reduces of a member, at most
+  std::uint64_t contents = 0;  // the first of Random's streams that fill the inputs
+  std::size_t aborts = SIZE_MAX, aborts_at = 0;  // leaves after so many, with those that are open
+  std::size_t unwilling = SIZE_MAX;              // connects, and says that it cannot take part
+  std::size_t unlike = SIZE_MAX;                 // has another setting
+  std::size_t absent = SIZE_MAX;                 // does not connect
+};
+
 struct FaultPlan {
   enum class Kind : std::uint8_t {
     QueuePairError,
@@ -162,6 +182,7 @@ struct Scenario {
   std::vector<HostPlan> hosts;
   std::vector<ContextPlan> contexts;
   std::vector<ChannelPlan> channels;
+  std::vector<GroupPlan> groups;
   std::vector<FaultPlan> faults;
   std::uint64_t messages() const;
   bool healthy() const;  // every host answers at once
@@ -197,5 +218,7 @@ void draw_mute(Scenario& scenario);
 void draw_pessimistic(Scenario& scenario);
 void draw_recabled(Scenario& scenario);
 void draw_timed(Scenario& scenario);
+void draw_members(Scenario& scenario);
+void draw_one_shot(Scenario& scenario);
 
 }  // namespace mesh::sim

@@ -14,7 +14,7 @@ namespace mesh::sim {
 
 namespace {
 
-constexpr std::size_t kCableHostsMax = 6;    // each is cabled to every other
+constexpr std::size_t kCableHostsMax = 6;    // each is cabled to every other one
 constexpr std::uint64_t kUntidyStream = 10;  // of Random
 
 std::string host_name(std::size_t host) { return fmt::format("h{}", host); }
@@ -147,9 +147,9 @@ void join_all(Scenario& scenario, Random& random, Text& text) {
 void draw_fabric(Scenario& scenario, Random& random) {
   Text text;
   text.nics.resize(scenario.hosts.size());
-  const bool switched = scenario.hosts.size() > kCableHostsMax ||
-                        (!scenario.hard && scenario.cabling == Cabling::All && random.one_in(3) &&
-                         !scenario.options.shared);
+  const bool all = scenario.cabling == Cabling::All;
+  const bool switched = (all && scenario.hosts.size() > kCableHostsMax) ||
+                        (!scenario.hard && all && random.one_in(3) && !scenario.options.shared);
   switched ? join_all(scenario, random, text) : cable(scenario, random, text);
   if (scenario.options.shapes) make_untidy(scenario, text);
   if (scenario.options.shared) {

@@ -3,11 +3,13 @@
 // that every host knows its neighbours. The rings of middle hosts are small and often full: in one
 // seed of eight the rings of both directions at once, before slow hosts. Some host exits or closes
 // its communicator first, some refuses to relay or has little memory for it. With --shapes the
-// hosts form a ring of five or six or a torus, with up to three cables for each pair of neighbours.
+// hosts form a ring of five or six or a torus, with up to three cables for each pair of neighbours;
+// with --oneshot half of them form a ring of four or a cube.
 
 #include "tests/sim/scenario.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace mesh::sim {
 
@@ -17,6 +19,7 @@ constexpr std::uint64_t kCablingStream = 7, kRelaysStream = 8, kBothWaysStream =
 constexpr int kLittleMib = 3;
 constexpr std::uint32_t kFewSlots = 16, kManyRequests = 64;
 constexpr std::uint64_t kSmallMax = 500;
+constexpr std::uint64_t kCubeOneIn = 6;  // it takes long
 
 // Returns whether the seed fills the rings: one in eight, and none whose writes overtake one
 // another.
@@ -34,9 +37,10 @@ std::size_t hosts_of(Cabling cabling) {
     case Cabling::Star5:
     case Cabling::Ring5: return 5;
     case Cabling::Ring6:
-    case Cabling::Torus6: break;
+    case Cabling::Torus6: return 6;
+    case Cabling::Cube8: break;
   }
-  return 6;
+  return 8;
 }
 
 std::size_t context_on(const Scenario& scenario, Random& random, std::size_t host) {
@@ -139,6 +143,7 @@ bool Scenario::cabled(std::size_t host, std::size_t other) const {
     case Cabling::Ring5: return far - near <= 1 || far - near == 4;
     case Cabling::Ring6: return far - near <= 1 || far - near == 5;
     case Cabling::Torus6: return near / 3 == far / 3 || far - near == 3;  // two entries of three
+    case Cabling::Cube8: return std::popcount(near ^ far) <= 1;
   }
   return true;
 }
@@ -151,6 +156,9 @@ void draw_cabling(Scenario& scenario) {
     scenario.cabling = static_cast<Cabling>(random.between(5, 7));  // from Ring5 on
   if (scenario.options.both_ways)
     scenario.cabling = random.one_in(2) ? Cabling::Ring4 : Cabling::All;
+  // A group takes steps along the cables of a square or a cube, and of nothing else.
+  if (scenario.options.one_shot && random.one_in(2))
+    scenario.cabling = random.one_in(kCubeOneIn) ? Cabling::Cube8 : Cabling::Ring4;
   scenario.hosts.clear();
   scenario.hosts.resize(hosts_of(scenario.cabling));
 }

@@ -48,18 +48,33 @@ World::World(const Scenario& scenario, Trace& trace, std::atomic<std::uint64_t>&
     if (!made.ok()) throw std::runtime_error("a context does not open");
     contexts_.push_back({.host = plan.host, .abort_at = plan.abort_at, .context = *made});
   }
+  add_channels();
+  add_groups();
+  arm_lateness();
+  excuse_refusals();
+}
+
+void World::add_channels() {
   for (std::size_t i = 0; i < scenario_.channels.size(); ++i) {
     const ChannelPlan& plan = scenario_.channels[i];
     channels_.push_back(std::make_unique<ChannelRun>(*this, i, plan));
     hosts_[contexts_[plan.from].host].sides.push_back({.channel = i, .sends = true});
     hosts_[contexts_[plan.to].host].sides.push_back({.channel = i, .sends = false});
   }
-  arm_lateness();
-  excuse_refusals();
+}
+
+void World::add_groups() {
+  for (std::size_t i = 0; i < scenario_.groups.size(); ++i) {
+    const GroupPlan& plan = scenario_.groups[i];
+    groups_.push_back(std::make_unique<GroupRun>(*this, i, plan));
+    for (std::size_t rank = 0; rank < plan.contexts.size(); ++rank)
+      hosts_[contexts_[plan.contexts[rank]].host].sides.push_back({.group = i, .rank = rank});
+  }
 }
 
 World::~World() {
   over_ = true;
+  groups_.clear();
   for (Host& host : hosts_) host.engine.reset();
 }
 
@@ -113,8 +128,9 @@ void World::run() {
 }
 
 bool World::traffic_over() const {
-  return std::all_of(channels_.begin(), channels_.end(),
-                     [](const auto& channel) { return channel->over(); });
+  const auto is_over = [](const auto& each) { return each->over(); };
+  return std::all_of(channels_.begin(), channels_.end(), is_over) &&
+         std::all_of(groups_.begin(), groups_.end(), is_over);
 }
 
 void World::progress() noexcept {
@@ -161,15 +177,21 @@ Side& World::side_of(const UserSide& user) {
   return user.sends ? channel.sender() : channel.receiver();
 }
 
+bool World::over(const UserSide& user) {
+  if (user.group != SIZE_MAX) return groups_[user.group]->over(user.rank);
+  return side_of(user).state == SideState::Over;
+}
+
 void World::user_acts(Host& host) {
   if (host.sides.empty()) return;
   const std::size_t at = random_.below(host.sides.size());
   const UserSide user = host.sides[at];
-  Side& side = side_of(user);
-  if (side.state == SideState::Over) {
+  if (over(user)) {
     host.sides.erase(host.sides.begin() + static_cast<std::ptrdiff_t>(at));
     return;
   }
+  if (user.group != SIZE_MAX) return groups_[user.group]->act(user.rank);
+  Side& side = side_of(user);
   if (contexts_[side.context].context != nullptr) channels_[user.channel]->act(side);
 }
 
@@ -220,6 +242,8 @@ void World::watch_for_stillness() {
     std::string who;
     for (const auto& channel : channels_)
       if (!channel->over()) who += "; " + channel->describe();
+    for (const auto& group : groups_)
+      if (!group->over()) who += "; " + group->describe();
     trace_.violate("stuck: nothing has come further for 200 s" + who);
   }
 }
@@ -284,13 +308,14 @@ void World::between_guards() {
   switched_ = false;
 }
 
-// Checks the count in a CLOSE. A channel that no user ever had has carried nothing.
+// Checks the count in a CLOSE. A channel that no user ever had has carried nothing. Those of groups
+// are not known here.
 void World::on_close(const CloseSaid& said) {
   for (const auto& channel : channels_) {
     if (Side* const side = channel->closing_side(said); side != nullptr)
       return channel->on_close_said(*side, said.close.messages);
   }
-  if (said.close.messages != 0)
+  if (said.close.messages != 0 && groups_.empty())
     trace_.violate(
         fmt::format("CLOSE of a channel that nobody has counts {} messages", said.close.messages));
 }
@@ -325,6 +350,7 @@ void World::abort_context(std::size_t i) {
     if (channel->plan().to == i)
       channel->lose_side(channel->receiver()), channel->sender().excuses |= kPeerAborted;
   }
+  for (const auto& group : groups_) group->abort(i);
   close_one(i);
 }
 

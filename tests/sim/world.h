@@ -9,6 +9,7 @@
 #include "tests/sim/control_network.h"
 #include "tests/sim/counter_watch.h"
 #include "tests/sim/counting_provider.h"
+#include "tests/sim/group_run.h"
 #include "tests/sim/loss_watch.h"
 #include "tests/sim/memory.h"
 #include "tests/sim/scenario.h"
@@ -62,9 +63,11 @@ class World {
   bool keepers_stay();  // whether channels of neighbours still serve the relayed ones
 
  private:
+  // A side of a channel, or a member of a group.
   struct UserSide {
     std::size_t channel = 0;
     bool sends = false;
+    std::size_t group = SIZE_MAX, rank = 0;  // SIZE_MAX: it is of a channel
   };
   struct Host : testkit::EngineHost<CountingProvider> {
     std::vector<UserSide> sides;
@@ -82,11 +85,14 @@ class World {
 
   // world.cc
   void open_host(std::size_t number);
+  void add_channels();
+  void add_groups();
   bool runs(const Host& host) const;
   void step();
   void turn(std::size_t number);
   void user_acts(Host& host);
   Side& side_of(const UserSide& user);
+  bool over(const UserSide& user);
   bool sweep();
   void jump();
   void while_waiting();
@@ -111,6 +117,7 @@ class World {
   void silence_control(const FaultPlan& fault);
   void excuse_hosts(std::size_t host, std::size_t other, Excuses excuses);
   void excuse_everybody(std::size_t host);
+  void excuse_groups(Excuses excuses);
   bool joins(const ChannelRun& channel, std::size_t host, std::size_t other) const;
   bool outlived(std::uint64_t trouble_ns);
   bool relayed_all(bool (ChannelRun::*what)() const) const;
@@ -145,6 +152,7 @@ class World {
   std::vector<Host> hosts_;
   std::vector<ContextState> contexts_;
   std::vector<std::unique_ptr<ChannelRun>> channels_;
+  std::vector<std::unique_ptr<GroupRun>> groups_;
   Tally tally_;
   bool moved_ = false;  // since the last look for stillness
   std::uint64_t idle_steps_ = 0;

@@ -61,6 +61,7 @@ void World::end() {
     }
   }
   for (const auto& channel : channels_) channel->check_memory();
+  for (const auto& group : groups_) group->check_memory();
   check_nothing_left();
 }
 

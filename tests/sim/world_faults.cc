@@ -47,6 +47,7 @@ void World::apply_faults() {
   fault_at_ns_ = now_ns;
   if (!hosts_[fault.host].alive) return;
   ++tally_.faults;
+  for (const auto& group : groups_) group->excuse_connecting();
   if (left_) excuse_relayed(true);
   excuse_silence(fault);
   apply(fault);
@@ -239,9 +240,22 @@ void World::lose_host(const FaultPlan& fault) {
   for (ContextState& context : contexts_) {
     if (context.host == fault.host) context.context = nullptr;
   }
+  for (const auto& group : groups_) {
+    for (std::size_t i = 0; i < contexts_.size(); ++i)
+      if (contexts_[i].host == fault.host) group->lose(i);
+  }
+}
+
+// A group joins all hosts.
+void World::excuse_groups(Excuses excuses) {
+  for (const auto& group : groups_) {
+    group->excuse_connecting();
+    group->excuse(excuses);
+  }
 }
 
 void World::excuse_hosts(std::size_t host, std::size_t other, Excuses excuses) {
+  if (host != other) excuse_groups(excuses);
   for (const auto& channel : channels_) {
     if (joins(*channel, host, other)) channel->excuse_both(excuses);
   }
@@ -265,13 +279,19 @@ bool World::relayed_all(bool (ChannelRun::*what)() const) const {
 
 // The channels of neighbours, by which hosts know of one another, stay for relayed channels.
 bool World::keepers_stay() {
-  if (relayed_all(&ChannelRun::over)) return false;
+  const bool groups_over =
+      std::all_of(groups_.begin(), groups_.end(), [](const auto& group) { return group->over(); });
+  if (relayed_all(&ChannelRun::over) && groups_over) return false;
   if (!scenario_.leaves_early || !relayed_all(&ChannelRun::carried)) return true;
   leave();
   return false;
 }
 
 void World::excuse_relayed(bool carried_too) {
+  for (const auto& group : groups_) {
+    group->excuse_connecting();
+    if (carried_too) group->excuse(kPathFailed);
+  }
   for (const auto& channel : channels_) {
     if (channel->plan().relayed && (carried_too || !channel->carried()))
       channel->excuse_both(kPathFailed);

@@ -127,21 +127,6 @@ class GroupBed {
 
 enum class Place : std::uint8_t { Apart, InPlace };
 
-// Returns what the steps make of the inputs: the first step's results are the second's inputs.
-inline Bytes reduce_in_steps(const Reduction& reduction, std::vector<Bytes> have,
-                             const std::vector<std::vector<Step>>& plans) {
-  for (std::size_t index = 0; index < plans[0].size(); ++index) {
-    std::vector<Bytes> next;
-    for (const std::vector<Step>& plan : plans) {
-      std::vector<Bytes> inputs;
-      for (const std::size_t rank : plan[index].ranks) inputs.push_back(have[rank]);
-      next.push_back(plain_reduce(reduction, inputs));
-    }
-    have = std::move(next);
-  }
-  return have[0];
-}
-
 // One all-reduce of all members, with random data.
 class Round {
  public:

@@ -3,6 +3,7 @@
 // Half and bfloat16 are decoded and encoded by arithmetic on their definition. Thread: any (pure).
 
 #include "plugin/oneshot/element.h"
+#include "plugin/oneshot/plan.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +13,7 @@
 #include <limits>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace mesh::oneshot::testkit {
@@ -128,6 +130,23 @@ inline std::vector<std::byte> plain_reduce(const Reduction& reduction,
     case Element::Bfloat16: reduce_small(kBrain, operation, inputs, out); break;
   }
   return out;
+}
+
+// Returns what the steps make of the inputs: the first step's results are the second's inputs.
+// `plans`: by rank.
+inline std::vector<std::byte> reduce_in_steps(const Reduction& reduction,
+                                              std::vector<std::vector<std::byte>> have,
+                                              const std::vector<std::vector<Step>>& plans) {
+  for (std::size_t index = 0; index < plans[0].size(); ++index) {
+    std::vector<std::vector<std::byte>> next;
+    for (const std::vector<Step>& plan : plans) {
+      std::vector<std::vector<std::byte>> inputs;
+      for (const std::size_t rank : plan[index].ranks) inputs.push_back(have[rank]);
+      next.push_back(plain_reduce(reduction, inputs));
+    }
+    have = std::move(next);
+  }
+  return have[0];
 }
 
 }  // namespace mesh::oneshot::testkit
