@@ -103,7 +103,9 @@ ncclResult_t connect(const Members& members, void* listen_comm, void** coll_comm
     if (seat == nullptr || seat->connected()) return refuse("connect without a listener");
     seat->connect({.handles = {members.handles, static_cast<std::size_t>(members.count)},
                    .rank = static_cast<std::size_t>(members.rank),
-                   .bound = Registry::instance().one_shot_bytes()});
+                   .bound = Registry::instance().one_shot_bytes(),
+                   .host = Registry::instance().host(),
+                   .stall_seconds = Registry::instance().stall_seconds()});
     CollNetSeats::instance().count_in(*seat);
     *coll_comm = seat;
     return ncclSuccess;

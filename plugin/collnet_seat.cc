@@ -69,13 +69,16 @@ std::string CollNetSeat::bring_up(const Invitation& invitation) {
   std::vector<HandleBytes> handles(members);
   for (std::size_t rank = 0; rank < members; ++rank)
     std::memcpy(handles[rank].data(), invitation.handles[rank], kHandleBytes);
+  const auto stall_seconds = static_cast<std::uint64_t>(invitation.stall_seconds);
   oneshot::BringUp bring_up({.engine = engine_,
                              .context = *context_,
                              .listener = *listener_,
                              .handles = std::move(handles),
                              .rank = invitation.rank,
                              .bound = invitation.bound,
-                             .willing = willing ? 1u : 0u});
+                             .willing = willing ? 1u : 0u,
+                             .host = invitation.host,
+                             .stalls = {.bar_ns = stall_seconds * kNsPerSecond}});
   const Clock clock;
   const std::uint64_t end_ns = clock.now_ns() + kOneShotConnectToGiveUpNs;
   Status status = bring_up.step();

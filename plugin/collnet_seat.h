@@ -29,6 +29,8 @@ class CollNetSeat {
     std::span<void* const> handles;  // by rank; each has kHandleBytes
     std::size_t rank = 0;
     std::uint64_t bound = 0;  // NCCL_MESH_ONESHOT_BYTES
+    std::string host = {};    // this host's name
+    int stall_seconds = 0;    // NCCL_MESH_STALL_SECONDS
   };
   // Blocks until the group stands, or cannot. One line says how it went.
   void connect(const Invitation& invitation) noexcept;

@@ -2,6 +2,7 @@
 
 #include "plugin/logger.h"
 #include "plugin/metrics_text.h"
+#include "plugin/oneshot/totals.h"
 #include "plugin/policy_choice.h"
 #include "plugin/provider.h"
 #include "src/base/check.h"
@@ -127,6 +128,16 @@ void Registry::release() noexcept {
 std::uint64_t Registry::one_shot_bytes() noexcept {
   const std::lock_guard lock(mutex_);
   return one_shot_bytes_;
+}
+
+std::string Registry::host() {
+  const std::lock_guard lock(mutex_);
+  return provider_ == nullptr ? std::string() : provider_->host_name();
+}
+
+int Registry::stall_seconds() noexcept {
+  const std::lock_guard lock(mutex_);
+  return stall_seconds_;
 }
 
 void Registry::close_communicator(Communicator* communicator) noexcept {
@@ -259,6 +270,8 @@ Status Registry::open_engine(const Settings& settings) {
   owned_ = std::move(*engine);
   profiler_wanted_ = names_profiler(settings.profiler);
   one_shot_bytes_ = static_cast<std::uint64_t>(settings.oneshot_bytes);
+  stall_seconds_ = settings.stall_seconds;
+  oneshot::Totals::instance().restart();
   DCHECK(engine_.load(std::memory_order_relaxed) == nullptr && stats_ == nullptr);
   engine_.store(owned_.get(), std::memory_order_release);
   return {};
@@ -296,6 +309,9 @@ void Registry::start_stats(const Settings& settings) noexcept {
            shot.process.process = ::getpid();
            shot.process.now_s = unix_seconds();
            shot.process.running = kind == PageKind::Usual;
+           const oneshot::Totals& one_shot = oneshot::Totals::instance();
+           shot.process.one_shot_calls = one_shot.all_reduces.load(std::memory_order_relaxed);
+           shot.process.one_shot_bytes = one_shot.bytes.load(std::memory_order_relaxed);
            shot.plugin = version();
            shot.warnings = recent_lines(LogLevel::Warn);
            shot.engine = engine->snapshot();

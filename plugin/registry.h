@@ -55,6 +55,9 @@ class Registry {
   void release() noexcept;
   // NCCL_MESH_ONESHOT_BYTES as the engine was made; 0: one-shot all-reduce is off.
   std::uint64_t one_shot_bytes() noexcept;
+  // The host's name and NCCL_MESH_STALL_SECONDS as the engine was made.
+  std::string host();
+  int stall_seconds() noexcept;
   // Returns true if NCCL_PROFILER_PLUGIN names a profiler.
   bool profiler_wanted() noexcept;
 
@@ -93,6 +96,7 @@ class Registry {
   // and hold() without its release().
   int engine_users_ = 0;
   std::uint64_t one_shot_bytes_ = 0;
+  int stall_seconds_ = 0;
   std::unique_ptr<StatsWriter> stats_;       // null: no metrics are wanted
   std::unique_ptr<StatsWriter> hung_stats_;  // a writer that hangs in a file system; at most one
   OpenComms comms_;

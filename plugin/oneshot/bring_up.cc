@@ -9,6 +9,29 @@
 
 namespace mesh::oneshot {
 
+namespace {
+
+Hello hello_of(const BringUp::Invitation& invitation) {
+  Hello hello{.rank = static_cast<std::uint32_t>(invitation.rank),
+              .members = static_cast<std::uint32_t>(invitation.handles.size()),
+              .willing = invitation.willing,
+              .bound = invitation.bound};
+  invitation.host.copy(hello.host.data(), hello.host.size() - 1);
+  return hello;
+}
+
+// The peer's bytes may be anything.
+std::string host_of(const Hello& hello) {
+  std::string name;
+  for (const char each : hello.host) {
+    if (each == 0) break;
+    name += each > ' ' && each <= '~' ? each : '?';
+  }
+  return name;
+}
+
+}  // namespace
+
 std::string disagreement(const Hello& ours, const Hello& peers) {
   if (peers.magic != Hello::kMagic) return "its first message is no hello";
   if (peers.version != ours.version || peers.piece_bytes != ours.piece_bytes ||
@@ -26,16 +49,13 @@ std::string disagreement(const Hello& ours, const Hello& peers) {
 }
 
 BringUp::BringUp(Invitation invitation)
-    : invitation_(std::move(invitation)),
-      ours_{.rank = static_cast<std::uint32_t>(invitation_.rank),
-            .members = static_cast<std::uint32_t>(invitation_.handles.size()),
-            .willing = invitation_.willing,
-            .bound = invitation_.bound} {
+    : invitation_(std::move(invitation)), ours_(hello_of(invitation_)) {
   const std::size_t members = invitation_.handles.size();
   CHECK(members >= 2 && members <= kMembersMax && invitation_.rank < members);
   parts_.memory = std::make_unique<Memory>(members);
   parts_.members.resize(members);
   parts_.rank = invitation_.rank;
+  parts_.stalls = invitation_.stalls;
   departures_.resize(members);
   arrivals_.reserve(members);
   greeted_.resize(members);
@@ -150,6 +170,7 @@ Status BringUp::admit(Arrival& arrival, const Hello& hello) {
   if (reason.empty()) {
     greeted_[hello.rank] = true;
     parts_.members[hello.rank].receive_side = std::move(arrival.side);
+    parts_.members[hello.rank].host = host_of(hello);
     return {};
   }
   LOG_WARN("one-shot all-reduce: member {}: {}", hello.rank, reason);

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace mesh::oneshot {
@@ -33,6 +34,8 @@ class BringUp {
     std::size_t rank = 0;
     std::uint64_t bound = 0;  // NCCL_MESH_ONESHOT_BYTES
     std::uint32_t willing = 1;
+    std::string host = {};            // this host's name
+    StallWatch::Options stalls = {};  // of the group
   };
   explicit BringUp(Invitation invitation);  // throws bad_alloc
 

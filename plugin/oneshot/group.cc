@@ -1,5 +1,6 @@
 #include "plugin/oneshot/group.h"
 
+#include "plugin/oneshot/totals.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 
@@ -10,7 +11,8 @@
 
 namespace mesh::oneshot {
 
-Group::Group(Parts parts) : parts_(std::move(parts)), stages_(parts_.steps.size()) {
+Group::Group(Parts parts)
+    : parts_(std::move(parts)), stages_(parts_.steps.size()), stalls_(parts_.stalls) {
   CHECK(parts_.members.size() >= 2 && parts_.members.size() <= kMembersMax && !stages_.empty());
 }
 
@@ -28,9 +30,11 @@ Result<Job*> Group::all_reduce(const Work& work) noexcept {
   if (failed_ != Errc::Ok) return failed_;
   Job& job = jobs_[jobs_begun_ % kJobs];
   if (job.group != nullptr) return Errc::WouldBlock;
+  if (jobs_begun_ == jobs_done_) stalls_.restart();
   planned_ += (work.bytes() + kPieceBytes - 1) / kPieceBytes;
   job = {.group = this, .work = work, .pieces_end = planned_};
   ++jobs_begun_;
+  Totals::instance().count(work.bytes());
   stage();
   post();
   return &job;
@@ -45,7 +49,8 @@ Status Group::test(Job& job) noexcept {
     post();
   }
   if (failed_ != Errc::Ok) return failed_;
-  if (pieces_done() < job.pieces_end) return Errc::WouldBlock;
+  if (pieces_done() < job.pieces_end) return watch(), Errc::WouldBlock;
+  ++jobs_done_;
   job.group = nullptr;
   return {};
 }

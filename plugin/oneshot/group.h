@@ -3,8 +3,9 @@
 // (plan.h) a member sends what it has so far to the other members of the step, and reduces it with
 // what they send; with one step for all, an all-reduce takes one exchange. A message is cut into
 // pieces; they are sent, received and reduced in order, so a counter is all that matches them. The
-// engine moves the bytes, and knows nothing of groups. Thread: NCCL's progress thread; the
-// destructor follows its last call. Bounds: kMembersMax members, kJobs outstanding all-reduces,
+// engine moves the bytes, and knows nothing of groups. An all-reduce that does not come further for
+// NCCL_MESH_STALL_SECONDS gets a line that names the late members. Thread: NCCL's progress thread;
+// the destructor follows its last call. Bounds: kMembersMax members, kJobs outstanding all-reduces,
 // kPieces pieces on their way; a call reduces kReducedBytesMax at most.
 
 #include <mesh/status.h>
@@ -13,12 +14,14 @@
 #include "plugin/oneshot/member.h"
 #include "plugin/oneshot/memory.h"
 #include "plugin/oneshot/plan.h"
+#include "plugin/oneshot/stall.h"
 #include "plugin/oneshot/sums.h"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace mesh::oneshot {
@@ -54,6 +57,7 @@ class Group {
     std::size_t rank = 0;
     std::vector<Step> steps;              // as steps_of() plans them
     decltype(&reduce) reducer = &reduce;  // a model charges its time
+    StallWatch::Options stalls = {};
   };
   explicit Group(Parts parts);  // throws bad_alloc
   ~Group() = default;           // closes the channels; jobs that are still open die
@@ -97,6 +101,11 @@ class Group {
   void reduce_slice(std::size_t index, std::size_t count) noexcept;
   std::uint64_t brought_to(std::size_t index) const noexcept;
   std::uint64_t pieces_done() noexcept;
+  void watch() noexcept {
+    if (stalls_.due()) tell_of_stall();
+  }
+  void tell_of_stall() noexcept;
+  std::string late_members();
   void fail(Errc cause) noexcept;
 
   Parts parts_;
@@ -104,8 +113,9 @@ class Group {
   std::array<Piece, kPieces> pieces_{};
   std::array<Job, kJobs> jobs_{};
   Errc failed_ = Errc::Ok;
+  StallWatch stalls_;
   // Counts from the beginning on. Pieces are planned with their job, and staged in our ring.
-  std::uint64_t jobs_begun_ = 0, jobs_staged_ = 0;
+  std::uint64_t jobs_begun_ = 0, jobs_staged_ = 0, jobs_done_ = 0;
   std::uint64_t planned_ = 0, staged_ = 0;
   std::size_t staged_bytes_ = 0;  // of the job that is being staged
   std::size_t turn_ = 0;          // whose request turns the engine next

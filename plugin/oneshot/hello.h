@@ -6,6 +6,7 @@
 
 #include "plugin/oneshot/memory.h"
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -23,9 +24,9 @@ struct Hello {
   std::uint32_t version = kVersion;
   std::uint32_t rank = 0, members = 0;
   std::uint32_t piece_bytes = kPieceBytes, pieces = kPieces;
-  std::uint32_t willing = 0;  // 0: that host cannot take part, and has said why
-  std::uint64_t bound = 0;    // NCCL_MESH_ONESHOT_BYTES
-  std::uint64_t reserved[3] = {};
+  std::uint32_t willing = 0;    // 0: that host cannot take part, and has said why
+  std::uint64_t bound = 0;      // NCCL_MESH_ONESHOT_BYTES
+  std::array<char, 24> host{};  // the sender's name, for log lines; cut if it is longer
 };
 static_assert(sizeof(Hello) == 64 && std::is_trivially_copyable_v<Hello>);
 static_assert(std::endian::native == std::endian::little);

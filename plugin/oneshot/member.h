@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 namespace mesh::oneshot {
@@ -81,6 +82,7 @@ class Course {
 struct Member {
   Side send_side, receive_side;
   Course sends, receives;
+  std::string host;  // for log lines; empty: it has not told
 };
 
 }  // namespace mesh::oneshot

@@ -21,9 +21,10 @@ inline constexpr std::size_t kSnapshotBytesMax = std::size_t{256} << 20;
 // Facts about the process that the engine does not know.
 struct ProcessFacts {
   int process = 0;
-  std::uint64_t start_s = 0, now_s = 0;  // since the epoch
-  std::uint64_t interval_s = 0;          // between two pages
-  bool running = true;                   // false: this is the last page
+  std::uint64_t start_s = 0, now_s = 0;                  // since the epoch
+  std::uint64_t interval_s = 0;                          // between two pages
+  bool running = true;                                   // false: this is the last page
+  std::uint64_t one_shot_calls = 0, one_shot_bytes = 0;  // on the page of metrics alone
 };
 
 struct SettingSnapshot {

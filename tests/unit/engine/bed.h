@@ -86,6 +86,7 @@ class Bed {
 
   EngineStats stats(std::size_t host) const { return hosts[host].engine->stats(); }
   std::uint64_t now_ns() const { return clock_.load(std::memory_order_relaxed); }
+  Clock clock() const { return Clock(&clock_); }
   void advance_ns(std::uint64_t by) { clock_.fetch_add(by, std::memory_order_relaxed); }
   std::uint64_t rnr_events() const;
 

@@ -76,7 +76,9 @@ EngineSnapshot two_peers() {
 }
 
 MetricsPage page_of(const EngineSnapshot& shot) {
-  return parse_metrics(metrics_page(shot, {.process = 42, .start_s = 100, .now_s = 200}));
+  return parse_metrics(metrics_page(
+      shot,
+      {.process = 42, .start_s = 100, .now_s = 200, .one_shot_calls = 20, .one_shot_bytes = 21}));
 }
 
 TEST(MetricsPage, IsWellFormedAndEverySampleNamesHostAndProcess) {
@@ -102,6 +104,8 @@ TEST(MetricsPage, FiguresArriveWhereTheyBelong) {
   EXPECT_EQ(metric(page, "mesh_errors_total"), 3);
   EXPECT_EQ(metric(page, "mesh_stalls_total", {{"kind", "credit"}}), 4);
   EXPECT_EQ(metric(page, "mesh_stalls_total", {{"kind", "inflight"}}), 7);
+  EXPECT_EQ(metric(page, "mesh_oneshot_all_reduces_total"), 20);
+  EXPECT_EQ(metric(page, "mesh_oneshot_bytes_total"), 21);
   EXPECT_EQ(metric(page, "mesh_rail_up", {{"rail", "n0:1"}}), 1);
   EXPECT_EQ(metric(page, "mesh_rail_up", {{"rail", "n1:1"}}), 0);
   EXPECT_EQ(metric(page, "mesh_rail_info", {{"rail", "n1:1"}, {"state", "down"}}), 1);

@@ -21,6 +21,8 @@ namespace mesh::oneshot::testkit {
 
 using Bytes = std::vector<std::byte>;
 
+inline constexpr Reduction kFloatSum{Element::Float, Operation::Sum};
+
 // Hosts in a row, or in a ring.
 struct Shape {
   const char* name = "";
@@ -32,6 +34,7 @@ struct GroupBedOptions {
   std::string fabric;
   std::string rails = "auto";
   int path_timeout_s = Settings{}.path_timeout_s;
+  int stall_seconds = Settings{}.stall_seconds;
 };
 
 class GroupBed {
@@ -39,8 +42,11 @@ class GroupBed {
   explicit GroupBed(const GroupBedOptions& options)
       : fabric_(options.fabric),
         bed({.fabric = fabric_.c_str(),
+             .stall_seconds = options.stall_seconds,
              .path_timeout_s = options.path_timeout_s,
-             .rails = options.rails}) {
+             .rails = options.rails}),
+        stalls_{.bar_ns = static_cast<std::uint64_t>(options.stall_seconds) * kNsPerSecond,
+                .clock = bed.clock()} {
     bed.tick_ns = 10'000;
     groups.resize(size());
     plans.resize(size());
@@ -61,16 +67,20 @@ class GroupBed {
 
   void invite(std::size_t rank) {
     bring_ups_.resize(size());
-    bring_ups_[rank] =
-        std::make_unique<BringUp>(BringUp::Invitation{.engine = *bed.hosts[rank].engine,
-                                                      .context = *context(rank),
-                                                      .listener = *listeners_[rank],
-                                                      .handles = handles_,
-                                                      .rank = rank,
-                                                      .bound = bounds[rank],
-                                                      .willing = willing[rank]});
+    bring_ups_[rank] = std::make_unique<BringUp>(
+        BringUp::Invitation{.engine = *bed.hosts[rank].engine,
+                            .context = *context(rank),
+                            .listener = *listeners_[rank],
+                            .handles = handles_,
+                            .rank = rank,
+                            .bound = bounds[rank],
+                            .willing = willing[rank],
+                            .host = std::string(1, static_cast<char>('a' + rank)),
+                            .stalls = stalls_});
   }
   BringUp& bring_up(std::size_t rank) { return *bring_ups_[rank]; }
+  // Gives the others no handle of this host, as if it could not listen.
+  void spoil_handle(std::size_t rank) { handles_[rank].fill(std::byte{0}); }
   // Ends this host's part, as a process that has failed or given up does.
   void leave(std::size_t rank) {
     bring_ups_[rank].reset();
@@ -123,6 +133,9 @@ class GroupBed {
   std::vector<std::vector<Step>> plans;        // by rank, of the groups that were founded
   std::vector<std::uint64_t> bounds;           // NCCL_MESH_ONESHOT_BYTES, by rank
   std::vector<std::uint32_t> willing;
+
+ private:
+  const StallWatch::Options stalls_;
 };
 
 enum class Place : std::uint8_t { Apart, InPlace };

@@ -12,9 +12,7 @@ namespace mesh::oneshot {
 namespace {
 
 using mesh::testkit::LogCapture, mesh::testkit::row;
-using testkit::GroupBed, testkit::Place, testkit::Round, testkit::Shape;
-
-constexpr Reduction kFloatSum{Element::Float, Operation::Sum};
+using testkit::GroupBed, testkit::kFloatSum, testkit::Place, testkit::Round, testkit::Shape;
 
 class GroupOf : public testing::TestWithParam<Shape> {
  protected:
