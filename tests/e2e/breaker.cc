@@ -50,6 +50,12 @@ void Breaker::tell_both(const std::string& nic, FaultVerb verb, FaultKind kind) 
        {.verb = verb, .fault = {.kind = kind, .nic = fabric_.nic(other).name}});
 }
 
+void Breaker::tell_ends(std::size_t cable, FaultVerb verb) {
+  for (const soft::NicRef& end : fabric_.links[cable % fabric_.links.size()].ends)
+    tell(static_cast<std::size_t>(end.host),
+         {.verb = verb, .fault = {.kind = FaultKind::PortDown, .nic = fabric_.nic(end).name}});
+}
+
 void Breaker::pull(const std::string& nic) { tell_both(nic, FaultVerb::Arm, FaultKind::PortDown); }
 
 void Breaker::plug(const std::string& nic) {

@@ -37,6 +37,9 @@ class Breaker {
   void lose_peer(const std::string& nic, const std::string& host);
   void find_peer(const std::string& nic, const std::string& host);
   void pull(const std::string& nic);
+  // The n-th of the fabric's cables, whose hosts all run; n may be larger than their number.
+  void pull(std::size_t cable) { tell_ends(cable, soft::FaultVerb::Arm); }
+  void plug(std::size_t cable) { tell_ends(cable, soft::FaultVerb::Lift); }
   void plug(const std::string& nic);            // plugs it in, and lifts its other faults
   std::uint64_t bytes(const std::string& nic);  // posted by host a
   std::uint64_t bytes();                        // on all its NICs
@@ -54,6 +57,7 @@ class Breaker {
   void take_card(const std::string& nic);
   void fail_one_queue_pair(const soft::Fault& fault, std::uint64_t random);
   soft::FaultAnswer tell(std::size_t host, const soft::FaultOrder& order);
+  void tell_ends(std::size_t cable, soft::FaultVerb verb);
   void tell_both(const std::string& nic, soft::FaultVerb verb, soft::FaultKind kind);
 
   soft::FabricFile fabric_;

@@ -76,17 +76,22 @@ class OneShotJob {
     require(done == 1, "an all-reduce is not done in time");
   }
 
-  // Reduces a message of `count` elements, of which rank r has r, r + 1, and so on.
+  // Reduces a message of `count` elements.
   void reduce(std::size_t count) {
-    Values send(count), receive(count, -1);
-    std::iota(send.begin(), send.end(), peer_.rank());
+    Values send = input(count), receive(count, -1);
     await(start(send, receive));
     check(receive);
   }
-  void check(const Values& receive) const {
+  // Returns a message of which rank r has first + r, first + r + 1, and so on.
+  Values input(std::size_t count, int first = 0) const {
+    Values values(count);
+    std::iota(values.begin(), values.end(), first + peer_.rank());
+    return values;
+  }
+  void check(const Values& receive, int first = 0) const {
     const int world = peer_.world();
     for (std::size_t i = 0; i < receive.size(); ++i) {
-      const int wanted = world * static_cast<int>(i) + world * (world - 1) / 2;
+      const int wanted = world * (first + static_cast<int>(i)) + world * (world - 1) / 2;
       if (receive[i] == wanted) continue;  // a text for each element would take seconds
       require(false, "element " + std::to_string(i) + " is " + std::to_string(receive[i]) +
                          " instead of " + std::to_string(wanted));
