@@ -302,10 +302,11 @@ bool PathRepair::on(const Reopened& body) {
 void PathRepair::risen(BringUp& done) {
   CHECK(done.reopens() && done.over());
   const std::uint32_t index = done.path();
-  if (lacks_memory(done)) return register_the_rest(done);
+  const bool lacks = lacks_memory(done);
+  if (lacks && done.outcome() == Errc::Ok) return register_the_rest(done);
   Repair& repair = repairs_[index];
   std::string why = "the peer's address does not answer";
-  const bool rises = take_memory(done, &why) && done.outcome() == Errc::Ok;
+  const bool rises = !lacks && take_memory(done, &why) && done.outcome() == Errc::Ok;
   if (done.unmade()) why = "no queue pairs could be made";
   link_.host().tend_soon();
   if (!link_.connector()) return answer_risen(index, done, rises ? "" : why);

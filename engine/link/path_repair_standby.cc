@@ -167,7 +167,7 @@ std::unique_ptr<StandbyMemory> PathRepair::memory_for(const Path& path) const {
 
 // Returns true if NCCL has registered memory that the bring-up did not know.
 bool PathRepair::lacks_memory(const BringUp& done) const {
-  return done.outcome() == Errc::Ok && done.memory() != nullptr && done.memory()->complete() &&
+  return done.memory() != nullptr && done.memory()->complete() &&
          !done.memory()->covers(link_.peer_link());
 }
 
