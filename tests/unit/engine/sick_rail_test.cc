@@ -230,6 +230,7 @@ class SickRailTest : public testing::TestWithParam<Call> {
     for (EngineHost<SickRail>& host : hosts_)
       host.contexts.push_back(host.engine->open_context({}).value());
     std::vector<Pair> pairs;  // more than have room in the memory that a link begins with
+    pairs.reserve(4);
     for (int i = 0; i < 4; ++i) pairs.push_back(connect(member(0, 1), member(1, 1), kSick));
     for (const Pair& pair : pairs) {
       testkit::exchange(pair, {8, kBytes}, testkit::Leaves::Nothing);
