@@ -2,9 +2,14 @@
 
 #include "plugin/registry.h"
 #include "src/base/check.h"
+#include "src/base/log.h"
+
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
+#include <optional>
 
 namespace mesh::plugin {
 
@@ -41,32 +46,45 @@ void OpenComms::drop_all_of(const Context* context) noexcept {
 
 namespace {
 
-std::atomic<std::uint64_t> g_next_thread{1};
+std::atomic<std::uintptr_t> g_next_thread{1};
 
-// Tells the registry when its thread ends. Its numbers are never used again, unlike the system's
-// thread ids.
-class ThreadMark {
- public:
-  ThreadMark() noexcept : number_(g_next_thread.fetch_add(1, std::memory_order_relaxed)) {}
-  ThreadMark(const ThreadMark&) = delete;
-  ThreadMark& operator=(const ThreadMark&) = delete;
-  ~ThreadMark() { Registry::instance().thread_ended(number_); }
+void on_thread_end(void* number) noexcept {
+  Registry::instance().thread_ended(reinterpret_cast<std::uintptr_t>(number));
+}
 
-  std::uint64_t number() const noexcept { return number_; }
+// Returns the key under which each thread has its number, and by which the registry hears of the
+// thread's end. None if the process has no key left. A key needs no thread-local memory, which the
+// loader would allocate for each thread.
+std::optional<pthread_key_t> number_key() noexcept {
+  static const std::optional<pthread_key_t> key = []() -> std::optional<pthread_key_t> {
+    pthread_key_t made = 0;
+    if (::pthread_key_create(&made, on_thread_end) != 0) return std::nullopt;
+    return made;
+  }();
+  return key;
+}
 
- private:
-  std::uint64_t number_;
-};
-
-std::uint64_t this_thread_number() {
-  thread_local const ThreadMark mark;
-  return mark.number();
+// Returns the calling thread's number, which is never used again, unlike the system's thread ids.
+// Errc::System: no key or no memory.
+Result<std::uint64_t> this_thread_number() noexcept {
+  const std::optional<pthread_key_t> key = number_key();
+  if (!key) return Errc::System;
+  if (const void* const known = ::pthread_getspecific(*key); known != nullptr)
+    return reinterpret_cast<std::uintptr_t>(known);
+  const std::uintptr_t number = g_next_thread.fetch_add(1, std::memory_order_relaxed);
+  if (::pthread_setspecific(*key, reinterpret_cast<void*>(number)) != 0) return Errc::System;
+  return std::uint64_t{number};
 }
 
 }  // namespace
 
 Result<Context*> ThreadContexts::of_this_thread(Engine& engine, int traffic_class) {
-  const std::uint64_t thread = this_thread_number();
+  const Result<std::uint64_t> number = this_thread_number();
+  if (!number.ok()) {
+    LOG_WARN("a thread gets no number: the process has no thread-specific key or no memory left");
+    return number.status();
+  }
+  const std::uint64_t thread = *number;
   const std::lock_guard lock(mutex_);
   for (const Entry& entry : entries_) {
     if (entry.thread == thread && entry.traffic_class == traffic_class) return entry.context;

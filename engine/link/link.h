@@ -80,7 +80,8 @@ class Link final : public LinkCore, Handshake::Owner {
   LinkWatched watched;
 
  private:
-  bool on(const Open&body), on(const Close&body);  // each goes to two parts
+  bool on(const Open& body);  // this and the next go to two parts each
+  bool on(const Close& body);
 
   // ---- Handshake::Owner.
   void leave_out(const std::vector<std::uint8_t>& down) override { repair_.leave_out(down); }

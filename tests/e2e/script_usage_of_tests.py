@@ -6,6 +6,34 @@ SCRIPTS = {name: name for name in (
     "tests/e2e/failover", "tests/e2e/relay_faults", "tests/times.py", "tests/torch/run")}
 # These have fewer options, and so fewer ways to be called wrongly.
 FEWER = {"tests/coverage": 8, "tests/times.py": 5}
+
+
+def of_faults(name, own):
+    """Returns the wrong inputs that both scripts of faults refuse, and those of one alone."""
+    return [
+        ("nix", "unknown option 'nix'; wanted: --times N"),
+        ("--nix", "unknown option '--nix'"),
+        ("-x", "unknown option '-x'"),
+        ("--Times 5", "unknown option '--Times'"),
+        ("--times", "--times needs a value"),
+        ("--times x", "--times 'x' is not a number of 1..999999999"),
+        ("--times 0", "--times '0' is not a number"),
+        ("--times 000", "--times '000' is not a number"),
+        ("--times -1", "--times '-1' is not a number"),
+        ("--times 1.5", "--times '1.5' is not a number"),
+        ("--times 1000000000", "--times '1000000000' is not a number"),
+        ("--times=5", "unknown option '--times=5'"),
+        ("--seed", "--seed needs a value"),
+        ("--seed x", "--seed 'x' is not a number of 0..999999999"),
+        ("--seed -1", "--seed '-1' is not a number"),
+        ("--seed 1.5", "--seed '1.5' is not a number"),
+        ("--seed 1:5", "--seed '1:5' is not a number"),
+        ("--build", "--build needs a value"),
+        ("--build /nix", "--build '/nix' has no tests/e2e/e2e_" + name),
+        ("--build {}", "' has no tests/e2e/e2e_" + name),
+    ] + own
+
+
 WRONG = {
     "tests/turn_red": [
         ("nix", "'nix' is no step; there are build"),
@@ -109,56 +137,16 @@ WRONG = {
         ("--help=1", "unknown option '--help=1'; see tests/coverage --help"),
         (".", "unknown option '.'; see tests/coverage --help"),
     ],
-    "tests/e2e/failover": [
-        ("nix", "unknown option 'nix'; wanted: --times N"),
-        ("--nix", "unknown option '--nix'"),
-        ("-x", "unknown option '-x'"),
-        ("--Times 5", "unknown option '--Times'"),
-        ("--times", "--times needs a value"),
-        ("--times x", "--times 'x' is not a number of 1..999999999"),
-        ("--times 0", "--times '0' is not a number"),
-        ("--times 000", "--times '000' is not a number"),
-        ("--times -1", "--times '-1' is not a number"),
-        ("--times 1.5", "--times '1.5' is not a number"),
-        ("--times 1000000000", "--times '1000000000' is not a number"),
-        ("--times=5", "unknown option '--times=5'"),
-        ("--seed", "--seed needs a value"),
-        ("--seed x", "--seed 'x' is not a number of 0..999999999"),
-        ("--seed -1", "--seed '-1' is not a number"),
-        ("--seed 1.5", "--seed '1.5' is not a number"),
-        ("--seed 1:5", "--seed '1:5' is not a number"),
-        ("--build", "--build needs a value"),
-        ("--build /nix", "--build '/nix' has no tests/e2e/e2e_failover"),
-        ("--build {}", "' has no tests/e2e/e2e_failover"),
+    "tests/e2e/failover": of_faults("failover", [
         ("--all=1", "unknown option '--all=1'"),
         ("--all nix", "unknown option 'nix'"),
         ("--closes 5", "unknown option '--closes'"),
-    ],
-    "tests/e2e/relay_faults": [
-        ("nix", "unknown option 'nix'; wanted: --times N"),
-        ("--nix", "unknown option '--nix'"),
-        ("-x", "unknown option '-x'"),
-        ("--Times 5", "unknown option '--Times'"),
-        ("--times", "--times needs a value"),
-        ("--times x", "--times 'x' is not a number of 1..999999999"),
-        ("--times 0", "--times '0' is not a number"),
-        ("--times 000", "--times '000' is not a number"),
-        ("--times -1", "--times '-1' is not a number"),
-        ("--times 1.5", "--times '1.5' is not a number"),
-        ("--times 1000000000", "--times '1000000000' is not a number"),
-        ("--times=5", "unknown option '--times=5'"),
-        ("--seed", "--seed needs a value"),
-        ("--seed x", "--seed 'x' is not a number of 0..999999999"),
-        ("--seed -1", "--seed '-1' is not a number"),
-        ("--seed 1.5", "--seed '1.5' is not a number"),
-        ("--seed 1:5", "--seed '1:5' is not a number"),
-        ("--build", "--build needs a value"),
-        ("--build /nix", "--build '/nix' has no tests/e2e/e2e_relay_faults"),
-        ("--build {}", "' has no tests/e2e/e2e_relay_faults"),
+    ]),
+    "tests/e2e/relay_faults": of_faults("relay_faults", [
         ("--closes", "--closes needs a value"),
         ("--closes x", "--closes 'x' is not a number of 0..999999999"),
         ("--all", "unknown option '--all'"),
-    ],
+    ]),
     "tests/times.py": [
         ("a b", "'b' is no option; wanted: --help, or one folder"),
         ("--nix", "'--nix' is no option"),

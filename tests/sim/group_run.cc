@@ -91,7 +91,8 @@ void GroupRun::run(Member& member) {
   if (member.done == plan_.work.size()) return leave(member);
   if (rank_of(member) == plan_.aborts && member.done >= plan_.aborts_at) return leave(member);
   const bool may_begin = member.begun < plan_.work.size() && member.open.size() < plan_.open;
-  may_begin&& world_.random().one_in(2) ? begin(member) : ask(member);
+  if (may_begin && world_.random().one_in(2)) return begin(member);
+  ask(member);
 }
 
 void GroupRun::begin(Member& member) {

@@ -1,9 +1,8 @@
 #pragma once
 // Drives all members of one group of one-shot all-reduce as NCCL would: each listens, connects,
 // votes, reduces with several outstanding, and leaves when it has its results, without waiting for
-// the others. Compares every result with plain loops over
-// the steps of the plan, and overwrites input and result as soon as an
-// all-reduce is done.
+// the others. Compares every result with plain loops over the steps of the plan, and overwrites
+// input and result as soon as an all-reduce is done.
 
 #include "plugin/oneshot/bring_up.h"
 #include "plugin/oneshot/group.h"
