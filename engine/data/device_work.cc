@@ -1,7 +1,6 @@
 #include "engine/data/device_work.h"
 
 #include "src/base/held_locks.h"
-#include "src/base/own_thread.h"
 #include "src/base/room.h"
 
 #include <algorithm>
@@ -64,10 +63,9 @@ void DeviceWork::start_where_needed() noexcept {
                                  [](const Worker& worker) { return !worker.running; });
   if (free == workers_.end()) return;
   Worker& worker = *free;
-  if (worker.thread.joinable()) worker.thread.join();  // it has nothing left to do but to return
+  worker.thread.wait();  // it has nothing left to do but to return
   worker.busy = false;
-  worker.running =
-      start_own_thread(worker.thread, "mesh-device", [this, &worker] { run(worker); }).ok();
+  worker.running = pool_.begin(worker.thread, [this, &worker] { run(worker); }).ok();
 }
 
 // Only tasks that reserve() did not count may find none.
@@ -176,10 +174,10 @@ DeviceWork::Task DeviceWork::take_out(std::size_t at) noexcept {
   return task;
 }
 
-std::thread DeviceWork::take_thread() noexcept {
+ThreadPool::Task DeviceWork::take_thread() noexcept {
   const std::lock_guard guard(mutex_);
   for (Worker& worker : workers_) {
-    if (worker.thread.joinable()) return std::move(worker.thread);
+    if (worker.thread.begun()) return std::exchange(worker.thread, {});
   }
   return {};
 }
@@ -188,9 +186,9 @@ std::thread DeviceWork::take_thread() noexcept {
 void DeviceWork::wait_until_done() noexcept {
   while (by_hand_ && turn()) continue;
   for (;;) {
-    std::thread thread = take_thread();
-    if (!thread.joinable()) return;
-    thread.join();
+    ThreadPool::Task thread = take_thread();
+    if (!thread.begun()) return;
+    thread.wait();
   }
 }
 

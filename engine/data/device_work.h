@@ -1,6 +1,6 @@
 #pragma once
-// Waits for a device, on threads that end when nothing is left to wait for: moves queue pairs to
-// ERR, destroys them, deregisters memory, and makes calls of others. Most devices need microseconds
+// Waits for a device, on threads of its own: moves queue pairs to ERR, destroys them, deregisters
+// memory, and makes calls of others. Most devices need microseconds
 // for either. A device whose firmware is sick takes a minute for a command, and soft-RoCE destroys
 // a queue pair when the port has sent its last packet, which never happens while the other end of
 // the cable takes no packets.
@@ -16,6 +16,7 @@
 // Thread: any; `done` is called on the threads of this class, or in turn().
 // Bounds: the number of tasks given to reserve(), and kThreadsMax threads.
 
+#include "src/base/thread_pool.h"
 #include "src/verbs/handle.h"
 
 #include <array>
@@ -24,7 +25,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -91,7 +91,7 @@ class DeviceWork {
     Call call{};
   };
   struct Worker {
-    std::thread thread;
+    ThreadPool::Task thread;
     bool running = false;  // it will look at waiting_ once more
     bool busy = false;     // at a task of this kind and owner
     DeviceTask kind = DeviceTask::Stop;
@@ -106,7 +106,7 @@ class DeviceWork {
   static bool comes_behind(const Task& task, const Task& earlier) noexcept;
   std::size_t next() const noexcept;  // index in waiting_; its size: none may begin
   void start_where_needed() noexcept;
-  std::thread take_thread() noexcept;  // one that may still run, or none
+  ThreadPool::Task take_thread() noexcept;  // one that may still run, or none
 
   const Done done_;
   std::mutex mutex_;
@@ -114,6 +114,7 @@ class DeviceWork {
   std::array<Worker, kThreadsMax> workers_;
   bool by_hand_ = false;
   bool refused_ = false;  // a thread could not be started while none was running
+  ThreadPool pool_{"mesh-device"};
 };
 
 }  // namespace mesh::engine

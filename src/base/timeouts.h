@@ -184,7 +184,7 @@ inline constexpr std::uint64_t kLostCpuNs = kNsPerMs / 2;
 // its loops, and takes them back if it keeps its CPU for some slices: a hundredth of a core.
 inline constexpr std::uint64_t kPollerStandBackNs = kNsPerSecond;
 inline constexpr std::uint64_t kPollerProbeNs = 10 * kNsPerMs;
-// Longer than the pauses between the bring-ups of a start.
+// Longer than the pauses between the tasks of a start.
 inline constexpr std::uint64_t kPoolIdleToEndNs = 200 * kNsPerMs;
 // Doubled after each sleep.
 inline constexpr long kYieldingSleepMinNs = 50'000;
