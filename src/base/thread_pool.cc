@@ -24,13 +24,15 @@ Status ThreadPool::begin(Task& task, std::function<void()> work) noexcept {
   DCHECK(!task.begun());
   try {
     auto job = std::make_shared<Job>(Job{.work = std::move(work)});
-    const std::lock_guard lock(mutex_);
-    join_gone();
-    if (waiting_.size() == free_) {
-      if (const Status started = start_thread(); !started.ok()) return started;
+    {
+      const std::lock_guard lock(mutex_);
+      join_gone();
+      if (waiting_.size() == free_) {
+        if (const Status started = start_thread(); !started.ok()) return started;
+      }
+      waiting_.push_back(job);
     }
-    waiting_.push_back(job);
-    news_.notify_one();
+    news_.notify_one();  // without the mutex, which the thread takes first
     task.pool_ = this;
     task.job_ = std::move(job);
     return {};
