@@ -64,7 +64,7 @@ Usage usage() {
 
 using Time = std::chrono::steady_clock;
 
-constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 50'000};
+constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 200'000};
 
 [[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what); }
 
