@@ -110,7 +110,7 @@ OrderAdvice advise_order(const Cabling& cabling, const std::vector<Measured>& me
   }
   const RingSearch search = find_ring(hosts, joined);
   if (!search.order) {
-    advice.note = fmt::format("Rank order: no cable joins {}. {}.\n", pairs,
+    advice.note = fmt::format("Rank order: no working cable joins {}. {}.\n", pairs,
                               search.whole ? "No order of these hosts makes a ring of cables"
                                            : "The search for a better order was not finished");
     return advice;
@@ -121,8 +121,9 @@ OrderAdvice advise_order(const Cabling& cabling, const std::vector<Measured>& me
   advice.finding = finding(
       "rank-order", names(cabling, given),
       {"",
-       fmt::format("In the order of the ranks, no cable joins these neighbours in the ring: {}.",
-                   pairs),
+       fmt::format(
+           "In the order of the ranks, no working cable joins these neighbours in the ring: {}.",
+           pairs),
        fmt::format("Start the hosts in this order: {}. Each then has a cable to the next.",
                    names(cabling, *search.order))});
   return advice;

@@ -66,7 +66,9 @@ std::string latency_text(const LatencyHistogram& latency) {
 std::string path_line(const PathSnapshot& path, const std::string& gbytes,
                       const std::string& latency, const ViewOptions& options) {
   const bool wrong = path.down + path.quarantined != 0;
-  const std::string lost = path.failures == 0 ? "" : fmt::format("  lost {} times", path.failures);
+  const std::string cause = path.last_cause.empty() ? "" : ", last: " + path.last_cause;
+  const std::string lost =
+      path.failures == 0 ? "" : fmt::format("  lost {} times{}", path.failures, cause);
   return fmt::format("    {:>14}  {} {}{}{}{}\n", gbytes,
                      marked(fmt::format("{:<8}", state_of_path(path)), wrong, options), path.name,
                      path.routes.empty() ? "" : "  over " + path.routes.front(),

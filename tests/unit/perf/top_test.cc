@@ -23,6 +23,7 @@ EngineSnapshot snapshot_of(std::uint64_t bytes) {
   relayed.routes = {"c"};
   relayed.quarantined = 1;
   relayed.failures = 2;
+  relayed.last_cause = "retries exceeded";
   PeerSnapshot peer;
   peer.peer = "b";
   peer.sends = true;
@@ -72,7 +73,8 @@ TEST(TopView, TellsRatesBetweenTwoSnapshots) {
   EXPECT_TRUE(has(text, "a          to   b              2.000 GB/s       2000 msg/s     3 open"))
       << text;
   EXPECT_TRUE(has(text, "credit for 4 s")) << text;
-  EXPECT_TRUE(has(text, "mesh1:1 -> mesh1:1  over c  lost 2 times")) << text;
+  EXPECT_TRUE(has(text, "mesh1:1 -> mesh1:1  over c  lost 2 times, last: retries exceeded"))
+      << text;
   EXPECT_TRUE(has(text, "carries        2.000 GB/s  for others, from mesh0:1 to mesh1:1")) << text;
   EXPECT_FALSE(has(text, "\033")) << "no colours were asked for";
 }
