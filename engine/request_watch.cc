@@ -163,7 +163,7 @@ void RequestWatch::tell(Link& link, std::uint64_t now_ns) const {
   const LinkWait::Say say = link.watched.wait.look(
       {.age_ns = age_ns, .patient = waiting && is_patient(waiting->reason)}, bar_ns_);
   const LogLevel level = link.watched.wait.is_warning() ? LogLevel::Warn : LogLevel::Info;
-  if (say == LinkWait::Say::GoesOn) {
+  if (say == LinkWait::Say::GoesOn && link.failure() == Errc::Ok) {
     MESH_LOG(level, "peer {}: {} it goes on after {} s", link.identity().peer_host,
              link.connector() ? "sending to" : "receiving from",
              link.watched.wait.longest_ns() / kNsPerSecond);

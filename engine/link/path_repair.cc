@@ -421,9 +421,12 @@ void PathRepair::note_stall() {
   link_.host().tend_at(stalled_since_ns_ + bound_ns);
   if (now_ns < stalled_since_ns_ + bound_ns) return;
   fail_told(Errc::Timeout,
-            fmt::format("none of {} paths has come back within {} s "
-                        "(NCCL_MESH_PATH_TIMEOUT): {}",
-                        link_.peer_link().paths().count(), bound_ns / 1'000'000'000, causes()));
+            fmt::format("none of {} paths has come back within {} s (NCCL_MESH_PATH_TIMEOUT){}: {}",
+                        link_.peer_link().paths().count(), bound_ns / 1'000'000'000,
+                        link_.connection() == 0 ? ", nor has its control connection: the host "
+                                                  "is down, stands still or is cut off"
+                                                : "",
+                        causes()));
 }
 
 // Fails the link. The links of both directions fail alike, and the first one says why.

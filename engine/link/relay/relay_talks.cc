@@ -176,11 +176,12 @@ void RelayClient::tend() {
   const bool talking = std::any_of(talks_.begin(), talks_.end(),
                                    [](const Talk& talk) { return talk.connection != 0; });
   if (!talking) return;
+  const bool has_peers = !peers_().empty();
   for (Talk& talk : talks_) {
     if (talk.connection == 0) continue;
     const std::uint64_t until_ns = talk.asked_ns == 0 ? 0 : talk.asked_ns + kAskPeersToAnswerNs;
     const bool used = uses(talk);
-    if (used || (host_.now_ns() < until_ns && !peers_().empty())) {
+    if (used || (host_.now_ns() < until_ns && has_peers)) {
       if (!used) host_.tend_at(until_ns);
       doubt(talk);
       continue;
