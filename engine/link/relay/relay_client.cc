@@ -103,15 +103,14 @@ std::vector<WireRail> RelayClient::rails_now(const Id128& ticket,
 }
 
 bool RelayClient::knows_others(const Id128& peer) const {
-  const auto is_other = [&](const WireHost& each) {
-    return each.ticket != peer && each.ticket != host_.ticket();
+  const auto has_others = [&](const std::vector<WireHost>& hosts) {
+    return std::any_of(hosts.begin(), hosts.end(), [&](const WireHost& each) {
+      return each.ticket != peer && each.ticket != host_.ticket();
+    });
   };
-  const auto heard = [&](const Talk& talk) {
-    return talk.host.ticket != peer && std::any_of(talk.known.begin(), talk.known.end(), is_other);
-  };
-  if (std::any_of(talks_.begin(), talks_.end(), heard)) return true;
-  const std::vector<WireHost> known = peers_();
-  return std::any_of(known.begin(), known.end(), is_other);
+  for (const Talk& talk : talks_)
+    if (talk.host.ticket != peer && has_others(talk.known)) return true;
+  return has_others(peers_());
 }
 
 // ---- The control plane's events.

@@ -76,22 +76,6 @@ TEST_F(ResumeTest, NoAnswerIsAnErrorAfterThePathTimeout) {
   end(talk);
 }
 
-// The path is lost first, as on a host that freezes: TCP gives up later than a queue pair.
-TEST_F(ResumeTest, AHostThatAnswersNowhereIsSaidToBeDown) {
-  Talk talk(bed_, kA, kB, 4096);
-  wait_on(talk);
-  const soft::Fault gone{.kind = soft::FaultKind::PeerLost, .peer_host = "b"};
-  ASSERT_TRUE(bed_.hosts[0].provider->faults().arm(gone).ok());
-  bed_.tick_ns = kMs;
-  ASSERT_TRUE(bed_.until([&] { return log_.count(LogLevel::Warn, "no other path is up") > 0; }));
-  proxy_.play_dead();
-  proxy_.cut();
-  EXPECT_NE(bed_.finish(sending_).code(), Errc::Ok);
-  EXPECT_EQ(log_.count(LogLevel::Warn, "nor has its control connection: the host is down"), 1)
-      << log_.joined();
-  end(talk);
-}
-
 // A management switch that restarts is silent for longer than NCCL_MESH_PATH_TIMEOUT.
 TEST_F(ResumeTest, AnOutageOfTwoMinutesEndsNoLink) {
   Talk talk(bed_, kA, kB, 4096), idle(bed_, kB, kA, 4096);
