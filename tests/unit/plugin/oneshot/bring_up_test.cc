@@ -153,7 +153,7 @@ TEST_P(BringUpWith, AFailingMemberEndsForTheOthers) {
     GroupBed bed({.fabric = row(hosts, true)});
     for (std::size_t rank = 0; rank < bed.size(); ++rank) bed.invite(rank);
     failure.strike(bed, steps);
-    bed.bed.tick_ns = 1'000'000;
+    bed.bed.tick_ns = 4'000'000;
     const std::vector<Errc> answers = answers_of_others(bed);
     for (std::size_t i = 0; i < answers.size(); ++i) {
       // One that has not met it tells nobody whom it reaches, and so may be missing as well.
