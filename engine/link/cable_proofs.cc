@@ -28,8 +28,8 @@ verbs::CableDatagrams* CableProofs::end_of(std::size_t rail) {
   if (rail >= rails.size() || !rails[rail].ethernet) return nullptr;
   std::unique_ptr<verbs::CableDatagrams>& end = ends_[rail];
   if (end != nullptr) return end.get();
-  end =
-      host_.options().provider->open_datagrams(rails[rail].context.get(), rails[rail].gids.front());
+  end = host_.options().provider->open_datagrams(
+      rails[rail].context.get(), rails[rail].gids.front(), verbs::DatagramEnd::Port);
   if (end != nullptr && !host_.plane().watch(end->fd()).ok()) end.reset();
   return end.get();
 }

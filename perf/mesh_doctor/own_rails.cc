@@ -76,7 +76,9 @@ void OwnRails::open_ends() {
   rails_.nonce = random_id();
   for (const verbs::Rail& rail : found_) {
     auto& end = ends_.emplace_back();
-    if (rail.ethernet) end = provider_->open_datagrams(rail.context.get(), rail.gids.front());
+    if (rail.ethernet)
+      end = provider_->open_datagrams(rail.context.get(), rail.gids.front(),
+                                      verbs::DatagramEnd::Port);
     const verbs::DatagramPlace place = end == nullptr ? verbs::DatagramPlace{} : end->place();
     rails_.places.push_back({.address = place.address, .port = place.port});
   }

@@ -36,7 +36,7 @@ class DatagramReaders::Reader final : public verbs::CableDatagrams {
   int fd() const noexcept override { return fd_.get(); }
   void send(const verbs::DatagramPlace& to, std::span<const std::byte> bytes) noexcept override {
     DCHECK(bytes.size() <= verbs::kCableDatagramBytesMax);
-    verbs::CableDatagram content{.from = place_, .bytes = bytes.size()};
+    verbs::CableDatagram content{.from = from_, .bytes = bytes.size()};
     std::copy(bytes.begin(), bytes.end(), content.data.begin());
     carry_(nic_, to, content);
   }
@@ -58,21 +58,30 @@ class DatagramReaders::Reader final : public verbs::CableDatagrams {
   const int nic_;
   const UniqueFd fd_;
   const Carry carry_;
-  verbs::DatagramPlace place_;  // set before anybody else knows the reader
+  verbs::DatagramPlace place_, from_;  // set before anybody else knows the reader
   std::deque<verbs::CableDatagram> waiting_;
 };
 
-std::unique_ptr<verbs::CableDatagrams> DatagramReaders::open(
-    int nic, const std::array<std::uint8_t, 16>& address, Carry carry) {
+std::unique_ptr<verbs::CableDatagrams> DatagramReaders::open(End end) {
   UniqueFd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!fd.valid()) return nullptr;
   fork_close_fd(fd.get());
-  auto reader = std::make_unique<Reader>(*this, nic, std::move(fd), std::move(carry));
+  auto reader = std::make_unique<Reader>(*this, end.nic, std::move(fd), std::move(end.carry));
+  const bool group = end.takes == verbs::DatagramEnd::Group;
   const std::lock_guard lock(mutex_);
-  reader->place_ = {.address = address, .port = next_port_};
-  next_port_ = next_port_ == UINT16_MAX ? 1 : static_cast<std::uint16_t>(next_port_ + 1);
+  reader->from_ = {.address = end.address, .port = group ? verbs::kCableGroup.port : next_port()};
+  reader->place_ = group ? verbs::kCableGroup : reader->from_;
   readers_.push_back(reader.get());
   return reader;
+}
+
+// The group's port is not for a single reader.
+std::uint16_t DatagramReaders::next_port() noexcept {
+  const std::uint16_t port = next_port_;
+  do {
+    next_port_ = next_port_ == UINT16_MAX ? 1 : static_cast<std::uint16_t>(next_port_ + 1);
+  } while (next_port_ == verbs::kCableGroup.port);
+  return port;
 }
 
 void DatagramReaders::take(const SoftDatagram& datagram) {

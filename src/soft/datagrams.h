@@ -35,13 +35,20 @@ class DatagramReaders {
   using Carry = std::function<void(int nic, const verbs::DatagramPlace& to,
                                    const verbs::CableDatagram& content)>;
 
+  struct End {
+    int nic = 0;
+    std::array<std::uint8_t, 16> address{};  // of the NIC's net device
+    verbs::DatagramEnd takes = verbs::DatagramEnd::Port;
+    Carry carry;
+  };
+
   // Returns null without a descriptor.
-  std::unique_ptr<verbs::CableDatagrams> open(int nic, const std::array<std::uint8_t, 16>& address,
-                                              Carry carry);
+  std::unique_ptr<verbs::CableDatagrams> open(End end);
   void take(const SoftDatagram& datagram);  // over the wire; what nobody reads is lost
 
  private:
   class Reader;
+  std::uint16_t next_port() noexcept;
   std::mutex mutex_;
   std::vector<Reader*> readers_;
   std::uint16_t next_port_ = 1;

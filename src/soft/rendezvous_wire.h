@@ -16,7 +16,7 @@
 namespace mesh::soft {
 
 inline constexpr std::uint32_t kRendezvousMagic = 0x6d736d74;
-inline constexpr std::uint32_t kRendezvousVersion = 4;
+inline constexpr std::uint32_t kRendezvousVersion = 5;
 inline constexpr std::uint32_t kHello = 1, kWelcome = 2, kOffer = 3, kFault = 4, kFaultAnswer = 5,
                                kDatagram = 6;
 inline constexpr std::size_t kNameRoom = 40;  // a name of a fabric file has 32 letters at most

@@ -76,7 +76,8 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
   std::uint32_t port_speed_mbps(ibv_context* context, std::uint8_t port) override;
   verbs::Route route(const verbs::GidEntry& from, const ibv_gid& to) override;
   std::unique_ptr<verbs::CableDatagrams> open_datagrams(ibv_context* context,
-                                                        const verbs::GidEntry& gid) override;
+                                                        const verbs::GidEntry& gid,
+                                                        verbs::DatagramEnd end) override;
   int event_fd(ibv_context* context) const noexcept override { return context->async_fd; }
   bool next_event(ibv_context* context, verbs::DeviceEvent* event) override;
   ibv_pd* alloc_pd(ibv_context* context) override;

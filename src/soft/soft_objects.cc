@@ -300,25 +300,29 @@ int SoftHost::to_rts(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
 // ---- Datagrams.
 
 std::unique_ptr<verbs::CableDatagrams> SoftHost::open_datagrams(ibv_context* context,
-                                                                const verbs::GidEntry&) {
+                                                                const verbs::GidEntry&,
+                                                                verbs::DatagramEnd end) {
   const Nic& nic = *soft(context).nic;
   if (!nic.spec().netdev || nic.spec().layer != LinkLayer::Ethernet) return nullptr;
-  return datagrams_.open(
-      nic.index(), device_address(options_.fabric, {host_index_, nic.index()}),
-      [this](int from, const verbs::DatagramPlace& to, const verbs::CableDatagram& content) {
-        carry_datagram(from, to, content);
-      });
+  return datagrams_.open({.nic = nic.index(),
+                          .address = device_address(options_.fabric, {host_index_, nic.index()}),
+                          .takes = end,
+                          .carry = [this](int from, const verbs::DatagramPlace& to,
+                                          const verbs::CableDatagram& content) {
+                            carry_datagram(from, to, content);
+                          }});
 }
 
-// A datagram goes to each NIC of the link that has the address. No router passes it on.
+// A datagram goes to each NIC of the link that has the address, or to all NICs of other hosts there
+// if it is for the group. No router passes it on.
 void SoftHost::carry_datagram(int nic, const verbs::DatagramPlace& to,
                               const verbs::CableDatagram& content) {
   Nic& from = *nics_[static_cast<std::size_t>(nic)];
   if (from.link() == nullptr || !from.port_state().up) return;
+  const bool to_all = to == verbs::kCableGroup;
   for (const NicRef end : from.link()->ends) {
-    if ((end.host == host_index_ && end.nic == nic) ||
-        device_address(options_.fabric, end) != to.address)
-      continue;
+    const bool own = end.host == host_index_ && (to_all || end.nic == nic);
+    if (own || (!to_all && device_address(options_.fabric, end) != to.address)) continue;
     const SoftDatagram datagram{.to_nic = end.nic, .to_port = to.port, .content = content};
     const std::string& host = options_.fabric.hosts[static_cast<std::size_t>(end.host)].name;
     if (faults_.armed() && faults_.cut_off(from.spec().name, host, options_.clock.now_ns()))

@@ -19,7 +19,18 @@ struct DatagramPlace {
   friend bool operator==(const DatagramPlace&, const DatagramPlace&) = default;
 };
 
-inline constexpr std::size_t kCableDatagramBytesMax = 64;
+// The group and the port to which a host sends what all neighbours on a wire may hear. It is a
+// transient group of the wire alone ("mesh" in ASCII).
+inline constexpr DatagramPlace kCableGroup{
+    .address = {0xff, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x6d, 0x65, 0x73, 0x68}, .port = 28005};
+
+// The datagrams that an end takes.
+enum class DatagramEnd : std::uint8_t {
+  Port,   // those for the port's own place
+  Group,  // those for kCableGroup; several processes may take them, and it sends from that port
+};
+
+inline constexpr std::size_t kCableDatagramBytesMax = 160;
 
 struct CableDatagram {
   DatagramPlace from;
@@ -35,7 +46,8 @@ class CableDatagrams {
 
   virtual DatagramPlace place() const noexcept = 0;  // where others reach this port
   virtual int fd() const noexcept = 0;               // readable while a datagram waits
-  // Sends to the place over this net device alone. It may be lost without a word. At most
+  // Sends to the place, or to kCableGroup, over this net device alone. This host does not hear what
+  // it sends to the group. A datagram may be lost without a word. At most
   // kCableDatagramBytesMax bytes. Never blocks.
   virtual void send(const DatagramPlace& to, std::span<const std::byte> bytes) noexcept = 0;
   // Takes the next datagram that has come in over this net device. Longer ones are skipped.

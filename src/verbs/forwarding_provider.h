@@ -39,9 +39,9 @@ class ForwardingProvider : public Provider {
     return beneath_.port_speed_mbps(context, port);
   }
   Route route(const GidEntry& from, const ibv_gid& to) override { return beneath_.route(from, to); }
-  std::unique_ptr<CableDatagrams> open_datagrams(ibv_context* context,
-                                                 const GidEntry& gid) override {
-    return beneath_.open_datagrams(context, gid);
+  std::unique_ptr<CableDatagrams> open_datagrams(ibv_context* context, const GidEntry& gid,
+                                                 DatagramEnd end) override {
+    return beneath_.open_datagrams(context, gid, end);
   }
   int event_fd(ibv_context* context) const noexcept override { return beneath_.event_fd(context); }
   bool next_event(ibv_context* context, DeviceEvent* event) override {

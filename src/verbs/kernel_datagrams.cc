@@ -6,6 +6,7 @@
 #include "src/base/socket.h"
 #include "src/base/unique_fd.h"
 
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -35,7 +36,7 @@ class KernelDatagrams final : public CableDatagrams {
     address.bytes = to.address;
     sockaddr_storage raw{};
     const socklen_t size = address.to_sockaddr(to.port, raw);
-    if (!address.link_local() || size == 0) return;
+    if ((!address.link_local() && to != kCableGroup) || size == 0) return;
     [[maybe_unused]] const ssize_t sent =
         ::sendto(fd_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
                  reinterpret_cast<const sockaddr*>(&raw), size);
@@ -75,16 +76,48 @@ std::optional<SocketAddress> link_local_of(const std::string& netdev) {
   }
   return std::nullopt;
 }
+UniqueFd open_socket() {
+  return UniqueFd(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+bool set_option(const UniqueFd& fd, int level, int name, int value) {
+  return ::setsockopt(fd.get(), level, name, &value, sizeof value) == 0;
+}
+
+bool bind_to(const UniqueFd& fd, const SocketAddress& address, std::uint16_t port) {
+  sockaddr_storage raw{};
+  const socklen_t size = address.to_sockaddr(port, raw);
+  return ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&raw), size) == 0;
+}
 }  // namespace
+
+std::unique_ptr<CableDatagrams> open_kernel_group(const std::string& netdev) {
+  const unsigned index = netdev.empty() ? 0 : ::if_nametoindex(netdev.c_str());
+  if (index == 0) return nullptr;
+  const SocketAddress group{.family = AF_INET6, .bytes = kCableGroup.address, .scope_id = index};
+  ipv6_mreq joins{};
+  std::memcpy(&joins.ipv6mr_multiaddr, group.bytes.data(), group.bytes.size());
+  joins.ipv6mr_interface = index;
+  UniqueFd fd = open_socket();
+  const bool opened =
+      fd.valid() && set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) &&
+      bind_to(fd, group, kCableGroup.port) &&
+      ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_JOIN_GROUP, &joins, sizeof joins) == 0;
+  if (!opened) {
+    LOG_DETAIL("{}: questions of neighbours are not heard: {}", netdev, std::strerror(errno));
+    return nullptr;
+  }
+  fork_close_fd(fd.get());
+  return std::make_unique<KernelDatagrams>(std::move(fd), group, kCableGroup.port);
+}
 
 std::unique_ptr<CableDatagrams> open_kernel_datagrams(const std::string& netdev) {
   const std::optional<SocketAddress> own = netdev.empty() ? std::nullopt : link_local_of(netdev);
   if (!own) return nullptr;
-  UniqueFd fd(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_storage raw{};
-  const socklen_t size = own->to_sockaddr(0, raw);
+  UniqueFd fd = open_socket();
   // An address that the kernel still tests for duplicates cannot be bound.
-  if (!fd.valid() || ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&raw), size) != 0) {
+  if (!fd.valid() || !set_option(fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 0) ||
+      !bind_to(fd, *own, 0)) {
     LOG_DETAIL("{}: no datagrams: {}", own->text(), std::strerror(errno));
     return nullptr;
   }

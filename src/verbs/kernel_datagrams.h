@@ -10,6 +10,10 @@
 
 namespace mesh::verbs {
 
+// Opens what neighbours send to kCableGroup over a net device. Returns null if there is no such net
+// device here.
+std::unique_ptr<CableDatagrams> open_kernel_group(const std::string& netdev);
+
 // Returns null if there is no such net device here, or it is not up, or it has no link-local IPv6
 // address that can be used yet.
 std::unique_ptr<CableDatagrams> open_kernel_datagrams(const std::string& netdev);

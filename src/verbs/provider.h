@@ -114,8 +114,8 @@ class Provider {
   virtual Route route(const GidEntry& from, const ibv_gid& to) = 0;
   // Opens datagrams on the net device of a GID, or returns null if there is no such net device
   // here, or it has no link-local address. The context outlives the result.
-  virtual std::unique_ptr<CableDatagrams> open_datagrams(ibv_context* context,
-                                                         const GidEntry& gid) = 0;
+  virtual std::unique_ptr<CableDatagrams> open_datagrams(ibv_context* context, const GidEntry& gid,
+                                                         DatagramEnd end) = 0;
 
   // Returns a descriptor that is readable while the context has an event, or -1 if the device never
   // reports events.
@@ -161,7 +161,8 @@ class PlainProvider : public Provider {
   }
   std::uint32_t port_speed_mbps(ibv_context*, std::uint8_t) override { return 0; }
   Route route(const GidEntry&, const ibv_gid&) override { return {}; }
-  std::unique_ptr<CableDatagrams> open_datagrams(ibv_context*, const GidEntry&) override {
+  std::unique_ptr<CableDatagrams> open_datagrams(ibv_context*, const GidEntry&,
+                                                 DatagramEnd) override {
     return nullptr;
   }
   ibv_mr* reg_dmabuf_mr(ibv_pd*, const DmaBufferRange&, int) override {

@@ -92,7 +92,7 @@ class DeviceCalls : public testing::TestWithParam<Call> {
       case Call::Gids: provider_->gids(device_, 1); break;
       case Call::QueryPkey: provider_->query_pkey(device_, 1, 0, &pkey); break;
       case Call::PortSpeed: provider_->port_speed_mbps(device_, 1); break;
-      case Call::OpenDatagrams: provider_->open_datagrams(device_, {}); break;
+      case Call::OpenDatagrams: provider_->open_datagrams(device_, {}, {}); break;
       case Call::NextEvent: provider_->next_event(device_, &event); break;
       case Call::AllocPd: provider_->alloc_pd(device_); break;
       case Call::DeallocPd: provider_->dealloc_pd(pd_); break;

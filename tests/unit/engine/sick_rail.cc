@@ -65,9 +65,10 @@ std::uint32_t SickRail::port_speed_mbps(ibv_context* context, std::uint8_t port)
   return PassingProvider::port_speed_mbps(context, port);
 }
 std::unique_ptr<verbs::CableDatagrams> SickRail::open_datagrams(ibv_context* context,
-                                                                const verbs::GidEntry& gid) {
+                                                                const verbs::GidEntry& gid,
+                                                                verbs::DatagramEnd end) {
   note(Call::OpenDatagrams, context);
-  return PassingProvider::open_datagrams(context, gid);
+  return PassingProvider::open_datagrams(context, gid, end);
 }
 bool SickRail::next_event(ibv_context* context, verbs::DeviceEvent* event) {
   note(Call::NextEvent, context);

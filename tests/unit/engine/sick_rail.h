@@ -108,7 +108,8 @@ class SickRail final : public PassingProvider {
   int query_pkey(ibv_context* context, std::uint8_t port, int index, std::uint16_t* pkey) override;
   std::uint32_t port_speed_mbps(ibv_context* context, std::uint8_t port) override;
   std::unique_ptr<verbs::CableDatagrams> open_datagrams(ibv_context* context,
-                                                        const verbs::GidEntry& gid) override;
+                                                        const verbs::GidEntry& gid,
+                                                        verbs::DatagramEnd end) override;
   bool next_event(ibv_context* context, verbs::DeviceEvent* event) override;
   ibv_pd* alloc_pd(ibv_context* context) override;
   int dealloc_pd(ibv_pd* pd) override;

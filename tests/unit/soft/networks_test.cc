@@ -277,9 +277,9 @@ TEST_F(SoftNetworks, EqualAddressesLeadOverTheirOwnCables) {
 TEST_F(SoftNetworks, DatagramsGoOverTheirCableWhileItsPortsAreUp) {
   open(kCrossed);
   Side n0(a(), "n0"), wrong(b(), "n0"), right(b(), "n1");
-  const auto from = a().open_datagrams(n0.context(), n0.gid());
-  const auto to_wrong = b().open_datagrams(wrong.context(), wrong.gid());
-  const auto to = b().open_datagrams(right.context(), right.gid());
+  const auto from = a().open_datagrams(n0.context(), n0.gid(), verbs::DatagramEnd::Port);
+  const auto to_wrong = b().open_datagrams(wrong.context(), wrong.gid(), verbs::DatagramEnd::Port);
+  const auto to = b().open_datagrams(right.context(), right.gid(), verbs::DatagramEnd::Port);
   const std::array<std::byte, 2> words{std::byte{1}, std::byte{2}};
   from->send(to->place(), words);
   from->send(to_wrong->place(), words);
@@ -291,6 +291,27 @@ TEST_F(SoftNetworks, DatagramsGoOverTheirCableWhileItsPortsAreUp) {
   ASSERT_TRUE(b().faults().arm({.kind = FaultKind::PortDown, .nic = "n1"}, now_ns_).ok());
   from->send(to->place(), words);
   EXPECT_FALSE(to->next().has_value());
+}
+
+TEST_F(SoftNetworks, TheGroupIsHeardByEachProcessAtTheOtherEndOfTheCable) {
+  open(kCrossed);
+  Side n0(a(), "n0"), n1(a(), "n1"), wrong(b(), "n0"), right(b(), "n1");
+  const auto from = a().open_datagrams(n0.context(), n0.gid(), verbs::DatagramEnd::Port);
+  const auto own = a().open_datagrams(n1.context(), n1.gid(), verbs::DatagramEnd::Group);
+  const auto at_wrong = b().open_datagrams(wrong.context(), wrong.gid(), verbs::DatagramEnd::Group);
+  const auto one = b().open_datagrams(right.context(), right.gid(), verbs::DatagramEnd::Group);
+  const auto other = b().open_datagrams(right.context(), right.gid(), verbs::DatagramEnd::Group);
+  from->send(verbs::kCableGroup, std::array{std::byte{1}});
+  for (const auto& end : {&one, &other}) {
+    const auto got = (*end)->next();
+    ASSERT_TRUE(got.has_value());
+    EXPECT_EQ(got->from, from->place());
+  }
+  one->send(from->place(), std::array{std::byte{2}});
+  const auto answer = from->next();
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(answer->from.port, verbs::kCableGroup.port);
+  for (const auto& end : {&own, &at_wrong, &one, &other}) EXPECT_FALSE((*end)->next().has_value());
 }
 
 TEST_F(SoftNetworks, AnInfiniBandPortSpeaksByLidOrGid) {

@@ -53,8 +53,12 @@ std::unique_ptr<CableDatagrams> opened(const std::string& name) {
 // The ports n0 and n1 of a host.
 struct Ports {
   std::array<std::unique_ptr<CableDatagrams>, 2> end;
+  // Two processes of the host hear the group.
+  std::array<std::unique_ptr<CableDatagrams>, 2> group, second;
   bool open() {
     end = {opened("n0"), opened("n1")};
+    group = {open_kernel_group("n0"), open_kernel_group("n1")};
+    second = {open_kernel_group("n0"), open_kernel_group("n1")};
     return end[0] != nullptr && end[1] != nullptr;
   }
 };
@@ -147,6 +151,40 @@ TEST(KernelDatagrams, LongOnesAreSkipped) {
   while (!next && hears(b1)) next = b1.next();
   ASSERT_TRUE(next.has_value());
   EXPECT_EQ(next->data[0], std::byte{5});
+}
+
+TEST(KernelDatagrams, WhatIsSentToTheGroupIsHeardByEachProcessAtTheOtherEndOfTheCableAlone) {
+  TwoHosts hosts;
+  const std::string missing = hosts.open();
+  if (!missing.empty()) GTEST_SKIP() << missing;
+  CableDatagrams& a0 = *hosts.a.end[0];
+  for (const Ports* const ports : {&hosts.a, &hosts.b})
+    for (const auto& end : {&ports->group, &ports->second})
+      for (const auto& each : *end) ASSERT_NE(each, nullptr) << std::strerror(errno);
+  CableDatagrams& asked = *hosts.b.group[1];
+  EXPECT_EQ(asked.place(), kCableGroup);
+  a0.send(kCableGroup, words(6));
+  for (CableDatagrams* const end : {&asked, hosts.b.second[1].get()}) {
+    ASSERT_TRUE(hears(*end));
+    const auto question = end->next();
+    ASSERT_TRUE(question.has_value());
+    EXPECT_EQ(question->from, a0.place());
+    EXPECT_EQ(question->data[0], std::byte{6});
+  }
+  asked.send(a0.place(), words(7));
+  ASSERT_TRUE(hears(a0));
+  const auto answer = a0.next();
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(answer->from.address, hosts.b.end[1]->place().address);
+  EXPECT_EQ(answer->from.port, kCableGroup.port);
+  for (const auto& end : {&hosts.a.group[0], &hosts.a.group[1], &hosts.b.group[0],
+                          &hosts.b.group[1], &hosts.b.end[1]})
+    EXPECT_FALSE((*end)->next().has_value());
+}
+
+TEST(KernelDatagrams, ADeviceThatIsNotThereHasNoGroup) {
+  EXPECT_EQ(open_kernel_group(""), nullptr);
+  EXPECT_EQ(open_kernel_group("nosuch0"), nullptr);
 }
 
 TEST(KernelDatagrams, ADeviceWithoutALinkLocalAddressHasNone) {

@@ -27,7 +27,8 @@ using testkit::Wires;
 struct Forger {
   explicit Forger(CableHosts& hosts) : c(hosts.fabric, "c", hosts.clock) {
     for (const verbs::Rail& rail : c.rails())
-      ends.push_back(c.provider->open_datagrams(rail.context.get(), rail.gids.front()));
+      ends.push_back(c.provider->open_datagrams(rail.context.get(), rail.gids.front(),
+                                                verbs::DatagramEnd::Port));
   }
   // A datagram as the engine makes them, from each port of c.
   void send(const WirePlace& to, std::uint8_t kind, const Id128& nonce) {
