@@ -73,6 +73,9 @@ struct Settings {
   int relay = 1;
   // NCCL_MESH_RELAY_BYTES: memory for messages of other hosts, 1 MiB to 64 GiB.
   std::int64_t relay_bytes = 536870912;
+  // NCCL_MESH_JOB: a secret text that all processes of the job share. Empty: the id of the
+  // communicator, where NCCL gives it.
+  std::string job;
   // NCCL_MESH_BOTH_WAYS: 0 or 1, whether large messages to a neighbour also go round the ring of
   // hosts in the other direction.
   int both_ways = 0;

@@ -94,7 +94,14 @@ std::string value_of(const BytesField& field, const Settings& settings) {
   return field.extra == Extra::Auto && value == kAuto ? "" : bytes_text(value);
 }
 std::string value_of(const TextField& field, const Settings& settings) {
-  return settings.*field.member;
+  const std::string& value = settings.*field.member;
+  return field.secret && !value.empty() ? "a secret" : value;
+}
+
+// Returns the text of a variable as a line may quote it.
+std::string quoted(const Setting& setting, const std::string& text) {
+  const auto* const field = std::get_if<TextField>(&setting.field);
+  return field != nullptr && field->secret ? "its value" : fmt::format("'{}'", text);
 }
 
 template <typename Field>
@@ -171,7 +178,7 @@ Taken take_foreign(const Setting& setting, const EnvironmentVariable& variable,
 Taken take_value(const Setting& setting, const EnvironmentVariable& variable, Settings& settings) {
   if (!is_ours(variable.first)) return take_foreign(setting, variable, settings);
   if (assign(setting, variable.second, settings)) return Taken::Given;
-  LOG_WARN("{}: '{}' is not usable; wanted: {}", variable.first, variable.second,
+  LOG_WARN("{}: {} is not usable; wanted: {}", variable.first, quoted(setting, variable.second),
            range_text(setting));
   return Taken::Unusable;
 }

@@ -122,6 +122,11 @@ constexpr std::array kTable{
             "hosts relay its own; 0: neither."},
     Setting{"NCCL_MESH_RELAY_BYTES", "bytes", BytesField{&Settings::relay_bytes, kMiB, 64 * kGiB},
             "Most memory for all that this process relays for other hosts."},
+    Setting{"NCCL_MESH_JOB", "",
+            TextField{&Settings::job, file_text, "a text of up to 1024 characters", true},
+            "A secret that all processes of the job share, and nobody else knows: hosts that no "
+            "rail joins find those between by it, over their cables. Unset: the id of a "
+            "communicator that both are in, which NCCL 2.28 and later tell."},
     Setting{"NCCL_MESH_BOTH_WAYS", "", IntField{&Settings::both_ways, 0, 1},
             "1: part of each large message to a neighbour goes the other way round the ring, over "
             "the other hosts; for jobs whose rings run one way. Set it on every host."},

@@ -34,6 +34,7 @@ struct TextField {
   std::string Settings::*member;
   bool (*accepts)(std::string_view);
   const char* range;
+  bool secret = false;  // its value is never printed
 };
 
 struct Setting {

@@ -43,6 +43,22 @@ TEST(ConfigText, LogTracesEverySettingAndNamesNoDefault) {
   EXPECT_EQ(log.count(LogLevel::Info, ""), 0) << log.joined();
 }
 
+TEST(ConfigText, ASecretIsNeverPrinted) {
+  const Environment environment{{"NCCL_MESH_JOB", "swordfish"}};
+  const Settings settings = loaded(environment);
+  EXPECT_EQ(settings.job, "swordfish");
+  const LogCapture log;
+  log_settings(settings, environment);
+  std::string text = describe_settings(settings, environment) + log.joined();
+  for (const auto& [name, value] : setting_values(settings)) text += value;
+  EXPECT_EQ(text.find("swordfish"), std::string::npos) << text;
+  EXPECT_EQ(log.count(LogLevel::Info, "settings: NCCL_MESH_JOB a secret (default unset)"), 1)
+      << log.joined();
+  EXPECT_FALSE(load_settings({{"NCCL_MESH_JOB", "swordfish" + std::string(1024, 'x')}}).ok());
+  EXPECT_EQ(log.joined().find("swordfish"), std::string::npos) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "NCCL_MESH_JOB: its value is not usable"), 1) << log.joined();
+}
+
 TEST(ConfigText, LogNamesWhatDiffers) {
   const Environment environment{{"NCCL_IB_QPS_PER_CONNECTION", "2"}};
   Settings settings = loaded(environment);
