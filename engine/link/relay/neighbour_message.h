@@ -1,0 +1,58 @@
+#pragma once
+// The contents of the datagrams by which hosts find each other over their cables. A question goes
+// to all neighbours on a wire; an answer tells where the answering process may be dialed, and its
+// ticket, which only holders of the job's secret can read. The code of each is made with that
+// secret: a question's also names the place that asks, so that it is worth nothing elsewhere, and
+// an answer's the nonce of its question. Thread: any (pure). Bound: one datagram.
+
+#include "engine/message/id128.h"
+#include "src/base/hmac.h"
+#include "src/base/socket.h"
+#include "src/verbs/cable_datagrams.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mesh::engine {
+
+// The secret of a job as keys.
+struct JobKey {
+  Digest signs{}, hides{};
+};
+JobKey key_of_text(std::string_view text);              // NCCL_MESH_JOB
+JobKey key_of_communicator(std::uint64_t id) noexcept;  // the id that NCCL gives to init
+
+using DatagramBytes = std::vector<std::byte>;
+
+struct NeighbourQuestion {
+  std::uint8_t rail = 0;  // of the asker
+  Id128 nonce{};
+};
+struct NeighbourAnswer {
+  std::uint8_t asker_rail = 0, rail = 0;  // the two ends of the wire
+  Id128 ticket{};
+  std::uint16_t port = 0;
+  std::string name;
+  std::vector<SocketAddress> addresses;  // as many as fit
+};
+
+DatagramBytes bytes_of(const NeighbourQuestion& question, const JobKey& key,
+                       const verbs::DatagramPlace& asker);
+DatagramBytes bytes_of(const NeighbourAnswer& answer, const JobKey& key, const Id128& nonce);
+
+// Return no value if the bytes are no question or answer, or their code was made with another key,
+// by another place or to another nonce.
+std::optional<NeighbourQuestion> question_of(std::span<const std::byte> bytes, const JobKey& key,
+                                             const verbs::DatagramPlace& asker);
+std::optional<NeighbourAnswer> answer_of(std::span<const std::byte> bytes, const JobKey& key,
+                                         const Id128& nonce);
+// Returns true for bytes that have the form of a question or of an answer.
+bool may_be_question(std::span<const std::byte> bytes) noexcept;
+bool may_be_answer(std::span<const std::byte> bytes) noexcept;
+
+}  // namespace mesh::engine
