@@ -142,6 +142,20 @@ inline constexpr std::uint64_t kRelayWorkToCountNs = 2 * kNsPerSecond;
 inline constexpr std::uint64_t kRelayLookToNextNs = 500 * kNsPerMs;
 // A neighbour may come up later than the first message.
 inline constexpr std::uint64_t kStallToNoRouteNs = 2 * kNsPerSecond;
+// With NCCL_MESH_JOB the processes of the hosts between may begin later than ours: communicators
+// come up one after the other. Or NCCL_MESH_PATH_TIMEOUT if that is less.
+inline constexpr std::uint64_t kStallToNobodyNs = 10 * kNsPerSecond;
+// Doubled each time, and up to half of it longer by chance, so that hosts that ask one another do
+// not go on in step. The shortest one again if nothing was asked for 10 s.
+inline constexpr std::uint64_t kNeighboursPauseMinNs = 50 * kNsPerMs;
+inline constexpr std::uint64_t kNeighboursPauseMaxNs = kNsPerSecond;
+inline constexpr std::uint64_t kNeighboursToForgottenNs = 10 * kNsPerSecond;
+// Answers come within a round trip. Then our ports take none any more.
+inline constexpr std::uint64_t kNeighboursToAnswerNs = 2 * kNsPerSecond;
+// A host that has answered may have ended since. It is asked again while there is no way.
+inline constexpr std::uint64_t kNeighbourKnownNs = 60 * kNsPerSecond;
+// Datagrams are counted by the second: only so many are looked at, and so many answered.
+inline constexpr std::uint64_t kNeighbourBudgetNs = kNsPerSecond;
 // Or a third of NCCL_MESH_PATH_TIMEOUT if that is less: there must be time for another try.
 inline constexpr std::uint64_t kRelaySilenceToDoubtNs = 2 * kNsPerSecond;
 inline constexpr std::uint64_t kAskPeersToAnswerNs = 5 * kNsPerSecond;

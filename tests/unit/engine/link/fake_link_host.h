@@ -19,11 +19,13 @@ class FakeLinkHost : public engine::LinkHost {
   engine::ControlWaker& waker() noexcept override { return waker_; }
   ThreadPool& thread_pool() noexcept override { return pool_; }
   void keep_figures(const engine::Link&) noexcept override {}
+  const engine::Id128& ticket() const noexcept override { return own_ticket; }
 
   EngineOptions settled;
   LogBudget budget;
   engine::LinkCounts counted;
   engine::LinkIndex found_by;
+  engine::Id128 own_ticket{};
 
  protected:
   ~FakeLinkHost() = default;

@@ -1,0 +1,146 @@
+#include "engine/link/relay/neighbours.h"
+
+#include "engine/link/link_host.h"
+#include "engine/link/relay/known_cables.h"
+#include "src/base/log.h"
+#include "src/base/random.h"
+#include "src/base/timeouts.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+namespace mesh::engine {
+
+// ---- Secrets.
+
+void Neighbours::begin() {
+  const std::string& job = host_.options().settings.job;
+  if (job.empty()) return;
+  named_ = true;
+  secrets_.push_back({.uses = 1, .key = key_of_text(job)});
+  listen();
+}
+
+void Neighbours::know(std::uint64_t communicator) {
+  if (named_) return;
+  for (Secret& secret : secrets_)
+    if (secret.communicator == communicator) return static_cast<void>(++secret.uses);
+  secrets_.push_back(
+      {.communicator = communicator, .uses = 1, .key = key_of_communicator(communicator)});
+  listen();
+}
+
+void Neighbours::forget(std::uint64_t communicator) noexcept {
+  if (named_) return;
+  const auto found = std::find_if(
+      secrets_.begin(), secrets_.end(),
+      [communicator](const Secret& secret) { return secret.communicator == communicator; });
+  if (found == secrets_.end() || --found->uses != 0) return;
+  secrets_.erase(found);
+  if (secrets_.empty()) ears_.clear();
+}
+
+// The first communicators count: one of all hosts is mostly the first one of a job.
+std::span<const Neighbours::Secret> Neighbours::keys() const noexcept {
+  return std::span(secrets_).first(std::min(secrets_.size(), kKeysMax));
+}
+
+bool Neighbours::takes_part() const noexcept {
+  return !secrets_.empty() && host_.ticket() != Id128{};
+}
+
+template <typename Open>
+void Neighbours::open_all(Ends& ends, Open&& open) {
+  const std::span<const verbs::Rail> rails = host_.rails();
+  ends.resize(rails.size());
+  for (std::size_t rail = 0; rail < rails.size(); ++rail) {
+    if (ends[rail] != nullptr || !rails[rail].ethernet) continue;
+    ends[rail] = open(rails[rail].context.get(), rails[rail].gids.front());
+    if (ends[rail] != nullptr && !host_.plane().watch(ends[rail]->fd()).ok()) ends[rail].reset();
+  }
+}
+
+void Neighbours::listen() {
+  if (!takes_part()) return;
+  open_all(ears_, [this](ibv_context* context, const verbs::GidEntry& gid) {
+    return host_.options().provider->open_datagrams(context, gid, verbs::DatagramEnd::Group);
+  });
+}
+
+// ---- Asking.
+
+void Neighbours::ask() {
+  const std::uint64_t now_ns = host_.now_ns();
+  if (!takes_part()) return;
+  if (asked_ns_ != 0 && now_ns < asked_ns_ + pause_ns_) return;
+  const bool again = asked_ns_ != 0 && now_ns < asked_ns_ + kNeighboursToForgottenNs;
+  const std::uint64_t longer = again ? std::min(2 * pause_ns_, kNeighboursPauseMaxNs) : 0;
+  pause_ns_ = std::max(longer, kNeighboursPauseMinNs);
+  // No two hosts draw alike, and a simulated world draws as it did before.
+  const std::string draw =
+      fmt::format("{} {}", host_.options().provider->host_name(), counts_.asked);
+  pause_ns_ += std::hash<std::string>()(draw) % (pause_ns_ / 2);
+  asked_ns_ = now_ns;
+  open_all(mouths_, [this](ibv_context* context, const verbs::GidEntry& gid) {
+    return host_.options().provider->open_datagrams(context, gid, verbs::DatagramEnd::Port);
+  });
+  if (rounds_.size() == kRoundsMax) rounds_.erase(rounds_.begin());
+  rounds_.push_back({.nonce = random_id(), .until_ns = now_ns + kNeighboursToAnswerNs});
+  for (std::size_t rail = 0; rail < mouths_.size(); ++rail) {
+    if (mouths_[rail] == nullptr) continue;
+    ++counts_.asked;
+    for (const Secret& secret : keys())
+      mouths_[rail]->send(verbs::kCableGroup,
+                          bytes_of(NeighbourQuestion{.rail = static_cast<std::uint8_t>(rail),
+                                                     .nonce = rounds_.back().nonce},
+                                   secret.key, mouths_[rail]->place()));
+  }
+  host_.tend_at(rounds_.back().until_ns);
+}
+
+std::vector<WireHost> Neighbours::found() const {
+  std::vector<WireHost> hosts;
+  hosts.reserve(found_.size());
+  for (const Found& each : found_) {
+    hosts.push_back(each.host);
+    hosts.back().cables = told_cables({.asked = each.wires, .met = each.wires});
+  }
+  return hosts;
+}
+
+std::uint64_t Neighbours::patience_ns() const noexcept {
+  if (!named_ || !takes_part()) return kStallToNoRouteNs;
+  const auto bound_ns =
+      static_cast<std::uint64_t>(host_.options().settings.path_timeout_s) * kNsPerSecond;
+  return std::max(kStallToNoRouteNs, std::min(kStallToNobodyNs, bound_ns));
+}
+
+std::string Neighbours::told() const {
+  if (!takes_part())
+    return "neighbours on the cables cannot be asked without a secret of the job: set "
+           "NCCL_MESH_JOB alike on all hosts, or begin with a communicator of all hosts (NCCL 2.28 "
+           "or later)";
+  if (counts_.asked == 0) return "no port of ours takes datagrams to ask neighbours on the cables";
+  std::string names;
+  for (const Found& each : found_) names += (names.empty() ? "" : ", ") + each.host.name;
+  const char* const secret = named_ ? "NCCL_MESH_JOB" : "a communicator that they are in";
+  if (!names.empty())
+    return fmt::format("of the neighbours on the cables {} answered {} questions", names,
+                       counts_.asked);
+  return fmt::format(
+      "no neighbour on the cables answered {} questions: their processes must run this plugin and "
+      "share {}, and a firewall must pass UDP port {} of link-local addresses",
+      counts_.asked, secret, verbs::kCableGroup.port);
+}
+
+void Neighbours::tend() {
+  if (rounds_.empty() && found_.empty()) return;
+  const std::uint64_t now_ns = host_.now_ns();
+  std::erase_if(rounds_, [now_ns](const Round& round) { return now_ns >= round.until_ns; });
+  if (rounds_.empty()) mouths_.clear();
+  std::erase_if(found_, [now_ns](const Found& each) { return now_ns >= each.until_ns; });
+  for (const Round& round : rounds_) host_.tend_at(round.until_ns);
+}
+
+}  // namespace mesh::engine

@@ -1,0 +1,117 @@
+// The datagrams of neighbours that are heard: questions and answers.
+#include "engine/control/handle.h"
+#include "engine/link/link_host.h"
+#include "engine/link/relay/neighbours.h"
+#include "src/base/log.h"
+#include "src/base/random.h"
+#include "src/base/timeouts.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace mesh::engine {
+
+namespace {
+bool is_loopback(const SocketAddress& address) { return address.loopback(); }
+}  // namespace
+
+// ---- Events.
+
+bool Neighbours::owns(int fd) const noexcept {
+  const auto is_it = [fd](const auto& end) { return end != nullptr && end->fd() == fd; };
+  return std::any_of(ears_.begin(), ears_.end(), is_it) ||
+         std::any_of(mouths_.begin(), mouths_.end(), is_it);
+}
+
+void Neighbours::on_readable(int fd) {
+  for (Ends* const ends : {&ears_, &mouths_}) {
+    for (std::size_t rail = 0; rail < ends->size(); ++rail) {
+      verbs::CableDatagrams* const end = (*ends)[rail].get();
+      if (end == nullptr || end->fd() != fd) continue;
+      for (int taken = 0; taken < kDatagramsPerPass; ++taken) {
+        const std::optional<verbs::CableDatagram> next = end->next();
+        if (!next) return;
+        ends == &ears_ ? hear_question(rail, *next) : hear_answer(rail, *next);
+      }
+    }
+  }
+}
+
+// Codes cost time, so a flood of forged ones gets only so much of it.
+bool Neighbours::may_look() {
+  const std::uint64_t now_ns = host_.now_ns();
+  if (now_ns >= budget_ns_ + kNeighbourBudgetNs) budget_ns_ = now_ns, looks_ = answers_ = 0;
+  if (looks_ == kLooksMax) return false;
+  ++looks_;
+  return true;
+}
+
+void Neighbours::hear_question(std::size_t rail, const verbs::CableDatagram& datagram) {
+  if (!may_be_question(datagram.span()) || !may_look()) return static_cast<void>(++counts_.ignored);
+  for (const Secret& secret : keys()) {
+    const auto question = question_of(datagram.span(), secret.key, datagram.from);
+    if (question) return answer(rail, datagram.from, secret, *question);
+  }
+  ++counts_.ignored;
+}
+
+void Neighbours::answer(std::size_t rail, const verbs::DatagramPlace& to, const Secret& secret,
+                        const NeighbourQuestion& question) {
+  const bool ours = std::any_of(rounds_.begin(), rounds_.end(), [&question](const Round& round) {
+    return same_secret(round.nonce, question.nonce);
+  });
+  if (ours) return;  // it has come back to another port of ours
+  if (answers_ == kAnswersMax) return static_cast<void>(++counts_.ignored);
+  ++answers_;
+  ++counts_.answered;
+  const NeighbourAnswer said{.asker_rail = question.rail,
+                             .rail = static_cast<std::uint8_t>(rail),
+                             .ticket = host_.ticket(),
+                             .port = host_.plane().port(),
+                             .name = host_.options().provider->host_name(),
+                             .addresses = portable_addresses(host_.plane().addresses())};
+  ears_[rail]->send(to, bytes_of(said, secret.key, question.nonce));
+}
+
+void Neighbours::hear_answer(std::size_t rail, const verbs::CableDatagram& datagram) {
+  if (!may_be_answer(datagram.span()) || !may_look()) return static_cast<void>(++counts_.ignored);
+  for (const Round& round : rounds_) {
+    for (const Secret& secret : keys()) {
+      std::optional<NeighbourAnswer> answer = answer_of(datagram.span(), secret.key, round.nonce);
+      if (!answer) continue;
+      if (answer->asker_rail != rail) return static_cast<void>(++counts_.ignored);
+      return note(rail, *std::move(answer));
+    }
+  }
+  ++counts_.ignored;
+}
+
+// An address of a host's own loopback means something only where the job runs on one host.
+void Neighbours::note(std::size_t rail, NeighbourAnswer answer) {
+  const std::span<const SocketAddress> own = host_.plane().addresses();
+  if (std::none_of(own.begin(), own.end(), is_loopback))
+    std::erase_if(answer.addresses, is_loopback);
+  if (answer.addresses.empty() || answer.ticket == host_.ticket()) return;
+  const std::uint64_t until_ns = host_.now_ns() + kNeighbourKnownNs;
+  const topo::WirePair wire{.local = rail, .peer = answer.rail};
+  for (Found& each : found_) {
+    if (each.host.ticket != answer.ticket) continue;
+    each.until_ns = until_ns;
+    if (!topo::holds(each.wires, wire)) each.wires.push_back(wire);
+    return;
+  }
+  if (found_.size() == kFoundMax) return static_cast<void>(++counts_.ignored);
+  LOG_INFO("host {}, which {} leads to, may carry messages for us", answer.name,
+           host_.rails()[rail].info.name);
+  found_.push_back({.host = {.ticket = answer.ticket,
+                             .name = std::move(answer.name),
+                             .port = answer.port,
+                             .addresses = std::move(answer.addresses),
+                             .rails = {}},
+                    .wires = {wire},
+                    .until_ns = until_ns});
+  host_.tend_soon();
+}
+
+}  // namespace mesh::engine
