@@ -34,9 +34,9 @@ Id128 first_half(const Digest& digest) {
   return half;
 }
 
-JobKey key_of(std::string_view kind, std::span<const std::byte> secret) {
+JobKey key_of(std::string_view kind, std::span<const std::byte> secret, std::string_view site) {
   const auto bytes = [](std::string_view text) { return std::as_bytes(std::span(text)); };
-  const Digest root = hmac_sha256(secret, bytes("nccl-mesh "), bytes(kind));
+  const Digest root = hmac_sha256(secret, bytes(kind), bytes(site));
   return {.signs = hmac_sha256(bytes_of(root), bytes("signs")),
           .hides = hmac_sha256(bytes_of(root), bytes("hides"))};
 }
@@ -114,14 +114,14 @@ bool get_address(ByteReader& reader, SocketAddress* address) {
 constexpr bool is_printable(char c) { return c >= ' ' && c <= '~'; }
 }  // namespace
 
-JobKey key_of_text(std::string_view text) {
-  return key_of("text", std::as_bytes(std::span(text.data(), text.size())));
+JobKey key_of_text(std::string_view text, std::string_view site) {
+  return key_of("nccl-mesh text ", std::as_bytes(std::span(text.data(), text.size())), site);
 }
 
-JobKey key_of_communicator(std::uint64_t id) noexcept {
+JobKey key_of_communicator(std::uint64_t id, std::string_view site) noexcept {
   std::array<std::byte, 8> bytes;
   ByteWriter(bytes).put_u64(id);
-  return key_of("communicator", bytes);
+  return key_of("nccl-mesh communicator ", bytes, site);
 }
 
 DatagramBytes bytes_of(const NeighbourQuestion& question, const JobKey& key,

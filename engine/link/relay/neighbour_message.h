@@ -24,8 +24,10 @@ namespace mesh::engine {
 struct JobKey {
   Digest signs{}, hides{};
 };
-JobKey key_of_text(std::string_view text);              // NCCL_MESH_JOB
-JobKey key_of_communicator(std::uint64_t id) noexcept;  // the id that NCCL gives to init
+// Sites have keys of their own, because no host of another site carries for us.
+JobKey key_of_text(std::string_view text, std::string_view site = {});  // NCCL_MESH_JOB
+JobKey key_of_communicator(std::uint64_t id,
+                           std::string_view site = {}) noexcept;  // the id that NCCL gives to init
 
 using DatagramBytes = std::vector<std::byte>;
 

@@ -18,7 +18,7 @@ void Neighbours::begin() {
   const std::string& job = host_.options().settings.job;
   if (job.empty()) return;
   named_ = true;
-  secrets_.push_back({.uses = 1, .key = key_of_text(job)});
+  secrets_.push_back({.uses = 1, .key = key_of_text(job, host_.options().settings.site)});
   listen();
 }
 
@@ -26,8 +26,9 @@ void Neighbours::know(std::uint64_t communicator) {
   if (named_) return;
   for (Secret& secret : secrets_)
     if (secret.communicator == communicator) return static_cast<void>(++secret.uses);
-  secrets_.push_back(
-      {.communicator = communicator, .uses = 1, .key = key_of_communicator(communicator)});
+  secrets_.push_back({.communicator = communicator,
+                      .uses = 1,
+                      .key = key_of_communicator(communicator, host_.options().settings.site)});
   listen();
 }
 

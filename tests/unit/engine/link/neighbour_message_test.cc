@@ -35,6 +35,7 @@ TEST(NeighbourMessage, AQuestionIsReadByItsKeyAtItsPlace) {
   EXPECT_EQ(read->rail, 3);
   EXPECT_EQ(read->nonce, nonce);
   EXPECT_FALSE(question_of(bytes, key_of_text("jOb"), kPlace));
+  EXPECT_FALSE(question_of(bytes, key_of_text("job", "another site"), kPlace));
   verbs::DatagramPlace elsewhere = kPlace;
   ++elsewhere.port;
   EXPECT_FALSE(question_of(bytes, key, elsewhere)) << "somebody has sent on what he heard";
