@@ -61,11 +61,13 @@ EngineImpl::EngineImpl(const EngineOptions& options)
                  .waker = *this,
                  .thread_pool = pool_,
                  .relays = &relay_client_,
-                 .cables = &cables_}),
+                 .cables = &cables_,
+                 .neighbours = &neighbours_}),
       silence_watch_(services_),
       latency_watch_(clock_, options_.timed_ns == 0 ? kTimedLookToNextNs : options_.timed_ns),
       times_paths_(settings_.latency != 0 && (!settings_.stats.empty() || options_.timed_ns != 0)),
       cables_(services_),
+      neighbours_(services_),
       links_(services_, contexts_),
       relay_client_(services_, [this] { return links_.hosts(); }),
       relay_service_(services_, [this] { return relay_client_.peers(); }),
@@ -104,6 +106,10 @@ Status EngineImpl::start() {
   if (options_.threading == Threading::Own) verbs::keep_views(*options_.provider, rails_);
   port_events_.watch(*plane_);
   if (settings_.relay != 0) relay_client_.set_ticket(random_id());
+  {
+    const Lock lock(mutex_);
+    neighbours_.begin();
+  }
   if (options_.threading == Threading::Manual) return {};
   if (const Status configured = configure_pollers(); !configured.ok()) return configured;
   const Status started = start_own_thread(thread_, "mesh-control", [this] { control_thread(); });
@@ -250,6 +256,7 @@ bool EngineImpl::poll_control_locked() {
   }
   port_events_.take_answers();
   tend_links();
+  neighbours_.tend();
   relay_client_.tend();
   relay_service_.tend();
   port_events_.look();
@@ -328,6 +335,7 @@ Result<Context*> EngineImpl::open_context(const ContextOptions& options) {
   context->loop.flusher = std::make_unique<Flusher>(rails_.size(), settings_);
   context->registrations->flush_with(*context->loop.flusher);
   const Lock lock(mutex_);
+  if (options.communicator_id) neighbours_.know(*options.communicator_id);
   contexts_.push_back(std::move(context));
   return contexts_.back().get();
 }
@@ -401,6 +409,7 @@ void EngineImpl::reap_contexts() {
 }
 
 void EngineImpl::destroy_context(Context& context) {
+  if (context.options.communicator_id) neighbours_.forget(*context.options.communicator_id);
   pollers_.remove(context.loop);
   context.cut_links();
   context.wait_until_destroyed();
@@ -450,7 +459,8 @@ void EngineImpl::on_lost(ConnectionId id, Errc reason, const std::string& text) 
 
 // Events of devices have been collected without the mutex.
 void EngineImpl::on_readable(int fd) {
-  if (cables_.owns(fd)) cables_.on_readable(fd);
+  if (cables_.owns(fd)) return cables_.on_readable(fd);
+  if (neighbours_.owns(fd)) neighbours_.on_readable(fd);
 }
 
 }  // namespace engine

@@ -15,6 +15,7 @@
 #include "engine/link/link.h"
 #include "engine/link/links.h"
 #include "engine/link/reception.h"
+#include "engine/link/relay/neighbours.h"
 #include "engine/link/relay/relay_client.h"
 #include "engine/link/relay/relay_service.h"
 #include "engine/link_services.h"
@@ -133,6 +134,7 @@ class EngineImpl final : public Engine,
   LatencyWatch latency_watch_;
   const bool times_paths_;
   CableProofs cables_;  // outlives all links
+  Neighbours neighbours_;
   Links links_;
   RelayClient relay_client_;
   RelayService relay_service_;

@@ -70,6 +70,7 @@ class LinkServices final : public LinkHost {
     ThreadPool& thread_pool;
     RelayClient* relays = nullptr;  // null: the process takes no part in relays
     CableProofs* cables = nullptr;
+    Neighbours* neighbours = nullptr;
   };
   explicit LinkServices(const Parts& parts) : parts_(parts) {}
 
@@ -85,6 +86,7 @@ class LinkServices final : public LinkHost {
     return parts_.relays == nullptr ? LinkHost::ticket() : parts_.relays->ticket();
   }
   CableProofs* cables() noexcept override { return checked().cables; }
+  Neighbours* neighbours() noexcept override { return checked().neighbours; }
   std::uint64_t now_ns() const noexcept override { return checked().clock.now_ns(); }
   ControlPlane& plane() noexcept override { return *checked().plane; }
   LogBudget& unauthenticated_lines() noexcept override { return checked().unauthenticated_lines; }

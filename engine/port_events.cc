@@ -1,6 +1,7 @@
 #include "engine/port_events.h"
 
 #include "engine/link/cable_proofs.h"
+#include "engine/link/relay/neighbours.h"
 #include "src/base/log.h"
 #include "src/base/timeouts.h"
 
@@ -165,6 +166,7 @@ void PortEvents::doubt_cables(bool up) {
 
 void PortEvents::on_port_change(std::uint32_t rail, bool up) {
   doubt_cables(up);
+  if (up && host_.neighbours() != nullptr) host_.neighbours()->listen();
   if (!up) ++downs_[rail];
   const bool in_use = up ? links_.on_port_up(rail) : links_.on_rail_away(rail, "our port is down");
   // The lines of the paths that are lost and back name the rail, too.

@@ -185,14 +185,15 @@ ncclResult_t init_process(ncclDebugLogger_t logger) noexcept {
   });
 }
 
-ncclResult_t init_communicator(ncclDebugLogger_t logger, const nccl::NewestCommConfig* config,
+ncclResult_t init_communicator(ncclDebugLogger_t logger, const NamedCommunicator& of,
                                void** context) noexcept {
   *context = nullptr;
   return guarded("init", [&] {
     use_logger(logger);
-    const int wanted = config == nullptr ? NCCL_NET_TRAFFIC_CLASS_UNDEF : config->trafficClass;
-    const Result<Communicator*> opened =
-        Registry::instance().open_communicator({.traffic_class = usable_traffic_class(wanted)});
+    const int wanted =
+        of.config == nullptr ? NCCL_NET_TRAFFIC_CLASS_UNDEF : of.config->trafficClass;
+    const Result<Communicator*> opened = Registry::instance().open_communicator(
+        {.traffic_class = usable_traffic_class(wanted), .communicator_id = of.id});
     if (!opened.ok()) return to_result(opened.code());
     opened.value()->config.trafficClass = wanted;
     opened.value()->engine_has.store(wanted, std::memory_order_relaxed);

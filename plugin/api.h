@@ -34,7 +34,11 @@ struct Memory {
 // v5..v10 call init once in a process. v11 and later call it once for each communicator, and pass
 // *context to listen and connect.
 ncclResult_t init_process(ncclDebugLogger_t logger) noexcept;
-ncclResult_t init_communicator(ncclDebugLogger_t logger, const nccl::NewestCommConfig* config,
+struct NamedCommunicator {
+  std::uint64_t id = 0;  // alike on all of its processes; children of a split share their parent's
+  const nccl::NewestCommConfig* config = nullptr;  // null: there is none
+};
+ncclResult_t init_communicator(ncclDebugLogger_t logger, const NamedCommunicator& of,
                                void** context) noexcept;
 ncclResult_t finalize(void* context) noexcept;  // success if it is null
 

@@ -69,9 +69,10 @@ ncclResult_t init_v10(ncclDebugLogger_t logger, ncclProfilerCallback_t profiler)
   return result;
 }
 
-ncclResult_t init_v11(void** context, std::uint64_t, ncclNetCommConfig_v11_t* config,
+ncclResult_t init_v11(void** context, std::uint64_t comm_id, ncclNetCommConfig_v11_t* config,
                       ncclDebugLogger_t logger, ncclProfilerCallback_t profiler) noexcept {
-  const ncclResult_t result = api::init_communicator(logger, config, context);
+  const ncclResult_t result =
+      api::init_communicator(logger, {.id = comm_id, .config = config}, context);
   if (result == ncclSuccess) choose_calls(profiler);
   return result;
 }

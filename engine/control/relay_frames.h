@@ -34,11 +34,16 @@ struct WireHost {
   }
 };
 
-// A process that shows a host's ticket asks which hosts it has links to.
+// A process that shows a host's ticket asks which hosts it has links to, or has found over its
+// cables. With `look` it finds no way over those that it knows: the host asks over its cables, too.
 struct AskPeers {
   static constexpr FrameKind kKind{MessageType::AskPeers, "ASK PEERS", By::Either, When::Relay};
   Id128 ticket{};
-  static void fields(auto& io, auto& body) { io.id(body.ticket); }
+  std::uint8_t look = 0;
+  static void fields(auto& io, auto& body) {
+    io.id(body.ticket);
+    io.u8(body.look, {0, 1});
+  }
 };
 // Tells one of these hosts. In the last frame `left` is 0.
 struct PeersAre {

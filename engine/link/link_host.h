@@ -63,6 +63,7 @@ class LinkIndex {
 
 class CableProofs;
 class Link;
+class Neighbours;
 class RelayClient;
 
 // Counts events of all links of an engine, including links that have ended.
@@ -92,6 +93,9 @@ class LinkHost {
 
   // Null: which ports are on one wire is not found out.
   virtual CableProofs* cables() noexcept { return nullptr; }
+
+  // Null: nobody is asked over the cables for a way.
+  virtual Neighbours* neighbours() noexcept { return nullptr; }
 
   // For lines that an unauthenticated connection can cause.
   virtual LogBudget& unauthenticated_lines() noexcept = 0;

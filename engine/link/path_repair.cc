@@ -337,11 +337,12 @@ void PathRepair::fail_without_route() {
   fail_told(
       Errc::Unreachable,
       fmt::format("a message to a host that no path leads to fails: {}; and no host that both "
-                  "have links to joins them{}",
+                  "have links to joins them{}{}",
                   link_.peer_link().reach().why(),
                   links_early ? ""
                               : " (NCCL_RUNTIME_CONNECT=0 has NCCL link its neighbours at the "
-                                "start)"));
+                                "start)",
+                  relayed_.told_of_neighbours()));
 }
 
 std::string PathRepair::causes() const {
@@ -421,12 +422,13 @@ void PathRepair::note_stall() {
   link_.host().tend_at(stalled_since_ns_ + bound_ns);
   if (now_ns < stalled_since_ns_ + bound_ns) return;
   fail_told(Errc::Timeout,
-            fmt::format("none of {} paths has come back within {} s (NCCL_MESH_PATH_TIMEOUT){}: {}",
+            fmt::format("none of {} paths has come back within {} s "
+                        "(NCCL_MESH_PATH_TIMEOUT){}: {}{}",
                         link_.peer_link().paths().count(), bound_ns / 1'000'000'000,
                         link_.connection() == 0 ? ", nor has its control connection: the host "
                                                   "is down, stands still or is cut off"
                                                 : "",
-                        causes()));
+                        causes(), relayed_.told_of_neighbours()));
 }
 
 // Fails the link. The links of both directions fail alike, and the first one says why.

@@ -4,6 +4,7 @@
 #include "engine/link/link_core.h"
 #include "engine/link/link_setup.h"
 #include "engine/link/path_choice.h"
+#include "engine/link/relay/neighbours.h"
 #include "src/base/log.h"
 #include "src/base/timeouts.h"
 
@@ -88,8 +89,9 @@ bool RelayedPaths::ask(std::uint32_t index, Need need, std::string* why) {
                                                     " to " + link_.identity().peer_host)};
   if (link_.peer_link().paths().is_beside(index))
     wish.peer_rail = static_cast<std::uint8_t>(path.ends.peer_rail);
-  std::optional<RelayRoute> route =
-      relays.find(wish, {.peer = link_.terms.peer_ticket, .others = hosts_of_others(index)});
+  std::optional<RelayRoute> route = relays.find(wish, {.peer = link_.terms.peer_ticket,
+                                                       .others = hosts_of_others(index),
+                                                       .message_waits = need == Need::Link});
   if (!route) {
     *why = fmt::format("the hosts of the job that are known make no way to {} over {}",
                        link_.identity().peer_host, hosts_text(between));
@@ -220,8 +222,17 @@ bool RelayedPaths::is_lost(std::uint64_t stalled_since_ns) {
   if (!link_.connector() || !peer_link.reach().lazy() || routed_) return false;
   // A host that is known may still come to know others.
   if (link_.host().relays()->knows_others(link_.terms.peer_ticket)) return false;
-  link_.host().tend_at(stalled_since_ns + kStallToNoRouteNs);
-  return link_.host().now_ns() >= stalled_since_ns + kStallToNoRouteNs;
+  Neighbours* const neighbours = link_.host().neighbours();
+  const std::uint64_t until_ns =
+      stalled_since_ns + (neighbours == nullptr ? kStallToNoRouteNs : neighbours->patience_ns());
+  link_.host().tend_at(until_ns);
+  return link_.host().now_ns() >= until_ns;
+}
+
+std::string RelayedPaths::told_of_neighbours() const {
+  Neighbours* const neighbours = link_.host().neighbours();
+  const bool looks = link_.connector() && link_.peer_link().reach().lazy() && !routed_;
+  return neighbours == nullptr || !looks ? std::string() : "; " + neighbours->told();
 }
 
 // ---- Acceptor.

@@ -52,6 +52,8 @@ class RelayedPaths {
   void join(std::uint32_t index, std::uint32_t psn, const WireHop& peer);
   // Returns true if a link never had a path, and for too long no host is known that joins the two.
   bool is_lost(std::uint64_t stalled_since_ns);
+  // Returns "; " and what neighbours have told, if no way was ever found.
+  std::string told_of_neighbours() const;
   void found_path() noexcept { routed_ = false; }
 
   // ---- Acceptor: names the rails that the connector has chosen. Returns false, and why, if there

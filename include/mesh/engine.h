@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -97,6 +98,8 @@ struct EngineOptions {
 
 struct ContextOptions {
   int traffic_class = kAuto;  // the communicator's; kAuto: the setting's
+  // The communicator's id, which NCCL gives to all of its processes; no value: it tells none.
+  std::optional<std::uint64_t> communicator_id{};
 };
 
 class Context;

@@ -80,7 +80,8 @@ class RelayedChains {
 
 class RelayClient {
  public:
-  using Peers = std::function<std::vector<WireHost>()>;  // the hosts that links lead to
+  // The hosts that links lead to.
+  using Peers = std::function<std::vector<WireHost>()>;
   RelayClient(LinkHost& host, Peers peers) : host_(host), peers_(std::move(peers)) {}
 
   // Our own ticket, for hosts that may ask us. It is zero until it is set: then no host may ask,
@@ -89,7 +90,8 @@ class RelayClient {
   void set_ticket(const Id128& ticket) noexcept { ticket_ = ticket; }
 
   // ---- Known hosts.
-  // Returns the hosts that links lead to, each once.
+  // Returns the hosts that links lead to, and those found over our cables that have told their
+  // rails, each once.
   std::vector<WireHost> peers() const;
   // Finds a route to the peer; the wish's hosts are filled in. If none is known, asks all hosts
   // which of their ports are up and which hosts they know; the answers come later. With a route,
@@ -97,6 +99,7 @@ class RelayClient {
   struct Search {
     Id128 peer{};                 // the peer's ticket
     std::vector<Id128> others{};  // tickets of hosts over which other paths lead: none of them
+    bool message_waits = false;   // without any way neighbours are asked over the cables
   };
   std::optional<RelayRoute> find(RouteWish wish, const Search& search);
   bool knows_others(const Id128& peer) const;  // hosts other than ourselves and that peer
@@ -137,6 +140,14 @@ class RelayClient {
   // Returns peers() and the hosts that these know, except what the host `unheard` tells. A host's
   // own word about its rails counts before the word of others.
   std::vector<WireHost> hosts(const Id128& unheard = {}) const;
+  std::vector<WireHost> all_peers() const;
+  bool has_way(const RouteWish& wish, const Search& search,
+               const std::vector<WireHost>& known) const;
+  enum class Look : std::uint8_t { No, Yes };  // whether hosts that are asked ask their cables
+  Look look_for_way(const RouteWish& wish, const Search& search,
+                    const std::vector<WireHost>& known);
+  bool any_found() const;
+  void ask_found();
   KnownCables cables(const Id128& peer) const;
   bool have_answered(std::span<const WireHost> hosts) const;
   std::vector<WireRail> rails_now(const Id128& ticket, const std::vector<WireRail>& told) const;
@@ -145,8 +156,8 @@ class RelayClient {
   void forget_unreachable();
   ConnectionId connection_to(const WireHost& host);
   void hang_up(Talk& talk) noexcept;
-  void ask_all(std::span<const WireHost> hosts);
-  void ask_peers(Talk& talk);
+  void ask_all(std::span<const WireHost> hosts, Look look = Look::No);
+  void ask_peers(Talk& talk, Look look = Look::No);
   bool uses(const Talk& talk) const noexcept;
   bool owes(const Talk& talk) const noexcept;
   void doubt(Talk& talk);

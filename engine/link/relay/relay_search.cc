@@ -1,5 +1,6 @@
 // The hosts that are known, and the search for a route over them.
 #include "engine/link/relay/failed_steps.h"
+#include "engine/link/relay/neighbours.h"
 #include "engine/link/relay/relay_client.h"
 #include "engine/link/relay/routes.h"
 
@@ -11,13 +12,25 @@
 namespace mesh::engine {
 
 std::vector<WireHost> RelayClient::peers() const {
+  std::vector<WireHost> hosts = all_peers();
+  std::erase_if(hosts, [](const WireHost& host) { return host.rails.empty(); });
+  return hosts;
+}
+
+// A link's word about a host goes before that of a datagram.
+std::vector<WireHost> RelayClient::all_peers() const {
   std::vector<WireHost> hosts;
   for (const WireHost& host : peers_()) add_once(hosts, host);
+  if (!any_found()) return hosts;
+  for (WireHost& host : host_.neighbours()->found()) {
+    if (const Talk* const talk = talk_of(host.ticket)) host.rails = talk->rails;
+    add_once(hosts, host);
+  }
   return hosts;
 }
 
 std::vector<WireHost> RelayClient::hosts(const Id128& unheard) const {
-  std::vector<WireHost> hosts = peers();
+  std::vector<WireHost> hosts = all_peers();
   for (const Talk& talk : talks_) {
     if (talk.host.ticket == unheard) continue;
     for (const WireHost& host : talk.known) add_once(hosts, host);
@@ -28,6 +41,16 @@ std::vector<WireHost> RelayClient::hosts(const Id128& unheard) const {
   }
   return hosts;
 }
+
+namespace {
+// Returns true for a route whose hosts have not failed lately.
+bool is_sound(const std::optional<RelayRoute>& route, const FailedSteps* failed) {
+  return route && (failed == nullptr || std::all_of(route->hops.begin(), route->hops.end(),
+                                                    [failed](const RouteHop& hop) {
+                                                      return failed->host(hop.host.ticket) == 0;
+                                                    }));
+}
+}  // namespace
 
 // The answers to what this asks serve the next search.
 std::optional<RelayRoute> RelayClient::find(RouteWish wish, const Search& search) {
@@ -56,8 +79,30 @@ std::optional<RelayRoute> RelayClient::find(RouteWish wish, const Search& search
     full.unproven = Unproven::ByPlace;
     route = find_route(full);
   }
-  ask_all(route ? failed : known);
+  const Look look = search.message_waits && !is_sound(route, wish.failed) && have_answered(known)
+                        ? look_for_way(full, search, known)
+                        : Look::No;
+  ask_all(route && look == Look::No ? failed : known, look);
   return route;
+}
+
+// Asks the neighbours on our cables if no host that has not failed lately makes a way.
+RelayClient::Look RelayClient::look_for_way(const RouteWish& wish, const Search& search,
+                                            const std::vector<WireHost>& known) {
+  if (host_.neighbours() == nullptr) return Look::No;
+  std::vector<WireHost> sound = known;
+  std::erase_if(sound, [&](const WireHost& each) {
+    return each.ticket == search.peer || each.ticket == host_.ticket() ||
+           (wish.failed != nullptr && wish.failed->host(each.ticket) != 0);
+  });
+  const RouteWish any{.own = wish.own,
+                      .peer = wish.peer,
+                      .hosts = sound,
+                      .cables = wish.cables,
+                      .unproven = wish.unproven};
+  if (find_route(any)) return Look::No;
+  host_.neighbours()->ask();
+  return Look::Yes;
 }
 
 std::vector<WireRail> RelayClient::rails_now(const Id128& ticket,
@@ -70,10 +115,29 @@ std::vector<WireRail> RelayClient::rails_now(const Id128& ticket,
 }
 
 bool RelayClient::knows_others(const Id128& peer) const {
-  const std::vector<WireHost> known = hosts(peer);
-  return std::any_of(known.begin(), known.end(), [&](const WireHost& each) {
-    return each.ticket != peer && each.ticket != host_.ticket();
+  const auto has_others = [&](const std::vector<WireHost>& hosts) {
+    return std::any_of(hosts.begin(), hosts.end(), [&](const WireHost& each) {
+      return each.ticket != peer && each.ticket != host_.ticket();
+    });
+  };
+  for (const Talk& talk : talks_)
+    if (talk.host.ticket != peer && has_others(talk.known)) return true;
+  return has_others(all_peers());
+}
+
+bool RelayClient::any_found() const {
+  return host_.neighbours() != nullptr && host_.neighbours()->any_found();
+}
+
+// Asks the hosts found over our cables for their rails, which those who ask us want to hear, too.
+void RelayClient::ask_found() {
+  if (!any_found()) return;
+  std::vector<WireHost> unknown = host_.neighbours()->found();
+  std::erase_if(unknown, [this](const WireHost& host) {
+    const Talk* const talk = talk_of(host.ticket);
+    return talk != nullptr && !talk->rails.empty();
   });
+  ask_all(unknown);
 }
 
 }  // namespace mesh::engine

@@ -4,6 +4,7 @@
 #include "engine/link/link_host.h"
 #include "engine/link/link_setup.h"
 #include "engine/link/relay/carried.h"
+#include "engine/link/relay/neighbours.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
 #include "src/base/timeouts.h"
@@ -132,6 +133,7 @@ bool RelayService::on_frame(ConnectionId connection, const FrameHeader& header,
 
 bool RelayService::on_ask(ConnectionId connection, const AskPeers& body) {
   if (!shows_ticket(connection, body.ticket)) return false;
+  if (body.look != 0 && host_.neighbours() != nullptr) host_.neighbours()->ask();
   const std::vector<WireHost> peers = peers_();
   auto left = static_cast<std::uint16_t>(peers.size());
   say(connection, PeersAre{.left = left, .host = {self()}});

@@ -86,7 +86,7 @@ RelayClient::Talk& RelayClient::talk_with(const WireHost& host) {
 
 // Forgets hosts that no link leads to and no host knows any more, such as hosts of ended jobs.
 void RelayClient::forget_unreachable() {
-  std::vector<WireHost> left = peers();
+  std::vector<WireHost> left = all_peers();
   for (std::size_t i = 0; i < left.size(); ++i) {
     const Talk* const talk = talk_of(left[i].ticket);
     if (talk == nullptr) continue;
@@ -104,7 +104,7 @@ KnownCables RelayClient::cables(const Id128& peer) const {
   KnownCables cables(host_.ticket(), peer);
   for (const Talk& talk : talks_)
     for (const WireHost& host : talk.known) cables.note(talk.host.ticket, host.ticket, host.cables);
-  for (const WireHost& host : peers_()) cables.note(host_.ticket(), host.ticket, host.cables);
+  for (const WireHost& host : all_peers()) cables.note(host_.ticket(), host.ticket, host.cables);
   return cables;
 }
 
@@ -117,7 +117,7 @@ bool RelayClient::have_answered(std::span<const WireHost> hosts) const {
   });
 }
 
-void RelayClient::ask_all(std::span<const WireHost> hosts) {
+void RelayClient::ask_all(std::span<const WireHost> hosts, Look look) {
   const std::uint64_t now_ns = host_.now_ns();
   for (const WireHost& host : hosts) {
     if (host.ticket == host_.ticket()) continue;
@@ -127,13 +127,14 @@ void RelayClient::ask_all(std::span<const WireHost> hosts) {
     talk.pause_ns = again ? std::min(2 * talk.pause_ns, kAskPeersPauseMaxNs) : kAskPeersPauseMinNs;
     talk.asked_ns = now_ns;
     connection_to(host);
-    ask_peers(talk);
+    ask_peers(talk, look);
   }
 }
 
-void RelayClient::ask_peers(Talk& talk) {
+void RelayClient::ask_peers(Talk& talk, Look look) {
   talk.asking = true;
-  say(talk.connection, AskPeers{.ticket = talk.host.ticket});
+  say(talk.connection, AskPeers{.ticket = talk.host.ticket,
+                                .look = static_cast<std::uint8_t>(look == Look::Yes ? 1 : 0)});
 }
 
 // ---- Connections.
@@ -170,9 +171,10 @@ std::uint64_t RelayClient::silence_ns() const noexcept {
   return std::min(kRelaySilenceToDoubtNs, bound_ns / kSilenceShare);
 }
 
-// Closes connections without chains. An awaited answer keeps one open, but not for ever, and not
-// when no link is left.
+// Closes connections without chains. An awaited answer keeps one open, but not for ever. Without a
+// link nothing but the rails of a host that was found is awaited.
 void RelayClient::tend() {
+  ask_found();
   const bool talking = std::any_of(talks_.begin(), talks_.end(),
                                    [](const Talk& talk) { return talk.connection != 0; });
   if (!talking) return;
@@ -181,7 +183,8 @@ void RelayClient::tend() {
     if (talk.connection == 0) continue;
     const std::uint64_t until_ns = talk.asked_ns == 0 ? 0 : talk.asked_ns + kAskPeersToAnswerNs;
     const bool used = uses(talk);
-    if (used || (host_.now_ns() < until_ns && has_peers)) {
+    const bool awaited = has_peers || (talk.asking && talk.rails.empty() && any_found());
+    if (used || (host_.now_ns() < until_ns && awaited)) {
       if (!used) host_.tend_at(until_ns);
       doubt(talk);
       continue;

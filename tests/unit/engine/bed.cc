@@ -55,6 +55,7 @@ Bed::Bed(const BedOptions& options) {
     engine_options.settings.rails = options.rails;
     engine_options.settings.relay = options.relay;
     engine_options.settings.both_ways = options.both_ways;
+    engine_options.settings.job = options.job;
     engine_options.settings.path_timeout_s = options.path_timeout_s;
     engine_options.settings.timeout = options.ack_timer;
     engine_options.settings.adaptive_routing = options.adaptive_routing;

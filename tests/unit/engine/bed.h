@@ -34,6 +34,7 @@ struct BedOptions {
   bool rewrites_late = true;           // EngineOptions::rewrites_late
   int relay = Settings{}.relay;        // NCCL_MESH_RELAY
   int both_ways = Settings{}.both_ways;
+  std::string job{};             // NCCL_MESH_JOB
   int adaptive_routing = kAuto;  // NCCL_IB_ADAPTIVE_ROUTING
   int ar_threshold = Settings{}.ar_threshold;
   bool wall_clock = false;     // real time; advance_ns() and tick_ns then do nothing

@@ -1,0 +1,180 @@
+// Hosts that no rail joins, and that nobody has a link with: the first message finds those between
+// by a question over the cables.
+
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/bed.h"
+#include "tests/unit/engine/cables.h"
+#include "tests/unit/soft/shapes.h"
+
+#include "engine/data/peer_link.h"
+#include "src/base/clock.h"
+#include "src/base/timeouts.h"
+
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mesh {
+namespace {
+
+using testkit::Bed, testkit::Seat, testkit::Talk, testkit::LogCapture, testkit::row;
+
+constexpr std::size_t kBeyondBytes = 100'000;
+constexpr std::uint64_t kBeyondTickNs = 100'000;
+
+// Host a in the middle of a star with `leaves` cables, each a subnet of its own.
+std::string star(int leaves) {
+  std::string nics, hosts, links;
+  for (int leaf = 1; leaf <= leaves; ++leaf) {
+    const char* const comma = leaf == 1 ? "" : ", ";
+    nics += fmt::format(R"({}{{"name": "n{}", "address": "10.0.{}.1/24"}})", comma, leaf, leaf);
+    hosts +=
+        fmt::format(R"(, {{"name": "{}", "nics": [{{"name": "n0", "address": "10.0.{}.2/24"}}]}})",
+                    static_cast<char>('a' + leaf), leaf);
+    links += fmt::format(R"({}{{"ends": ["a/n{}", "{}/n0"]}})", comma, leaf,
+                         static_cast<char>('a' + leaf));
+  }
+  return fmt::format(
+      R"({{"name": "star", "hosts": [{{"name": "a", "nics": [{}]}}{}], "links": [{}]}})", nics,
+      hosts, links);
+}
+
+class NeighboursBed : public testing::Test {
+ protected:
+  void open(const std::string& fabric, const std::string& job) {
+    fabric_ = fabric;
+    bed_ = std::make_unique<Bed>(
+        testkit::BedOptions{.fabric = fabric_.c_str(), .rails = "auto", .job = job});
+    bed_->tick_ns = kBeyondTickNs;
+    set_log_level(LogLevel::Info);
+  }
+  std::unique_ptr<Talk> talk(std::size_t from, std::size_t to) {
+    return std::make_unique<Talk>(*bed_, Seat{from, 0}, Seat{to, 0}, kBeyondBytes);
+  }
+  // Sends until the path is open. Returns false if the message fails.
+  bool wakes(Talk& talk) {
+    const bool over = bed_->until([&] {
+      if (!talk.pair.send->link.reach().lazy() && !talk.pair.receive->link.reach().lazy())
+        return true;
+      return talk.send({.bytes = 8}).code() != Errc::WouldBlock;
+    });
+    return over && !talk.pair.send->link.reach().lazy();
+  }
+  void carries(Talk& talk) {
+    ASSERT_TRUE(wakes(talk)) << log_.joined();
+    talk.exchange(8);
+    talk.exchange(kBeyondBytes);
+  }
+  // Returns the time that a message waits before it fails.
+  std::uint64_t fails_after(Talk& talk) {
+    const std::uint64_t from_ns = bed_->now_ns();
+    EXPECT_FALSE(wakes(talk));
+    return bed_->now_ns() - from_ns;
+  }
+  void end(Talk& talk) { talk.release(), talk.close_both(); }
+
+  LogCapture log_;
+  std::string fabric_;
+  std::unique_ptr<Bed> bed_;
+};
+
+TEST_F(NeighboursBed, GroupsOfHostsThatAreNotNeighboursAreTheFirstOfTheJob) {
+  open(row(4, true), "a secret");
+  const auto even = talk(0, 2), odd = talk(1, 3);
+  carries(*even);
+  carries(*odd);
+  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+  end(*even);
+  end(*odd);
+  EXPECT_TRUE(bed_->empties());
+}
+
+TEST_F(NeighboursBed, LeavesOfAStarFindItsHub) {
+  open(star(4), "a secret");
+  const auto leaves = talk(1, 2);
+  carries(*leaves);
+  end(*leaves);
+}
+
+TEST_F(NeighboursBed, HostsOnTheWayAskTheirOwnNeighbours) {
+  for (const std::size_t hosts : {5u, 6u, 8u}) {
+    SCOPED_TRACE(hosts);
+    open(row(static_cast<int>(hosts), true), "a secret");
+    const auto far = talk(0, hosts / 2);
+    carries(*far);
+    end(*far);
+  }
+}
+
+TEST_F(NeighboursBed, AlsoWhereAddressesDoNotTellTheCablesApart) {
+  std::string fabric = row(4, true);
+  for (std::size_t at = fabric.find("10.0."); at != std::string::npos;
+       at = fabric.find("10.0.", at + 1)) {
+    const std::size_t subnet = at + 5, dot = fabric.find('.', subnet);
+    const std::size_t slash = fabric.find('/', dot);
+    const int number = std::stoi(fabric.substr(subnet, dot - subnet));
+    const int host = std::stoi(fabric.substr(dot + 1, slash - dot - 1));
+    fabric.replace(subnet, slash - subnet, fmt::format("0.{}", 16 * number + host));
+  }
+  open(fabric, "a secret");
+  const auto even = talk(0, 2), odd = talk(1, 3);
+  carries(*even);
+  carries(*odd);
+  end(*even);
+  end(*odd);
+}
+
+TEST_F(NeighboursBed, NothingIsAskedWhereThereIsARoute) {
+  open(row(4, true), "a secret");
+  const auto first = talk(0, 1), second = talk(1, 2), far = talk(0, 2);
+  carries(*far);
+  EXPECT_EQ(log_.count(LogLevel::Info, "may carry messages for us"), 0) << log_.joined();
+  for (const auto& each : {&first, &second, &far}) end(**each);
+}
+
+TEST_F(NeighboursBed, WithoutASecretTheLineNamesTheCures) {
+  open(row(4, true), "");
+  const auto even = talk(0, 2);
+  EXPECT_LT(fails_after(*even), kStallToNoRouteNs + kNsPerSecond);
+  EXPECT_EQ(log_.count(LogLevel::Warn,
+                       "set NCCL_MESH_JOB alike on all hosts, or begin with a "
+                       "communicator of all hosts"),
+            1)
+      << log_.joined();
+  end(*even);
+}
+
+TEST_F(NeighboursBed, WhereNobodyAnswersTheLineSaysWhatMustBeThere) {
+  open(row(4, true), "a secret");
+  bed_->tick_ns = kNsPerMs;
+  for (const std::size_t host : {1u, 3u}) bed_->hosts[host].close();
+  const auto even = talk(0, 2);
+  EXPECT_GE(fails_after(*even), kStallToNobodyNs - kNsPerSecond);
+  EXPECT_EQ(log_.count(LogLevel::Warn, "no neighbour on the cables answered"), 1) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Warn, "share NCCL_MESH_JOB"), 1) << log_.joined();
+  end(*even);
+}
+
+// The processes of b and d begin three seconds after the first message.
+TEST_F(NeighboursBed, AHostThatBeginsLateIsFound) {
+  open(row(4, true), "a secret");
+  for (const std::size_t host : {1u, 3u}) bed_->hosts[host].control_stands = true;
+  const auto even = talk(0, 2);
+  const std::uint64_t late_ns = bed_->now_ns() + 3 * kNsPerSecond;
+  bed_->each_round = [&] {
+    if (bed_->now_ns() < late_ns) return;
+    for (const std::size_t host : {1u, 3u}) bed_->hosts[host].control_stands = false;
+  };
+  carries(*even);
+  bed_->each_round = {};
+  end(*even);
+}
+
+}  // namespace
+}  // namespace mesh
