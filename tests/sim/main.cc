@@ -51,9 +51,11 @@ std::string replay(std::uint64_t seed, const Options& options) {
   if (options.pessimistic) text += " --pessimistic";
   if (options.both_ways) text += " --both-ways";
   if (options.shapes) text += " --shapes";
+  if (options.strange) text += " --strange";
   if (options.shared && !options.recabled) text += " --shared-subnet";
   if (options.recabled) text += " --recabled";
-  if (options.relays && !options.both_ways && !options.shapes) text += " --relays";
+  if (options.relays && !options.both_ways && !options.shapes && !options.strange)
+    text += " --relays";
   if (options.groups) text += " --groups";
   if (options.late) text += " --late";
   if (options.timed) text += " --timed";
@@ -192,6 +194,19 @@ int run(const Arguments& arguments) {
   return run_many(arguments, std::move(seeds));
 }
 
+void add_cabling_flags(CLI::App& app, Options& options) {
+  app.add_flag("--relays", options.relays,
+               "Not every host is cabled to every other: others carry their messages on");
+  app.add_flag("--shared-subnet", options.shared,
+               "All cables in one subnet, ports in any order; up to six hosts");
+  app.add_flag("--recabled", options.recabled, "As --shared-subnet, and cables move in mid job");
+  app.add_flag("--shapes", options.shapes,
+               "As --relays, in longer rings and tori with several cables and untidy ports");
+  app.add_flag("--strange", options.strange,
+               "As --relays, and no host has a link with a neighbour before");
+  app.add_flag("--both-ways", options.both_ways,
+               "As --relays, in rings whose hosts send to their neighbours both ways round");
+}
 }  // namespace
 }  // namespace mesh::sim
 
@@ -218,16 +233,7 @@ int main(int argc, char** argv) {
                "In every seed the cable that is asked for carries alone, and others stand by");
   app.add_flag("--device", arguments.options.device,
                "In every seed receives are into memory of GPUs, and are flushed");
-  app.add_flag("--relays", arguments.options.relays,
-               "Not every host is cabled to every other: others carry their messages on");
-  app.add_flag("--shared-subnet", arguments.options.shared,
-               "All cables in one subnet, ports in any order; up to six hosts");
-  app.add_flag("--recabled", arguments.options.recabled,
-               "As --shared-subnet, and cables move in mid job");
-  app.add_flag("--shapes", arguments.options.shapes,
-               "As --relays, in longer rings and tori with several cables and untidy ports");
-  app.add_flag("--both-ways", arguments.options.both_ways,
-               "As --relays, in rings whose hosts send to their neighbours both ways round");
+  mesh::sim::add_cabling_flags(app, arguments.options);
   app.add_flag("--outages", arguments.options.outages,
                "In every seed the control network is silent for up to two minutes");
   app.add_flag("--mute", arguments.options.mute,
@@ -248,7 +254,8 @@ int main(int argc, char** argv) {
   app.add_flag("--verbose", arguments.verbose, "With --seed: every event");
   CLI11_PARSE(app, argc, argv);
   arguments.options.shared |= arguments.options.recabled;
-  arguments.options.relays |= arguments.options.both_ways || arguments.options.shapes;
+  arguments.options.relays |=
+      arguments.options.both_ways || arguments.options.shapes || arguments.options.strange;
   if (arguments.seed == 0 && arguments.seeds.empty() && arguments.regressions.empty()) {
     std::fprintf(stderr, "sim: wanted --seed, --seeds or --regressions; --help says more\n");
     return 2;

@@ -49,6 +49,7 @@ struct Options {
   bool pessimistic = false;
   bool mute = false;      // a card hangs without a word, or hosts stand still, in every seed
   bool shapes = false;    // with relays: longer rings and tori, several cables, untidy ports
+  bool strange = false;   // with relays: no host has a link with a neighbour beforehand
   bool one_shot = false;  // groups of one-shot all-reduce: see scenario_one_shot.cc
   bool shared = false;    // all cables are in one subnet, and ports are in any order
   bool recabled = false;  // with shared: cables move in mid job, see scenario_recabled.cc

@@ -89,6 +89,7 @@ void World::open_host(std::size_t number) {
   options.settings.relay = scenario_.hosts[number].relays ? 1 : 0;
   options.settings.relay_bytes = scenario_.hosts[number].relay_mib << 20;
   options.settings.both_ways = scenario_.options.both_ways ? 1 : 0;
+  if (scenario_.options.strange) options.settings.job = "the secret of a simulated job";
   options.both_ways_bytes = scenario_.both_ways_bytes;
   options.settings.adaptive_routing = scenario_.adaptive_routing;
   options.settings.ar_threshold = scenario_.ar_threshold;
