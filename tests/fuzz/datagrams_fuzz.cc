@@ -1,6 +1,10 @@
 // Decodes the datagrams that tell cables, as any neighbour may send them. One that is ours is
-// encoded to its own bytes again, and no other bytes are taken for one.
+// encoded to its own bytes again, and no other bytes are taken for one. Then those by which hosts
+// find each other: without the job's secret none is taken, and a holder of it may say what it
+// likes.
+#include "engine/control/wire_values.h"
 #include "engine/link/cable_message.h"
+#include "engine/link/relay/neighbour_message.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/quiet_log.h"
 
@@ -10,6 +14,7 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace mesh {
 
@@ -32,10 +37,37 @@ void round_trip(std::span<const std::byte> bytes) {
   fuzz::expect(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()),
                "a datagram that is not encoded as it was decoded");
 }
+// Adds the code that a member of the job would.
+std::vector<std::byte> signed_by_member(std::span<const std::byte> content,
+                                        std::span<const std::byte> bound) {
+  static const engine::JobKey key = engine::key_of_text("job");
+  std::vector<std::byte> bytes(content.begin(), content.end());
+  const Digest code = hmac_sha256(std::as_bytes(std::span(key.signs)), bound, content);
+  const auto half = std::as_bytes(std::span(code)).first(16);
+  bytes.insert(bytes.end(), half.begin(), half.end());
+  return bytes;
+}
+
+void neighbours(std::span<const std::byte> bytes) {
+  static const engine::JobKey key = engine::key_of_text("job");
+  const engine::Id128 nonce{1, 2, 3};
+  const verbs::DatagramPlace place{.address = {0xfe, 0x80}, .port = 7};
+  fuzz::expect(!engine::question_of(bytes, key, place) && !engine::answer_of(bytes, key, nonce),
+               "a datagram without a code");
+  const auto nonsense = signed_by_member(bytes, std::as_bytes(std::span(nonce)));
+  const std::optional<engine::NeighbourAnswer> answer = engine::answer_of(nonsense, key, nonce);
+  if (!answer) return;
+  fuzz::expect(answer->port != 0 && answer->ticket != engine::Id128{} &&
+                   answer->rail < engine::kRailsMax && answer->asker_rail < engine::kRailsMax &&
+                   !answer->addresses.empty() &&
+                   answer->addresses.size() <= engine::kControlAddressesMax,
+               "an answer beyond its bounds");
+}
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   round_trip(std::as_bytes(std::span(data, size)));
+  neighbours(std::as_bytes(std::span(data, size)));
   fuzz::Input input(data, size);
   CableMessage message;
   message.kind = input.u8() % 2 == 0 ? CableMessage::Kind::Question : CableMessage::Kind::Answer;
