@@ -27,7 +27,10 @@ constexpr const char* kFooter =
     "ACTION is one of\n  down         the port goes down at both ends of a cable (--one-end: only "
     "at this one)\n  up           the port comes back, at both ends\n  card-left    the device "
     "reports a fatal error and stops answering, and the port at the other end of its cable goes "
-    "down (--one-end: stays up)\n  card-back    the device is back\n  qp-error     queue pairs of "
+    "down (--one-end: stays up)\n  card-replaced the device is gone for whoever has it open, whose "
+    "calls all fail from now on, and the port at the other end goes down, as with card-left; after "
+    "--for-ms, or card-back, a new device is there and can be opened\n  card-back    the device is "
+    "back, or the new one is there\n  qp-error     queue pairs of "
     "the NIC fail now, as if the device could not serve them (--qp N: only the N-th)\n  wr-error   "
     "  the next work request posted to the NIC runs out of retries, and its queue pair fails\n  "
     "post-refused the next work request posted to the NIC is refused by post_send\n  lid          "
@@ -58,6 +61,7 @@ const std::map<std::string, std::pair<FaultVerb, FaultKind>> kMeanings = {
     {"down", {FaultVerb::Arm, FaultKind::PortDown}},
     {"up", {FaultVerb::Lift, FaultKind::PortDown}},
     {"card-left", {FaultVerb::Arm, FaultKind::CardLeft}},
+    {"card-replaced", {FaultVerb::Arm, FaultKind::CardReplaced}},
     {"card-back", {FaultVerb::Lift, FaultKind::CardLeft}},
     {"qp-error", {FaultVerb::FailQueuePairs, {}}},
     {"wr-error", {FaultVerb::Arm, FaultKind::QpError}},
@@ -131,13 +135,15 @@ std::string mistake_in(const Options& options, const FabricFile& fabric) {
   if (!place_of(options, fabric))
     return options.fabric + " has no NIC " + options.host + "/" + options.nic;
   if (options.one_end && !is_about_port(options))
-    return "--one-end goes with down, up, card-left and card-back, and only with them";
+    return "--one-end goes with down, up, card-left, card-replaced and card-back, and only with "
+           "them";
   if (options.queue_pair >= 0 && options.action != "qp-error")
     return "--qp goes with qp-error, and only with it";
   const bool timed = options.action == "down" || options.action == "mtu" ||
-                     options.action == "peer-lost" || options.action == "mute";
+                     options.action == "peer-lost" || options.action == "mute" ||
+                     options.action == "card-replaced";
   if (options.for_ms != 0 && !timed)
-    return "--for-ms goes with down, mtu, peer-lost and mute, and only with them";
+    return "--for-ms goes with down, mtu, peer-lost, mute and card-replaced, and only with them";
   const bool about_peer = options.action == "peer-lost" || options.action == "peer-back";
   if (about_peer != !options.peer.empty())
     return "--peer goes with peer-lost and peer-back, and only with them";
@@ -157,6 +163,10 @@ int run(const Options& options) {
   NicRef other;
   FaultOrder order = order_of(options);
   int status = tell(*fabric, *place_of(options, *fabric), order);
+  if (options.action == "card-back") {
+    order.fault.kind = FaultKind::CardReplaced;
+    status = std::max(status, tell(*fabric, *place_of(options, *fabric), order));
+  }
   const bool port = is_about_port(options);
   if (options.action.starts_with("card-"))
     order.fault.kind = FaultKind::PortDown;  // the other end sees the port down
@@ -181,14 +191,15 @@ int main(int argc, char** argv) {
       ->check(mesh::driver::one_of_words(actions()));
   app.add_flag(
       "--one-end", options.one_end,
-      "down, up, card-left, card-back: only this port, as with a switch or a sick adapter");
+      "down, up, card-left, card-replaced, card-back: only this port, as with a switch or a sick "
+      "adapter");
   app.add_option("--qp", options.queue_pair, "qp-error: only the N-th connected queue pair, from 0")
       ->check(mesh::driver::in_range(0, 4095));
   app.add_option("--peer", options.peer, "peer-lost, peer-back: the other host");
   app.add_option("--mtu", options.mtu, "mtu: the bytes of payload that still arrive")
       ->check(mesh::driver::in_range(1, 65536));
   app.add_option("--for-ms", options.for_ms,
-                 "down, mtu, peer-lost, mute: until so many milliseconds later")
+                 "down, mtu, peer-lost, mute, card-replaced: until so many milliseconds later")
       ->check(mesh::driver::in_range(std::uint64_t{0}, std::uint64_t{3'600'000}));
   if (const auto end = mesh::driver::parse(app, argc, argv)) return *end;
   return run(options);

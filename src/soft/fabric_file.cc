@@ -251,12 +251,13 @@ FaultKind read_kind(const Json& object, const std::string& what) {
   if (text == "port_down") return FaultKind::PortDown;
   if (text == "lid_change") return FaultKind::LidChange;
   if (text == "card_left") return FaultKind::CardLeft;
+  if (text == "card_replaced") return FaultKind::CardReplaced;
   if (text == "post_refused") return FaultKind::PostRefused;
   if (text == "mtu") return FaultKind::Mtu;
   if (text == "mute") return FaultKind::Mute;
   refuse(object, what, "kind",
          "qp_error, peer_lost, write_delay, reorder, out_of_order, port_down, lid_change, "
-         "card_left, post_refused, mtu or mute");
+         "card_left, card_replaced, post_refused, mtu or mute");
 }
 
 Fault read_fault(const Json& object, const FabricFile& file) {

@@ -37,8 +37,8 @@ bool is_usable(const Fault& fault) {
 
 // Returns true for a kind that ports or turns look for; on_post() only counts work requests for it.
 bool is_seen_elsewhere(FaultKind kind) {
-  return kind == FaultKind::PeerLost || kind == FaultKind::PortDown ||
-         kind == FaultKind::CardLeft || kind == FaultKind::LidChange || kind == FaultKind::Mute;
+  return takes_port_down(kind) || kind == FaultKind::PeerLost || kind == FaultKind::LidChange ||
+         kind == FaultKind::Mute;
 }
 }  // namespace
 
@@ -122,6 +122,7 @@ FaultPlan::PostVerdict FaultPlan::on_post(const std::string& nic, const Posted& 
       case FaultKind::PortDown:
       case FaultKind::CardLeft:
       case FaultKind::LidChange:
+      case FaultKind::CardReplaced:
       case FaultKind::Mute: break;
     }
   }
@@ -156,17 +157,8 @@ FaultPlan::Disorder FaultPlan::disorder_of(const std::string& nic, const WriteNu
 // Returns true for a fault that makes a port or a peer silent now, whatever peer it names.
 bool FaultPlan::silences(Armed& armed, const std::string& nic, std::uint64_t now_ns) {
   const FaultKind kind = armed.fault.kind;
-  const bool silent =
-      kind == FaultKind::PeerLost || kind == FaultKind::PortDown || kind == FaultKind::CardLeft;
+  const bool silent = kind == FaultKind::PeerLost || takes_port_down(kind);
   return silent && strikes(armed, nic, now_ns);
-}
-
-int FaultPlan::lid_changes(const std::string& nic, std::uint64_t now_ns) {
-  std::lock_guard lock(mutex_);
-  const auto count = std::count_if(faults_.begin(), faults_.end(), [&](Armed& armed) {
-    return armed.fault.kind == FaultKind::LidChange && strikes(armed, nic, now_ns);
-  });
-  return static_cast<int>(count);
 }
 
 bool FaultPlan::cut_off(const std::string& nic, const std::string& peer_host,
@@ -178,10 +170,6 @@ bool FaultPlan::cut_off(const std::string& nic, const std::string& peer_host,
   });
 }
 
-bool FaultPlan::port_down(const std::string& nic, std::uint64_t now_ns) {
-  return any_strikes(FaultKind::PortDown, nic, now_ns) || card_left(nic, now_ns);
-}
-
 bool FaultPlan::any_strikes(FaultKind kind, const std::string& nic, std::uint64_t now_ns) {
   std::lock_guard lock(mutex_);
   return std::any_of(faults_.begin(), faults_.end(), [&](Armed& armed) {
@@ -189,31 +177,8 @@ bool FaultPlan::any_strikes(FaultKind kind, const std::string& nic, std::uint64_
   });
 }
 
-bool FaultPlan::card_left(const std::string& nic, std::uint64_t now_ns) {
-  return any_strikes(FaultKind::CardLeft, nic, now_ns);
-}
-
 bool FaultPlan::mute(const std::string& nic, std::uint64_t now_ns) {
   return any_strikes(FaultKind::Mute, nic, now_ns);
-}
-
-std::uint64_t FaultPlan::next_port_change_ns(const std::string& nic, std::uint64_t now_ns) {
-  std::uint64_t next_ns = UINT64_MAX;
-  std::lock_guard lock(mutex_);
-  for (Armed& armed : faults_) {
-    const Fault& fault = armed.fault;
-    const bool of_port = fault.kind == FaultKind::PortDown || fault.kind == FaultKind::LidChange ||
-                         fault.kind == FaultKind::CardLeft;
-    if (!of_port || (!fault.nic.empty() && fault.nic != nic)) continue;
-    static_cast<void>(in_time(armed, now_ns));  // its time begins here, unless it has begun
-    DCHECK(armed.armed_at_ns != kAtFirstUse);
-    const std::uint64_t begin_ns = armed.armed_at_ns + fault.after_ns;
-    const bool ends = fault.duration_ns != 0 && armed.began_at_ns != kNotBegun;
-    const std::uint64_t end_ns = ends ? armed.began_at_ns + fault.duration_ns : UINT64_MAX;
-    for (const std::uint64_t change_ns : {begin_ns, end_ns})
-      if (change_ns > now_ns) next_ns = std::min(next_ns, change_ns);
-  }
-  return next_ns;
 }
 
 }  // namespace mesh::soft

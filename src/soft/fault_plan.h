@@ -56,8 +56,17 @@ enum class FaultKind : std::uint8_t {
   // write to the card arrives, is announced and answered. When the fault ends, the card goes on
   // with what is posted.
   Mute,
+  // The card is gone from its slot, as with CardLeft, and when the fault ends another one is there.
+  // While it lasts, the device is in no list and cannot be opened. Whoever had it open has lost it
+  // for ever: every call on that context answers EIO, its queue pairs complete nothing more, and no
+  // key of its regions is known. A context that is opened afterwards works.
+  CardReplaced,
 };
-inline constexpr FaultKind kFaultKindLast = FaultKind::Mute;
+inline constexpr FaultKind kFaultKindLast = FaultKind::CardReplaced;
+constexpr bool takes_port_down(FaultKind kind) noexcept {
+  return kind == FaultKind::PortDown || kind == FaultKind::CardLeft ||
+         kind == FaultKind::CardReplaced;
+}
 
 struct Fault {
   FaultKind kind = FaultKind::QpError;
@@ -113,7 +122,8 @@ class FaultPlan {
   PostVerdict on_post(const std::string& nic, const Posted& posted, std::uint64_t now_ns);
   bool cut_off(const std::string& nic, const std::string& peer_host, std::uint64_t now_ns);
   bool port_down(const std::string& nic, std::uint64_t now_ns);  // also if its card is gone
-  bool card_left(const std::string& nic, std::uint64_t now_ns);
+  bool card_left(const std::string& nic, std::uint64_t now_ns);  // also if another will be there
+  bool slot_empty(const std::string& nic, std::uint64_t now_ns);
   bool mute(const std::string& nic, std::uint64_t now_ns);
   // Decides about the write with this number on a queue pair. hold_ns: how long it is held.
   struct Disorder {

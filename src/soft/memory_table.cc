@@ -54,6 +54,14 @@ void MemoryTable::remove(std::uint32_t key) {
   --used_;
 }
 
+void MemoryTable::clear() noexcept {
+  for (std::uint32_t index = 1; index < made_; ++index) {
+    const std::uint32_t key = slot(index)->key.load(std::memory_order_relaxed);
+    if (key != 0) remove(key);
+  }
+  DCHECK(used_ == 0);
+}
+
 std::byte* MemoryTable::resolve(const Use& use) const noexcept {
   const Slot* entry = slot(use.key & 0xffff);
   if (entry == nullptr || use.key == 0 || entry->key.load(std::memory_order_acquire) != use.key)

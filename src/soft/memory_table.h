@@ -29,6 +29,7 @@ class MemoryTable {
   ~MemoryTable();
   std::uint32_t add(const Region& region);  // returns the key; 0: the table is full
   void remove(std::uint32_t key);
+  void clear() noexcept;  // removes all
 
   // A use that a key must allow: all of [address, address + bytes), with every flag of `access`,
   // within the protection domain.

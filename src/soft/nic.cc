@@ -40,18 +40,23 @@ void NicPort::tell(verbs::DeviceEventKind kind) noexcept {
   for (EventQueue* queue : queues_) queue->push({.kind = kind, .port = kPort});
 }
 
-void NicPort::watch(TurnTime& time) noexcept {
+bool NicPort::watch(TurnTime& time) noexcept {
   if (const std::uint16_t lid = lid_now(time); lid != core_.lid) {
     core_.lid = lid;
     tell(verbs::DeviceEventKind::LidChange);
   }
   const bool down = is_down_now(time);
-  const bool was_gone = gone_, was_down = down_;
+  const bool was_gone = gone_, was_down = down_, was_empty = slot_empty_;
   gone_ = core_.faults.armed() && core_.faults.card_left(core_.spec.name, time.now_ns());
+  slot_empty_ = gone_ && core_.faults.slot_empty(core_.spec.name, time.now_ns());
   down_ = down;
-  if (gone_ && !was_gone) return tell(verbs::DeviceEventKind::DeviceFatal);
-  if (down == was_down) return;
-  tell(down ? verbs::DeviceEventKind::PortError : verbs::DeviceEventKind::PortActive);
+  if (gone_ && !was_gone)
+    tell(verbs::DeviceEventKind::DeviceFatal);
+  else if (down != was_down)
+    tell(down ? verbs::DeviceEventKind::PortError : verbs::DeviceEventKind::PortActive);
+  const bool left = slot_empty_ && !was_empty;
+  if (left) queues_.clear();
+  return left;
 }
 
 std::uint64_t NicPort::due_ns(TurnTime& time) noexcept {
@@ -93,7 +98,7 @@ bool Nic::turn_locked() noexcept {
   core_.bells.responses.take(core_.completing);
   core_.bells.requests.take(core_.serving);
   TurnTime time(core_.clock);
-  if (port_.needs_watching()) port_.watch(time);
+  if (port_.needs_watching()) watch_port(time);
   bool moved = false;
   for (std::uint32_t i = core_.completing.next(0); i < kQpsMax; i = core_.completing.next(i + 1)) {
     QueuePair* qp = queue_pairs_.find(i);
@@ -174,8 +179,9 @@ void Nic::close_events(EventQueue& queue) {
 Nic::PortState Nic::port_state() {
   std::lock_guard lock(core_.turn_lock);
   TurnTime time(core_.clock);
-  port_.watch(time);
-  return {.up = port_.up(), .gone = port_.gone(), .lid = core_.lid};
+  watch_port(time);
+  return {
+      .up = port_.up(), .gone = port_.gone(), .slot_empty = port_.slot_empty(), .lid = core_.lid};
 }
 
 // Acts as a device that can no longer serve a queue pair: flushes everything, and an event tells

@@ -40,8 +40,11 @@ class NicPort {
   bool needs_watching() const noexcept {
     return core_.faults.armed() || down_ || core_.lid != core_.spec.lid;
   }
-  void watch(TurnTime& time) noexcept;          // a change makes an event
+  // A change makes an event. Returns true if the card has left for good: its contexts are dead, and
+  // hear of nothing any more.
+  bool watch(TurnTime& time) noexcept;
   bool gone() const noexcept { return gone_; }  // with its card, as watch() last saw it
+  bool slot_empty() const noexcept { return slot_empty_; }
   bool up() const noexcept { return core_.link() != nullptr && !down_; }  // as watch() last saw it
   std::uint64_t due_ns(TurnTime& time) noexcept;  // when the port changes next
 
@@ -53,6 +56,7 @@ class NicPort {
   NicCore& core_;
   bool down_ = false;  // as the last event said
   bool gone_ = false;
+  bool slot_empty_ = false;
   std::vector<EventQueue*> queues_;
 };
 
@@ -67,11 +71,14 @@ class Nic {
   const LinkSpec* link() const noexcept { return core_.link(); }
   struct PortState {
     bool up = false;
-    bool gone = false;      // with its card
+    bool gone = false;  // with its card
+    bool slot_empty = false;
     std::uint16_t lid = 0;  // InfiniBand
   };
   PortState port_state();  // at this moment; takes the turn lock
   int index() const noexcept { return core_.self.nic; }
+  // Returns how many cards have been in this slot before the one that is there, or will be.
+  std::uint32_t card() const noexcept { return card_.load(std::memory_order_acquire); }
 
   // Data path.
   bool try_turn() noexcept;  // false: nothing moved, or another thread turns the NIC
@@ -126,11 +133,15 @@ class Nic {
  private:
   bool turn_locked() noexcept;
   // Under the turn lock:
+  void watch_port(TurnTime& time) noexcept;
+  void lose_card() noexcept;
+  void cut(QueuePair& qp) noexcept;
   void take_down(QueuePair& qp) noexcept;
   static void set_state(QueuePair& qp, ibv_qp_state state) noexcept;
 
   NicCore core_;
   std::atomic<std::uint64_t> turns_{0};
+  std::atomic<std::uint32_t> card_{0};  // released in lose_card(), acquired in card()
   Poster poster_;
   // All members below are used under the turn lock.
   QueuePairTable queue_pairs_;

@@ -78,16 +78,21 @@ void Nic::destroy_qp(QueuePair* qp) {
   --qp->receive_cq->users;
 }
 
-// Takes both rings from the queue pair, and takes every completion that names it out of its queues.
-void Nic::take_down(QueuePair& qp) noexcept {
+// Takes both rings from the queue pair.
+void Nic::cut(QueuePair& qp) noexcept {
   DCHECK(core_.turning() && qp.nic == this);
   if (qp.out.ring != nullptr) qp.out.ring->close();
   incoming_.detach(qp);
   core_.backlog.erase(qp.index);
   core_.completing.erase(qp.index);
+  incoming_.forget_offers(qp);
+}
+
+// Also takes every completion that names the queue pair out of its queues.
+void Nic::take_down(QueuePair& qp) noexcept {
+  cut(qp);
   qp.send_cq->forget(&qp);
   qp.receive_cq->forget(&qp);
-  incoming_.forget_offers(qp);
 }
 
 bool Nic::in_use(const CompletionQueue& cq) {
@@ -149,6 +154,27 @@ int Nic::fail(QueuePair& qp) {
   if (qp.state.load(std::memory_order_relaxed) != IBV_QPS_ERR)
     initiator_.to_error(qp, IBV_WC_WR_FLUSH_ERR);
   return 0;
+}
+
+void Nic::watch_port(TurnTime& time) noexcept {
+  if (port_.watch(time)) lose_card();
+}
+
+// The card is gone, and with it all that its contexts have made. What it has written is in memory,
+// or on its way there: its users may still read completions. What is written to it meets nobody.
+void Nic::lose_card() noexcept {
+  DCHECK(core_.turning());
+  card_.fetch_add(1, std::memory_order_release);
+  core_.device_writes.land();
+  for (QueuePair* qp : queue_pairs_.slots()) {
+    if (qp == nullptr) continue;
+    std::lock_guard send_lock(qp->sends.lock);
+    std::lock_guard receive_lock(qp->receives.lock);
+    set_state(*qp, IBV_QPS_RESET);
+    cut(*qp);
+    qp->out = Outgoing{};
+  }
+  core_.regions.clear();
 }
 
 void Nic::reset(QueuePair& qp) {

@@ -4,81 +4,36 @@
 #include "src/base/check.h"
 #include "src/base/held_locks.h"
 #include "src/soft/fabric_routes.h"
+#include "src/soft/port_codes.h"
 #include "src/soft/soft_host.h"
 
 #include <endian.h>
 
-#include <array>
-#include <bit>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 
 namespace mesh::soft {
 
 namespace {
 
-constexpr double kDefaultGbps = 100;  // the rate that a link without one shows
-
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
+  if (soft(qp->context).dead()) return *bad = wr, EIO;
   return soft(qp).nic->post_send(soft(qp), wr, bad);
 }
 int post_receive(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  if (soft(qp->context).dead()) return *bad = wr, EIO;
   return soft(qp).nic->post_receive(soft(qp), wr, bad);
 }
 int poll_cq(ibv_cq* cq, int count, ibv_wc* wc) {
-  auto& queue = *reinterpret_cast<CompletionQueue*>(cq);
+  CompletionQueue& queue = soft(cq);
   queue.nic->try_turn();
   const int found = queue.pop(count, wc);
   if (found > 0) queue.nic->count_completions(static_cast<std::uint64_t>(found));
-  return found;
+  // Completions that a card has brought before it left are in memory.
+  return found == 0 && soft(cq->context).dead() ? -1 : found;
 }
 
-struct Rate {
-  std::uint8_t code;
-  double value;  // Gb/s of a lane, or number of lanes
-};
-constexpr std::array<Rate, 8> kSpeeds = {
-    {{1, 2.5}, {2, 5}, {4, 10}, {16, 14}, {32, 25}, {64, 50}, {128, 100}, {8, 10}}};
-constexpr std::array<Rate, 5> kWidths = {{{1, 1}, {16, 2}, {2, 4}, {4, 8}, {8, 12}}};
-
-// Writes the rate as a port shows it, by a speed and a width: the pair whose product is nearest to
-// the link's rate.
-void name_rate(double gbps, ibv_port_attr* attr) {
-  double nearest = INFINITY;
-  for (const Rate& speed : kSpeeds) {
-    for (const Rate& width : kWidths) {
-      const double off = std::abs(speed.value * width.value - gbps);
-      if (off >= nearest) continue;
-      nearest = off;
-      attr->active_speed = speed.code;
-      attr->active_width = width.code;
-    }
-  }
-}
-
-double named_gbps(const LinkSpec* link) {
-  if (link == nullptr) return kDefaultGbps;
-  if (link->port_gbps > 0) return link->port_gbps;
-  return link->gbps > 0 ? link->gbps : kDefaultGbps;
-}
-
-ibv_mtu mtu_code(std::uint32_t bytes) {
-  DCHECK(std::has_single_bit(bytes) && bytes >= 256 && bytes <= 4096);
-  return static_cast<ibv_mtu>(std::countr_zero(bytes) - 7);
-}
-static_assert(IBV_MTU_256 == 1 && IBV_MTU_4096 == 5);
-
-std::uint8_t layer_code(LinkLayer layer) {
-  switch (layer) {
-    case LinkLayer::Ethernet: return IBV_LINK_LAYER_ETHERNET;
-    case LinkLayer::InfiniBand: return IBV_LINK_LAYER_INFINIBAND;
-    case LinkLayer::Unspecified: break;
-  }
-  return IBV_LINK_LAYER_UNSPECIFIED;
-}
-
-Nic& nic_of(ibv_context* context) { return *reinterpret_cast<SoftContext*>(context)->nic; }
+Nic& nic_of(ibv_context* context) { return *soft(context).nic; }
 
 ibv_gid link_local(std::uint64_t guid) {
   ibv_gid gid{};
@@ -94,17 +49,19 @@ ibv_gid link_local(std::uint64_t guid) {
 std::vector<verbs::DeviceEntry> SoftHost::devices() {
   std::vector<verbs::DeviceEntry> list;
   for (const std::unique_ptr<Nic>& nic : nics_)
-    list.push_back({nic->spec().name, nic->spec().pci, nic->spec().guid, nic->spec().numa});
+    if (!nic->port_state().slot_empty)
+      list.push_back({nic->spec().name, nic->spec().pci, nic->spec().guid, nic->spec().numa});
   return list;
 }
 
 ibv_context* SoftHost::open_device(const std::string& name) {
   CHECK(!holds_locks());
   for (const std::unique_ptr<Nic>& nic : nics_) {
-    if (nic->spec().name != name) continue;
+    if (nic->spec().name != name || nic->port_state().slot_empty) continue;
     auto context = std::make_unique<SoftContext>();
     if (context->events.fd() < 0) return nullptr;  // errno of eventfd
     context->nic = nic.get();
+    context->card = nic->card();
     context->device.node_type = IBV_NODE_CA;
     context->device.transport_type = IBV_TRANSPORT_IB;
     name.copy(context->device.name, IBV_SYSFS_NAME_MAX - 1);
@@ -125,18 +82,19 @@ ibv_context* SoftHost::open_device(const std::string& name) {
 
 int SoftHost::close_device(ibv_context* context) {
   CHECK(!holds_locks());
-  nic_of(context).close_events(reinterpret_cast<SoftContext*>(context)->events);
-  delete reinterpret_cast<SoftContext*>(context);
+  nic_of(context).close_events(soft(context).events);
+  delete &soft(context);
   return 0;
 }
 
 bool SoftHost::next_event(ibv_context* context, verbs::DeviceEvent* event) {
   CHECK(!holds_locks());
-  return reinterpret_cast<SoftContext*>(context)->events.pop(event);
+  return soft(context).events.pop(event);
 }
 
 int SoftHost::query_device(ibv_context* context, ibv_device_attr* attr) {
   CHECK(!holds_locks());
+  if (soft(context).dead()) return EIO;
   *attr = ibv_device_attr{};
   std::strcpy(attr->fw_ver, "soft");
   attr->node_guid = attr->sys_image_guid = htobe64(nic_of(context).spec().guid);
@@ -159,8 +117,8 @@ int SoftHost::query_port(ibv_context* context, std::uint8_t port, ibv_port_attr*
   if (port != kPort) return EINVAL;
   const LinkSpec* link = nic_of(context).link();
   *attr = ibv_port_attr{};
-  const auto [up, gone, lid] = nic_of(context).port_state();
-  if (gone) return EIO;
+  const auto [up, gone, slot_empty, lid] = nic_of(context).port_state();
+  if (gone || soft(context).dead()) return EIO;
   attr->state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr->phys_state = up ? 5 : link != nullptr ? 2 : 3;  // LinkUp, Polling (for a signal), Disabled
   attr->max_mtu = IBV_MTU_4096;
@@ -179,6 +137,7 @@ int SoftHost::query_port(ibv_context* context, std::uint8_t port, ibv_port_attr*
 
 int SoftHost::query_pkey(ibv_context* context, std::uint8_t port, int index, std::uint16_t* pkey) {
   CHECK(!holds_locks());
+  if (soft(context).dead()) return EIO;
   const std::vector<std::uint16_t>& pkeys = nic_of(context).spec().pkeys;
   if (port != kPort || index < 0 || static_cast<std::size_t>(index) >= pkeys.size()) return EINVAL;
   *pkey = pkeys[static_cast<std::size_t>(index)];
@@ -192,7 +151,7 @@ verbs::Route SoftHost::route(const verbs::GidEntry& from, const ibv_gid& to) {
 std::uint32_t SoftHost::port_speed_mbps(ibv_context* context, std::uint8_t port) {
   CHECK(!holds_locks());
   const LinkSpec* const link = nic_of(context).link();
-  if (port != kPort || link == nullptr || !link->bond) return 0;
+  if (soft(context).dead() || port != kPort || link == nullptr || !link->bond) return 0;
   return static_cast<std::uint32_t>(link->gbps * 1000);
 }
 
@@ -200,7 +159,7 @@ std::uint32_t SoftHost::port_speed_mbps(ibv_context* context, std::uint8_t port)
 // address differs between NICs. So a user that relies on a fixed index fails.
 std::vector<verbs::GidEntry> SoftHost::gids(ibv_context* context, std::uint8_t port) {
   CHECK(!holds_locks());
-  if (port != kPort) return {};
+  if (port != kPort || soft(context).dead()) return {};
   const Nic& nic = nic_of(context);
   const NicSpec& spec = nic.spec();
   if (spec.layer == LinkLayer::InfiniBand)

@@ -30,7 +30,11 @@ struct SoftContext {
   ibv_context verbs{};
   ibv_device device{};
   Nic* nic = nullptr;
+  std::uint32_t card = 0;  // of the NIC's, when it was opened
   EventQueue events;
+
+  // Returns true if the card has left for good, so that every call answers EIO.
+  bool dead() const noexcept { return nic->card() != card; }
 };
 struct SoftMr {
   ibv_mr verbs{};
@@ -40,6 +44,11 @@ struct SoftPd {
   ibv_pd verbs{};
   std::atomic<int> users{0};
 };
+
+inline SoftContext& soft(ibv_context* context) { return *reinterpret_cast<SoftContext*>(context); }
+inline SoftMr& soft(ibv_mr* mr) { return *reinterpret_cast<SoftMr*>(mr); }
+inline SoftPd& soft(ibv_pd* pd) { return *reinterpret_cast<SoftPd*>(pd); }
+inline CompletionQueue& soft(ibv_cq* cq) { return *reinterpret_cast<CompletionQueue*>(cq); }
 
 class SoftHost final : public SoftProvider, public LocalHost, public RendezvousEvents {
  public:

@@ -18,11 +18,6 @@ namespace mesh::soft {
 
 namespace {
 
-SoftContext& soft(ibv_context* context) { return *reinterpret_cast<SoftContext*>(context); }
-SoftPd& soft(ibv_pd* pd) { return *reinterpret_cast<SoftPd*>(pd); }
-SoftMr& soft(ibv_mr* mr) { return *reinterpret_cast<SoftMr*>(mr); }
-CompletionQueue& soft(ibv_cq* cq) { return *reinterpret_cast<CompletionQueue*>(cq); }
-
 // The attributes that each step of a reliable connected queue pair needs, from the InfiniBand
 // specification's table of modify attributes. The kernel too refuses fewer, and those of another
 // step. We do not have the few optional ones.
@@ -47,6 +42,15 @@ bool is_mapped(void* address, std::size_t bytes) {
 // Returns true if the specification grants it, as the kernel checks it: remote writes need local.
 bool is_granted(int access) {
   return (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE)) != IBV_ACCESS_REMOTE_WRITE;
+}
+
+int error_of(ibv_context* context) { return soft(context).dead() ? EIO : 0; }
+
+// Returns true with errno if the card of the context has left.
+bool is_dead(ibv_context* context) {
+  if (!soft(context).dead()) return false;
+  errno = EIO;
+  return true;
 }
 
 // Returns null with errno on failure.
@@ -78,8 +82,11 @@ bool is_within_limits(const ibv_qp_cap& cap) {
 
 }  // namespace
 
+// Objects of a card that has left are destroyed like others, so that nothing leaks, and the answer
+// is EIO.
 ibv_pd* SoftHost::alloc_pd(ibv_context* context) {
   CHECK(!holds_locks());
+  if (is_dead(context)) return nullptr;
   auto* pd = new SoftPd;
   pd->verbs.context = context;
   return &pd->verbs;
@@ -88,12 +95,14 @@ ibv_pd* SoftHost::alloc_pd(ibv_context* context) {
 int SoftHost::dealloc_pd(ibv_pd* pd) {
   CHECK(!holds_locks());
   if (soft(pd).users.load(std::memory_order_relaxed) != 0) return EBUSY;
+  const int error = error_of(pd->context);
   delete &soft(pd);
-  return 0;
+  return error;
 }
 
 ibv_mr* SoftHost::reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) {
   CHECK(!holds_locks());
+  if (is_dead(pd->context)) return nullptr;
   if (address == nullptr || bytes == 0 || !is_granted(access)) {
     errno = EINVAL;
     return nullptr;
@@ -114,6 +123,7 @@ ibv_mr* SoftHost::reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int acces
 
 ibv_mr* SoftHost::reg_dmabuf_mr(ibv_pd* pd, const verbs::DmaBufferRange& range, int access) {
   CHECK(!holds_locks());
+  if (is_dead(pd->context)) return nullptr;
   DeviceMapping seen;
   errno = EOPNOTSUPP;
   if (soft(pd->context).nic->spec().dma_buffers)
@@ -133,12 +143,14 @@ int SoftHost::dereg_mr(ibv_mr* mr) {
   soft(mr->context).nic->remove_region(mr->rkey);  // no turn still acts on it afterwards
   const int users = soft(mr->pd).users.fetch_sub(1, std::memory_order_relaxed);
   CHECK(users > 0);
+  const int error = error_of(mr->context);
   delete &soft(mr);
-  return 0;
+  return error;
 }
 
 ibv_cq* SoftHost::create_cq(ibv_context* context, int entries) {
   CHECK(!holds_locks());
+  if (is_dead(context)) return nullptr;
   if (entries < 1 || entries > kCqeMax) {
     errno = EINVAL;
     return nullptr;
@@ -149,12 +161,14 @@ ibv_cq* SoftHost::create_cq(ibv_context* context, int entries) {
 int SoftHost::destroy_cq(ibv_cq* cq) {
   CHECK(!holds_locks());
   if (soft(cq).nic->in_use(soft(cq))) return EBUSY;
+  const int error = error_of(cq->context);
   delete &soft(cq);
-  return 0;
+  return error;
 }
 
 ibv_qp* SoftHost::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   CHECK(!holds_locks());
+  if (is_dead(pd->context)) return nullptr;
   ibv_qp_cap& cap = attr->cap;
   const bool ok = attr->qp_type == IBV_QPT_RC && attr->srq == nullptr && attr->send_cq != nullptr &&
                   attr->recv_cq != nullptr && is_within_limits(cap);
@@ -182,12 +196,14 @@ int SoftHost::destroy_qp(ibv_qp* qp) {
   CHECK(!holds_locks());
   const int users = soft(qp->pd).users.fetch_sub(1, std::memory_order_relaxed);
   CHECK(users > 0);
+  const int error = error_of(qp->context);
   soft(qp).nic->destroy_qp(&soft(qp));
-  return 0;
+  return error;
 }
 
 int SoftHost::modify_qp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
   CHECK(!holds_locks());
+  if (soft(verbs->context).dead()) return EIO;
   if ((mask & IBV_QP_STATE) == 0) return EINVAL;
   QueuePair& qp = soft(verbs);
   // Refuses early what the NIC, which looks again under its lock, would refuse.
@@ -206,6 +222,7 @@ int SoftHost::modify_qp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
 int SoftHost::query_ece(ibv_qp* verbs, ibv_ece* ece) {
   CHECK(!holds_locks());
   const QueuePair& qp = soft(verbs);
+  if (soft(verbs->context).dead()) return EIO;
   if (qp.nic->spec().ece == 0) return EOPNOTSUPP;
   *ece = {.vendor_id = kEceVendor, .options = qp.ece, .comp_mask = 0};
   return 0;
@@ -215,6 +232,7 @@ int SoftHost::query_ece(ibv_qp* verbs, ibv_ece* ece) {
 int SoftHost::set_ece(ibv_qp* verbs, ibv_ece* ece) {
   CHECK(!holds_locks());
   QueuePair& qp = soft(verbs);
+  if (soft(verbs->context).dead()) return EIO;
   if (qp.nic->spec().ece == 0) return EOPNOTSUPP;
   const bool early = qp.state.load(std::memory_order_acquire) == IBV_QPS_INIT;
   if (!early || ece->vendor_id != kEceVendor || ece->comp_mask != 0) return EINVAL;
@@ -303,6 +321,7 @@ std::unique_ptr<verbs::CableDatagrams> SoftHost::open_datagrams(ibv_context* con
                                                                 const verbs::GidEntry&,
                                                                 verbs::DatagramEnd end) {
   const Nic& nic = *soft(context).nic;
+  if (is_dead(context)) return nullptr;
   if (!nic.spec().netdev || nic.spec().layer != LinkLayer::Ethernet) return nullptr;
   return datagrams_.open({.nic = nic.index(),
                           .address = device_address(options_.fabric, {host_index_, nic.index()}),

@@ -2,8 +2,9 @@
 // The one seam to hardware for set-up calls. The data path does not pass here: ibv_post_send,
 // ibv_post_recv and ibv_poll_cq are inline jumps through context->ops, which rdma-core and the
 // software fabric both fill in. Errors are those of libibverbs: nullptr with errno, or an errno
-// value (0 is success). The provider that made an object must destroy it, children first. Thread:
-// any; implementations lock. Bound: the device's.
+// value (0 is success). The provider that made an object must destroy it, children first. Where the
+// device is gone, destroying answers EIO, and the object is given up. Thread: any; implementations
+// lock. Bound: the device's.
 
 #include "src/verbs/cable_datagrams.h"
 

@@ -219,6 +219,7 @@ WRONG = {
         (CABLES + "a mesh0 down --qp 1", "--qp goes with qp-error, and only with it"),
         (CABLES + "a mesh0 qp-error --qp 4096", "'4096' is not usable; wanted: 0..4095"),
         (CABLES + "a mesh0 up --for-ms 5", "--for-ms goes with down, mtu, peer-lost"),
+        (CABLES + "a mesh0 card-left --for-ms 5", "mute and card-replaced, and only with them"),
         (CABLES + "a mesh0 down --for-ms x", "'x' is not usable; wanted: 0..3600000"),
         (CABLES + "a mesh0 down extra", "not expected: extra; --help has"),
     ],
