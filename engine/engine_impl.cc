@@ -72,7 +72,12 @@ EngineImpl::EngineImpl(const EngineOptions& options)
       relay_client_(services_, [this] { return links_.hosts(); }),
       relay_service_(services_, [this] { return relay_client_.peers(); }),
       reception_(services_, links_),
-      port_events_(services_, links_) {}
+      port_events_(services_, links_),
+      card_returns_({.host = services_,
+                     .links = links_,
+                     .events = port_events_,
+                     .rails = rails_,
+                     .contexts = contexts_}) {}
 
 Status EngineImpl::open_plane() {
   const ControlPlaneOptions control{.socket_ifname = settings_.socket_ifname,
@@ -257,6 +262,7 @@ bool EngineImpl::poll_control_locked() {
   port_events_.take_answers();
   tend_links();
   neighbours_.tend();
+  card_returns_.tend();
   relay_client_.tend();
   relay_service_.tend();
   port_events_.look();
@@ -411,6 +417,7 @@ void EngineImpl::reap_contexts() {
 void EngineImpl::destroy_context(Context& context) {
   if (context.options.communicator_id) neighbours_.forget(*context.options.communicator_id);
   pollers_.remove(context.loop);
+  card_returns_.forget(context);
   context.cut_links();
   context.wait_until_destroyed();
   figures_.keep(context.loop.counters);

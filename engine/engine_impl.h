@@ -7,6 +7,7 @@
 #include <mesh/engine.h>
 #include <mesh/snapshot.h>
 
+#include "engine/card_returns.h"
 #include "engine/control/control_plane.h"
 #include "engine/figures.h"
 #include "engine/latency_watch.h"
@@ -140,6 +141,7 @@ class EngineImpl final : public Engine,
   RelayService relay_service_;
   Reception reception_;
   PortEvents port_events_;
+  CardReturns card_returns_;
 };
 
 }  // namespace mesh::engine

@@ -301,7 +301,8 @@ std::vector<RailSnapshot> rail_states(const EngineOptions& options,
     state.numa_node = rail.info.numa_node;
     state.pci = verbs::pci_address(rail.info);
     ibv_port_attr port{};
-    const bool told = options.provider->query_port(rail.context.get(), rail.info.port, &port) == 0;
+    const bool told =
+        options.provider->query_port(rail.context.hold().get(), rail.info.port, &port) == 0;
     state.active = told && port.state == IBV_PORT_ACTIVE;
     state.state = told ? port_state_name(port.state) : "unknown";
   }

@@ -17,6 +17,7 @@ PortEvents::~PortEvents() {
 }
 
 void PortEvents::watch(ControlPlane& plane) {
+  plane_ = &plane;
   downs_.resize(host_.rails().size());
   collected_.reserve(downs_.size() * kEventsPerPass);
   for (const verbs::Rail& rail : host_.rails())
@@ -60,6 +61,7 @@ void PortEvents::take_answers() {
     if (!look.task.begun() || !look.over.load(std::memory_order_acquire)) continue;
     look.task.wait();  // it has nothing left to do but to end
     const Look::Events answers = std::exchange(look.answers, {});
+    if (!is_away(rail) && host_.rails()[rail].view->card_left()) on_card_left(rail);
     if (answers.up) on_port_change(rail, true);
     if (answers.lid) on_lid_change(rail);
     if (answers.speed) see_speed(rail);
@@ -195,7 +197,20 @@ void PortEvents::on_card_left(std::uint32_t rail) {
   if (!looks_.empty()) host_.rails()[rail].view->note_card_left();
   const std::string cause = verbs::card_left_text(host_.rails()[rail]);
   LOG_WARN("rail {}: {}; the device says that it has failed", rail, cause);
+  away_ |= std::uint64_t{1} << rail;
   links_.on_rail_away(rail, cause);
+  links_.leave_card(rail, cause, Links::Leave::All);
+  host_.tend_soon();
+}
+
+void PortEvents::on_card_back(std::uint32_t rail) {
+  const verbs::Rail& back = host_.rails()[rail];
+  away_ &= ~(std::uint64_t{1} << rail);
+  LOG_INFO("rail {} {}: a new card is in its place", rail, back.info.name);
+  const int fd = host_.options().provider->event_fd(back.context.get());
+  if (fd >= 0) static_cast<void>(plane_->watch(fd));
+  if (host_.cables() != nullptr) host_.cables()->forget_end(rail);
+  if (!looks_.empty() || verbs::port_is_up(*host_.options().provider, back)) hear_up(rail);
 }
 
 }  // namespace mesh::engine

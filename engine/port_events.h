@@ -37,6 +37,10 @@ class PortEvents {
   bool take_collected();    // returns true if there was one
   void take_answers();      // of looks at ports that have ended
   void look();              // at the ports whose views somebody wants newer
+  // The card of the rail has left, and a new one has come into its place.
+  void on_card_left(std::uint32_t rail);
+  void on_card_back(std::uint32_t rail);
+  bool is_away(std::uint32_t rail) const noexcept { return (away_ >> rail & 1) != 0; }
   // Adds how often each rail's port went down or its device failed, and the speed that its port
   // told last.
   void add_to(EngineSnapshot& shot) const noexcept;
@@ -58,7 +62,6 @@ class PortEvents {
   void hear_lid(std::uint32_t rail);
   void hear_speed(std::uint32_t rail);
   void take(std::uint32_t rail, const verbs::DeviceEvent& event);
-  void on_card_left(std::uint32_t rail);
   void on_lid_change(std::uint32_t rail);
   void doubt_cables(bool up);
   void on_port_change(std::uint32_t rail, bool up);
@@ -71,6 +74,8 @@ class PortEvents {
 
   LinkHost& host_;
   Links& links_;
+  ControlPlane* plane_ = nullptr;  // set by watch()
+  std::uint64_t away_ = 0;         // bits: rails whose card has left
   std::vector<Collected> collected_;
   std::vector<std::uint64_t> downs_;          // by rail
   std::vector<std::uint32_t> speeds_;         // by rail, in Mb/s; 0: its port has not been up yet

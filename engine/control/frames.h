@@ -14,6 +14,7 @@
 #include "engine/control/wire_values.h"
 #include "src/base/timeouts.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <string>
@@ -27,6 +28,8 @@ inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little
 inline constexpr std::uint16_t kProtocolVersion = 20;
 inline constexpr std::uint32_t kHelloListenersMax = 16;
 inline constexpr std::uint32_t kMeetMax = 64;  // pairs of rails that meet
+// A block of link memory has four channels at least.
+inline constexpr std::uint32_t kKeyRunsMax = 1 + kChannelsMax / 4;
 
 enum class MessageType : std::uint16_t {
   Hello = 1,
@@ -62,6 +65,7 @@ enum class MessageType : std::uint16_t {
   Widened,
   AskCables,
   CablesAre,
+  CardKeys,
   End,  // no frame: the number behind the last one
 };
 static_assert(static_cast<int>(MessageType::Decline) == 20);
@@ -349,9 +353,14 @@ struct Reopened {
   std::string text{};            // the reason, for the connector's log line
   std::vector<WirePath> ends{};  // the acceptor's queue pairs; empty if the result is not Ok
   std::vector<WireHop> via{};    // relayed: the acceptor as the last middle host sees it
+  // The acceptor's rail, and how often its card was replaced: another number means other keys.
+  std::uint8_t rail = 0;
+  std::uint32_t card = 0;
   static void fields(auto& io, auto& body) {
     path_answer_fields(io, body);
     io.list(body.via, {0, 1}, [&io](auto& hop) { hop_fields(io, hop); });
+    io.u8(body.rail, {0, kRailsMax - 1});
+    io.u32(body.card);
   }
 };
 // The connector tells that the path carries data again.
@@ -417,6 +426,27 @@ struct LinkClaim {
     io.u32(body.attempt);
   }
 };
+// A side tells the keys of its memory on a rail whose card was replaced, and whose paths are
+// fenced.
+struct CardKeys {
+  static constexpr FrameKind kKind{MessageType::CardKeys, "CARD KEYS", By::Either, When::Up};
+  std::uint8_t rail = 0;
+  // Each key is that of the channels from `first` on, up to the next key's.
+  struct Run {
+    std::uint32_t first = 0, rkey = 0;
+  };
+  std::vector<Run> keys;
+  static void fields(auto& io, auto& body) {
+    io.u8(body.rail, {0, kRailsMax - 1});
+    io.list(body.keys, {1, kKeyRunsMax}, [&io](auto& run) {
+      io.u32(run.first, {0, kChannelsMax - 1});
+      io.u32(run.rkey);
+    });
+    io.require(body.keys.empty() || body.keys.front().first == 0);
+    io.require(std::is_sorted(body.keys.begin(), body.keys.end(),
+                              [](const Run& a, const Run& b) { return a.first < b.first; }));
+  }
+};
 // The connector continues a link on a new connection.
 struct Resume : LinkClaim {
   static constexpr FrameKind kKind{MessageType::Resume, "RESUME", By::Connector, When::First};
@@ -451,9 +481,10 @@ struct Decline {
 // part of the link takes it (Link::hand_over).
 template <typename... Frames>
 struct FrameList {};
-using LinkFrames = FrameList<Hello, Welcome, Attach, Ready, Refuse, Open, Opened, Revoke, Revoked,
-                             Close, Bye, Fence, Reopen, Reopened, PathUp, Acknowledge, Resume,
-                             Resumed, Summon, Decline, Widen, Widened, AskCables, CablesAre>;
+using LinkFrames =
+    FrameList<Hello, Welcome, Attach, Ready, Refuse, Open, Opened, Revoke, Revoked, Close, Bye,
+              Fence, Reopen, Reopened, PathUp, Acknowledge, Resume, Resumed, Summon, Decline, Widen,
+              Widened, AskCables, CablesAre, CardKeys>;
 
 // Calls visit with an empty frame of that type, and returns what it returns. Returns false if the
 // list has none.

@@ -36,17 +36,32 @@ std::string text_or_nothing(const Text& text) noexcept {
 }  // namespace
 
 Status DeviceContext::open() {
-  pd_ = verbs::PdHandle(provider_, provider_.alloc_pd(rail_.context.get()));
+  device_ = rail_.context.hold();
+  pd_ = verbs::PdHandle(provider_, provider_.alloc_pd(device_.get()));
   if (pd_) return {};
-  LOG_WARN("{}: cannot create a protection domain: {}", name(), std::strerror(errno));
+  const int error = errno;
+  note_error(error);
+  if (gone()) return {};
+  LOG_WARN("{}: cannot create a protection domain: {}", name(), std::strerror(error));
   return Errc::System;
+}
+
+// Errors by which the kernel says that it has no device, or no answer from it.
+void DeviceContext::note_error(int error) noexcept {
+  const bool left = error == EIO || error == ENODEV || error == ENXIO;
+  if (!left || gone()) return;
+  leave();
+  if (background_ != nullptr) background_->wake_control();
 }
 
 Status DeviceContext::provide_probes() {
   const std::lock_guard guard(probing_);
-  if (has_probes()) return {};
+  return has_probes() ? Status{} : make_probes();
+}
+
+Status DeviceContext::make_probes() {
   const std::size_t bytes = whole_pages(sizeof(Probes));
-  probe_pages_ = make_pages(bytes);
+  if (probe_pages_ == nullptr) probe_pages_ = make_pages(bytes);
   if (probe_pages_ != nullptr) {
     probe_mr_ =
         register_range(probe_pages_.get(), bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
@@ -65,16 +80,31 @@ verbs::LocalSource DeviceContext::probe_source(std::uint32_t bytes) const noexce
 }
 
 verbs::RemoteTarget DeviceContext::probe_target() const noexcept {
+  if (!has_probes()) return {};  // the card has left
   return {.address = reinterpret_cast<std::uintptr_t>(probes().target.data()),
           .rkey = probe_mr_->rkey};
 }
 
 verbs::MrHandle DeviceContext::register_range(void* address, std::size_t bytes, int access) {
-  return verbs::MrHandle(provider_, provider_.reg_mr(pd_.get(), address, bytes, access));
+  const DeviceGate::Visit visit(gate);
+  if (!visit) return errno = ENODEV, verbs::MrHandle();
+  verbs::MrHandle made(provider_, provider_.reg_mr(pd_.get(), address, bytes, access));
+  if (!made) note_error(errno);
+  return made;
 }
 
 verbs::MrHandle DeviceContext::register_buffer(const verbs::DmaBufferRange& range, int access) {
-  return verbs::MrHandle(provider_, provider_.reg_dmabuf_mr(pd_.get(), range, access));
+  const DeviceGate::Visit visit(gate);
+  if (!visit) return errno = ENODEV, verbs::MrHandle();
+  verbs::MrHandle made(provider_, provider_.reg_dmabuf_mr(pd_.get(), range, access));
+  if (!made) note_error(errno);
+  return made;
+}
+
+verbs::CqHandle DeviceContext::make_queue(int entries) {
+  const DeviceGate::Visit visit(gate);
+  if (!visit) return errno = ENODEV, verbs::CqHandle();
+  return verbs::CqHandle(provider_, provider_.create_cq(device_.get(), entries));
 }
 
 ibv_cq* DeviceContext::queue_of(const QueuePair& queue_pair) const noexcept {
@@ -98,7 +128,7 @@ std::size_t DeviceContext::queue_with_room(const Wanted& wanted) const noexcept 
 verbs::Provider& DeviceContext::maker(bool relayed) {
   if (!relayed) return provider_;
   if (relay_end_ == nullptr)
-    relay_end_ = std::make_unique<relay::EndDevice>(provider_, rail_.context.get(),
+    relay_end_ = std::make_unique<relay::EndDevice>(provider_, device_.get(),
                                                     static_cast<relay::Stopper*>(this));
   return *relay_end_;
 }
@@ -120,7 +150,7 @@ Status DeviceContext::provide_room(const Wanted& wanted, ProgressLoop& loop) {
     return Errc::Exhausted;
   }
   verbs::Provider& made_by = maker(wanted.relayed);
-  verbs::CqHandle cq(made_by, made_by.create_cq(rail_.context.get(), static_cast<int>(entries)));
+  verbs::CqHandle cq(made_by, made_by.create_cq(device_.get(), static_cast<int>(entries)));
   if (!cq) {
     LOG_WARN("{}: cannot create a completion queue of {} entries: {}", name(), entries,
              std::strerror(errno));
@@ -196,6 +226,8 @@ verbs::QpHandle DeviceContext::make_loop_back(ibv_cq* queue, std::uint32_t depth
               .max_send_sge = 1,
               .max_recv_sge = 1,
               .max_inline_data = 0};
+  const DeviceGate::Visit visit(gate);
+  if (!visit) return errno = ENODEV, verbs::QpHandle();
   return verbs::QpHandle(provider_, provider_.create_qp(pd_.get(), &attr));
 }
 
@@ -245,7 +277,13 @@ std::uint32_t DeviceContext::take_entry() {
 
 Status DeviceContext::create(QueuePair& queue_pair, Order order) {
   DCHECK(queue_pair.verbs() == nullptr);
+  const DeviceGate::Visit visit(gate);
+  if (!visit) return Errc::System;
   order.depths = queue_pair.depths();
+  return create_inside(queue_pair, order);
+}
+
+Status DeviceContext::create_inside(QueuePair& queue_pair, const Order& order) {
   const Result<Place> place = take_place(order);
   if (!place.ok()) return place.status();
   InlineBytes granted;
@@ -262,6 +300,29 @@ Status DeviceContext::create(QueuePair& queue_pair, Order order) {
     order.loop->registrations->lower_inline_bytes(granted.data);
   live_[at] = {.queue_pair = &queue_pair, .receive_id = queue_pair.id_base() | kReceiveBit};
   return {};
+}
+
+DeviceContext::Remains DeviceContext::take_apart(ProgressLoop& loop) noexcept {
+  DCHECK(loop.held());
+  CHECK(is_quiet());
+  for (const Queue& queue : queues_) loop.drop_source(queue.cq.get());
+  has_probes_.store(false, std::memory_order_release);
+  Remains remains;
+  remains.device = std::move(device_);
+  remains.pd = std::move(pd_);
+  remains.probe_mr = std::move(probe_mr_);
+  remains.relay_end = std::move(relay_end_);
+  remains.queues = std::move(queues_);
+  queues_.clear();
+  return remains;
+}
+
+Status DeviceContext::renew(verbs::OpenDevice::Hold next) {
+  device_ = std::move(next);
+  pd_ = verbs::PdHandle(provider_, provider_.alloc_pd(device_.get()));
+  if (!pd_) return Errc::System;
+  const std::lock_guard guard(probing_);
+  return probe_pages_ == nullptr ? Status{} : make_probes();
 }
 
 void DeviceContext::stop(QueuePair& queue_pair) noexcept {
@@ -299,7 +360,9 @@ bool DeviceContext::stop_soon(ibv_qp* qp) noexcept {
 }
 
 bool DeviceContext::on_stopped(std::uint32_t at, int error) noexcept {
-  if (error != 0) LOG_WARN("{}: cannot stop a queue pair: {}", name(), std::strerror(error));
+  if (error != 0)
+    MESH_LOG(gone() ? LogLevel::Detail : LogLevel::Warn, "{}: cannot stop a queue pair: {}", name(),
+             std::strerror(error));
   // It may have been given to destroy() meanwhile.
   QueuePair* const queue_pair = live_[at].queue_pair;
   if (error == 0 && queue_pair != nullptr) queue_pair->set_stopped();

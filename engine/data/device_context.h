@@ -7,6 +7,7 @@
 #include <mesh/policy.h>
 #include <mesh/status.h>
 
+#include "engine/data/device_gate.h"
 #include "engine/data/device_work.h"
 #include "engine/data/queue_pair.h"
 #include "src/base/pages.h"
@@ -40,7 +41,9 @@ class DeviceContext final : private relay::Stopper {
   DeviceContext(verbs::Provider& provider, verbs::Rail& rail, std::uint32_t index)
       : provider_(provider), rail_(rail), index_(index) {}
 
-  Status open();  // System: the device refused a protection domain
+  // Opens a protection domain on the rail's device. System: the device refused it. If the card has
+  // left, it is as if the card left later.
+  Status open();
 
   // Makes a queue pair in RESET on a completion queue with room and gives it an id. Any thread,
   // several at a time, without the control mutex and without the progress lock, which it takes
@@ -103,6 +106,35 @@ class DeviceContext final : private relay::Stopper {
   relay::EndDevice& relay_end() noexcept { return *relay_end_; }
 
   ibv_cq* queue_of(const QueuePair& queue_pair) const noexcept;  // it must exist
+  // Returns a completion queue outside the loop. Empty: see errno.
+  verbs::CqHandle make_queue(int entries);
+
+  // ---- A card that has left, and another one in its place.
+  // When the gate is closed nothing is made or registered here: the device answers no more.
+  DeviceGate gate;
+  void leave() noexcept {
+    gone_.store(true, std::memory_order_release);
+    gate.close();
+  }
+  // Any thread. Returns true from then on until come_back(). The gate opens before, when NCCL's
+  // memory is on the new card, and no path is opened on it until all of the links' memory is.
+  bool gone() const noexcept { return gone_.load(std::memory_order_acquire); }
+  // Returns true if the card has left, nobody is about to find out, and no queue pair is left.
+  bool is_quiet() const noexcept { return gate.quiet() && queue_pair_count() == 0 && !destroys(); }
+  // All that was made on the former card. Destroying it may take the device's time.
+  class Remains;
+  // Holding the progress lock of a quiet device: takes it all away, and nothing is polled any more.
+  Remains take_apart(ProgressLoop& loop) noexcept;
+  // Makes anew, on the new card, what must be there before queue pairs, on the thread that alone
+  // may come in meanwhile.
+  Status renew(verbs::OpenDevice::Hold next);
+  bool is_of(const verbs::OpenDevice::Hold& card) const noexcept { return device_ == card; }
+  // The new card may be used.
+  void come_back() noexcept {
+    ++cards_;
+    gone_.store(false, std::memory_order_release);
+  }
+  std::uint32_t cards() const noexcept { return cards_; }  // control mutex: new ones since open()
 
   verbs::Rail& rail() const noexcept { return rail_; }
   verbs::Provider& provider() const noexcept { return provider_; }
@@ -149,6 +181,9 @@ class DeviceContext final : private relay::Stopper {
   };
   Result<Place> take_place(const Order& order);
   void give_back(const Place& place) noexcept;
+  Status create_inside(QueuePair& queue_pair, const Order& order);
+  void note_error(int error) noexcept;
+  Status make_probes();
   bool stop_soon(ibv_qp* qp) noexcept override;  // relayed ones, in a turn
   bool has_threads() const noexcept override { return background_ != nullptr; }
   bool ask_stop(QueuePair& queue_pair) noexcept;  // false: the caller must stop it
@@ -179,6 +214,9 @@ class DeviceContext final : private relay::Stopper {
   verbs::Provider& provider_;
   verbs::Rail& rail_;
   const std::uint32_t index_;
+  std::atomic<bool> gone_{false};
+  std::uint32_t cards_ = 0;
+  verbs::OpenDevice::Hold device_;  // outlives all that was made on it
   verbs::PdHandle pd_;
   Pages probe_pages_;
   verbs::MrHandle probe_mr_;
@@ -194,6 +232,16 @@ class DeviceContext final : private relay::Stopper {
   std::atomic<std::size_t> dying_{0};  // queue pairs, regions and calls of work_, without stops
   ProgressLoop* background_ = nullptr;
   DeviceWork work_{[this](const DeviceWork::Answer& answer) { on_answer(answer); }};
+};
+
+// Destroyed in the reverse order of these members.
+class DeviceContext::Remains {
+ public:
+  verbs::OpenDevice::Hold device;
+  verbs::PdHandle pd;
+  verbs::MrHandle probe_mr;
+  std::unique_ptr<relay::EndDevice> relay_end;
+  std::vector<Queue> queues;
 };
 
 }  // namespace mesh::engine

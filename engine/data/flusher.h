@@ -67,6 +67,13 @@ class Flusher {
   void abandon(Flush& flush) noexcept;
   // Ends the open reads of a rail whose card has left: it writes no more and may complete no read.
   void leave(std::uint32_t rail) noexcept;
+  // On the thread that works for the new card of a rail: gives it another completion queue, and the
+  // next flush over it makes its queue pair. `former` gets what the former card had.
+  struct Former {
+    verbs::CqHandle cq;
+    verbs::QpHandle qp;
+  };
+  Status renew_card(DeviceContext& device, Former* former);
   // Control mutex. Adds the time since the last call to all flushes with open reads, and fails
   // those that reach the bound: a card that hangs neither completes a read nor fails it.
   struct Silence {

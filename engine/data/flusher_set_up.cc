@@ -102,7 +102,8 @@ void Flusher::install(Rail& rail, verbs::QpHandle made) noexcept {
 // Under the lock: has a broken queue pair without open reads made anew, unless its card has left.
 void Flusher::renew(std::uint32_t at) noexcept {
   Rail& rail = rails_[at];
-  rail.gone = verbs::port_now(rail.device->provider(), rail.device->rail()).card_left;
+  rail.gone = rail.device->gone() ||
+              verbs::port_now(rail.device->provider(), rail.device->rail()).card_left;
   if (rail.gone) return;
   rail.making = rail.device->call_later({.function = renew_later, .self = this, .argument = at});
   if (rail.making) return;
@@ -141,12 +142,26 @@ void Flusher::provide(DeviceContext& device) {
     const std::lock_guard guard(ports_mutex_);
     made.port = ports_.at(device.index());
   }
-  made.cq = verbs::CqHandle(device.provider(),
-                            device.provider().create_cq(device.rail().context.get(), kFlushDepth));
+  made.cq = device.make_queue(kFlushDepth);
   install(made, make(made));
   made.refused = false;
   const Hold hold(*this);
   rails_[device.index()] = std::move(made);
+}
+
+Status Flusher::renew_card(DeviceContext& device, Former* former) {
+  const std::lock_guard providing(providing_);
+  Rail& rail = rails_[device.index()];
+  if (rail.device == nullptr) return {};
+  verbs::CqHandle queue = device.make_queue(kFlushDepth);
+  if (!queue) return Errc::System;
+  const Hold hold(*this);
+  DCHECK(!rail.making);
+  end_reads(device.index(), Errc::Ok);
+  former->qp = std::move(rail.qp);
+  former->cq = std::exchange(rail.cq, std::move(queue));
+  rail.gone = rail.refused = false;
+  return {};
 }
 
 std::uint64_t Flusher::making_rails() const noexcept {

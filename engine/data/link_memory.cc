@@ -44,6 +44,7 @@ Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) const {
     return Errc::System;
   }
   std::memset(block.memory.get(), 0, rounded);
+  block.bytes = rounded;
   for (std::size_t at = 0; at < keys_.size(); ++at) {
     DeviceContext& device = *keys_[at].device;
     std::size_t first = 0;
@@ -59,11 +60,12 @@ Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) const {
       block.regions.push_back({.device = &device, .mr = std::move(mr)});
       continue;
     }
+    block.refused.push_back(&device);
+    if (device.gone()) continue;  // a new card may come, and registers it then
     LOG_WARN("cannot register {} bytes on {} for a peer link: {}", rounded, device.name(),
              std::strerror(errno));
     const auto needs = [&device](const Key& key) { return key.device == &device && !key.spare; };
     if (std::any_of(keys_.begin(), keys_.end(), needs)) return Errc::System;
-    block.refused.push_back(&device);
   }
   return block;
 }

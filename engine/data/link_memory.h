@@ -50,6 +50,36 @@ class LinkMemory {
   Result<PeerWritable> window_words(std::size_t bytes);
   void release() noexcept;  // deregisters all, once queue pairs that go to ERR are there
 
+  // ---- A new card in the place of one that has left (link_memory_renewal.cc).
+  bool is_on(const DeviceContext& device) const noexcept;  // it is there for a path on the device
+  // Gives up the device's regions. Until all are there again no path may be opened on it.
+  struct Former {
+    std::shared_ptr<std::byte> memory;
+    verbs::MrHandle mr;
+  };
+  void drop(const DeviceContext& device, std::vector<Former>* former);
+  // A block without its region on the device. A thread registers it; nothing else of this memory is
+  // touched meanwhile.
+  struct Missing {
+    std::size_t block = 0;
+    std::shared_ptr<std::byte> memory;
+    std::size_t bytes = 0;
+    verbs::MrHandle made{};
+  };
+  std::vector<Missing> missing(const DeviceContext& device) const;
+  static Status make(Missing& missing, DeviceContext& device);
+  bool has(const Missing& missing) const noexcept {
+    return missing.block < blocks_.size() && blocks_[missing.block] != nullptr &&
+           blocks_[missing.block]->memory == missing.memory;
+  }
+  void take(Missing missing, DeviceContext& device);
+  // The keys on the device: each is that of the channels from the first one on.
+  struct KeyRun {
+    std::uint32_t first = 0, rkey = 0;
+  };
+  std::vector<KeyRun> keys_on(const DeviceContext& device) const;
+  const LinkKeys& first_keys() const noexcept { return blocks_.front()->rkeys; }  // of the first
+
  private:
   struct Place {
     std::size_t block = 0, channel = 0;  // the block's place, the channel's place in the block
@@ -63,6 +93,7 @@ class LinkMemory {
   };
   struct Block {
     std::shared_ptr<std::byte> memory;
+    std::size_t bytes = 0;
     std::vector<Region> regions;  // one per distinct device context
     LinkKeys rkeys;
     std::vector<const DeviceContext*> refused;

@@ -176,6 +176,7 @@ void PathSet::order() {
     if (usable_.empty()) note_tier(path);
     if (path.tier == tier_) usable_.push_back(&path);
   }
+  if (has_carried_) number_keys();
   // The path that leads over other hosts is the last of its tier.
   const bool detour = has_beside_ && usable_count() > 1 && usable_.back()->ends.relayed;
   express_count_ = usable_count() - (detour ? 1 : 0);
@@ -191,11 +192,19 @@ void PathSet::note_tier(const Path& path) noexcept {
   const auto first = std::find_if(paths_.begin(), paths_.end(), is_of_it);
   first_of_tier_ = first->index;
   tier_size_ = static_cast<std::uint32_t>(std::count_if(first, paths_.end(), is_of_it));
-  key_rail_ = first->rail;
+  has_carried_ = true;
+}
+
+void PathSet::number_keys() noexcept {
   const bool connects = link_.identity().role == LinkRole::Connector;
-  key_set_ = first->ends.is_place()
-                 ? relayed_key_set(connects ? first->ends.peer_rail : first->rail)
-                 : tier_;
+  const auto rail_of = [connects](const Path& path) {
+    return connects ? path.ends.peer_rail : path.rail;
+  };
+  std::uint32_t card = 0;
+  for (const Path& path : of_tier()) card += cards.of(rail_of(path));
+  const Path& first = (*this)[first_of_tier_];  // whose rails may have been named anew
+  key_rail_ = first.rail;
+  key_set_ = of_card(first.ends.is_place() ? relayed_key_set(rail_of(first)) : tier_, card);
 }
 
 namespace {

@@ -90,9 +90,28 @@ struct Making {
   bool late = false;                             // those of Path::late
 };
 
+// Counts how often the acceptor has said that the card of a rail of its was replaced, and so the
+// keys in its entries. Both sides note it at the same frame. Thread: control mutex. Bound:
+// kRailsMax rails.
+class AcceptorCards {
+ public:
+  std::uint32_t of(std::uint32_t rail) const noexcept {
+    return rail < counts_.size() ? counts_[rail] : 0;
+  }
+  void note(std::uint32_t rail, std::uint32_t count) {
+    if (counts_.size() <= rail) counts_.resize(rail + 1);
+    counts_[rail] = count;
+  }
+
+ private:
+  std::vector<std::uint32_t> counts_;  // by rail; without the last ones that are 0
+};
+
 class PathSet {
  public:
   explicit PathSet(PeerLink& link);  // whose policy and loop are there already
+
+  AcceptorCards cards;  // order() comes next where it changes
 
   // ---- Hot, holding the progress lock.
   Path& operator[](std::uint32_t index) noexcept {
@@ -194,6 +213,7 @@ class PathSet {
   Path& add_primary_on_standby(DeviceContext& device, const PathEnds& ends, std::string name);
   Path& place(DeviceContext& device, const PathEnds& ends, std::string name);
   void note_tier(const Path& path) noexcept;
+  void number_keys() noexcept;
   void provide(Path& path, std::uint32_t count);
   void note_written_rails() noexcept;
 
@@ -206,7 +226,7 @@ class PathSet {
   PathShares shares_;
   std::uint32_t express_count_ = 0, primary_count_ = 0, tier_ = 0;
   std::uint32_t first_of_tier_ = 0, tier_size_ = 0, key_set_ = 0, key_rail_ = 0;
-  bool has_beside_ = false;
+  bool has_beside_ = false, has_carried_ = false;
   // Paths that are neither up nor on standby; the store releases what happened to them.
   std::atomic<std::uint32_t> away_{0};
   std::vector<std::uint32_t> rails_;  // in order

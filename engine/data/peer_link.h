@@ -152,6 +152,9 @@ class PeerLink {
   void leave_out(Path& path, std::string why);  // at bring-up: from Up to Down, it never worked
   // Its late queue pairs carry messages from now on.
   void widen(Path& path) noexcept;
+  // The keys in the entries are others from now on, because a card of the acceptor's was replaced.
+  // The acceptor writes all live credits again.
+  void change_card(std::uint32_t acceptor_rail, std::uint32_t card);
   // From Down to Up. The paths that stood in for it are quarantined.
   void admit(Path& path);
 

@@ -136,6 +136,14 @@ void PeerLink::widen(Path& path) noexcept {
   }
 }
 
+void PeerLink::change_card(std::uint32_t acceptor_rail, std::uint32_t card) {
+  DCHECK(loop_.held());
+  paths_.cards.note(acceptor_rail, card);
+  reroute();
+  if (identity_.role == LinkRole::Connector) return;
+  channels_.for_each([](Channel& channel) { RecvChannel::of(channel).ask_rewrite(); });
+}
+
 void PeerLink::admit(Path& path) {
   DCHECK(loop_.held());
   DCHECK(path.health.state == PathState::Down);

@@ -29,6 +29,10 @@ class RecvChannel final : public Channel {
     std::array<std::uint32_t, kLinkKeysMax> rkeys{};
   };
   void set_credits(const Credits& credits) noexcept;
+  // Sets the key of a path that is down: choose_express() takes it when the path is up.
+  void set_credits_key(std::uint32_t place, std::uint32_t rkey) noexcept {
+    credits_.rkeys[place] = rkey;
+  }
   void start(std::uint32_t generation) noexcept {
     cursor_.start(generation);
   }  // the generation of this life of the index

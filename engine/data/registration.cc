@@ -46,33 +46,41 @@ void RegistrationTable::lower_inline_bytes(std::uint32_t inline_bytes) noexcept 
     entry->inline_bytes = std::min(entry->inline_bytes, inline_bytes_);
 }
 
+verbs::MrHandle RegistrationTable::make_there(const Registration& entry, std::uint32_t rail,
+                                              int* error) {
+  DeviceContext& device = *devices_[rail];
+  verbs::MrHandle made;
+  *error = ENOMEM;
+  try {
+    if (entry.type == MemoryType::Device && flusher_ != nullptr) flusher_->provide(device);
+    made = make_region(entry, device);
+    *error = errno;
+  } catch (const std::bad_alloc&) {  // thrown by the provider
+  }
+  return made;
+}
+
 Status RegistrationTable::add_rail(Lock& lock, Registration& entry, std::uint32_t rail) {
   DCHECK(rail < devices_.size());
   no_longer_busy_.wait(lock, [&] { return !entry.busy_by_rail[rail]; });
-  DCHECK((entry.count_by_rail[rail] != 0) == static_cast<bool>(entry.mr_by_rail[rail]));
-  if (entry.count_by_rail[rail] == 0) {
-    DeviceContext& device = *devices_[rail];
+  DeviceContext& device = *devices_[rail];
+  if (!entry.mr_by_rail[rail] && !device.gate.closed()) {
     if (entry.type == MemoryType::Device && !takes_device_memory(entry, device.rail().info))
       return Errc::System;
     entry.busy_by_rail[rail] = true;
     lock.unlock();
-    verbs::MrHandle mr;
-    int error = ENOMEM;
-    try {
-      if (entry.type == MemoryType::Device && flusher_ != nullptr) flusher_->provide(device);
-      mr = make_region(entry, device);
-      error = errno;
-    } catch (const std::bad_alloc&) {  // thrown by the provider
-    }
+    int error = 0;
+    verbs::MrHandle mr = make_there(entry, rail, &error);
     lock.lock();
     entry.busy_by_rail[rail] = false;
     no_longer_busy_.notify_all();
-    if (!mr) {
+    if (mr) {
+      entry.keys_by_rail[rail] = {.lkey = mr->lkey, .rkey = mr->rkey};
+      entry.mr_by_rail[rail] = std::move(mr);
+    } else if (!device.gate.closed()) {
       tell_refusal(entry, device.name(), error);
       return Errc::System;
     }
-    entry.keys_by_rail[rail] = {.lkey = mr->lkey, .rkey = mr->rkey};
-    entry.mr_by_rail[rail] = std::move(mr);
   }
   ++entry.count_by_rail[rail];
   return {};

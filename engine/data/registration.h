@@ -71,6 +71,7 @@ namespace engine {
 
 class Flusher;
 class DeviceContext;
+class ProgressLoop;
 
 // A copy of the rails of a link at one moment, without memory of the heap.
 class RailSet {
@@ -124,7 +125,13 @@ class RegistrationTable {
   // stays until the last use ends.
   void drop(Registration& registration, std::span<const std::uint32_t> rails) noexcept;
   void leave(Registration& registration, std::span<const std::uint32_t> rails) noexcept;
+  // Returns true if the region is in use on the rail, whose card may have left.
   bool is_on(const Registration& registration, std::uint32_t rail) const;
+  // A card that has left keeps nothing: memory is used there without a key, and no path has it. On
+  // the thread that works for the new card: registers all that is in use there again, and changes
+  // its keys under the progress lock. Then it opens the device's gate. `former` gets the regions of
+  // the former card. Returns System if the new one refused; logged.
+  Status renew(std::uint32_t rail, ProgressLoop& loop, std::vector<verbs::MrHandle>* former);
   // Gives up one use on the rails named; MRs without users are deregistered before this returns.
   void release(Registration* registration, std::span<const std::uint32_t> rails) noexcept;
   void clear() noexcept;  // everything that is still registered is deregistered before it returns
@@ -140,6 +147,8 @@ class RegistrationTable {
   verbs::MrHandle make_region(const Registration& entry,
                               DeviceContext& device) const;              // empty: see errno
   Status add_rail(Lock& lock, Registration& entry, std::uint32_t rail);  // unlocks meanwhile
+  verbs::MrHandle make_there(const Registration& entry, std::uint32_t rail, int* error);
+  Entries::iterator without_region(std::uint32_t rail) noexcept;
   Entries::iterator find(const Registration& registration) noexcept;
   // Deregisters what nobody uses any more without the lock, which it does not take again.
   void give_up(Lock& lock, Entries::iterator at, std::span<const std::uint32_t> rails) noexcept;

@@ -1,9 +1,14 @@
 // Memory that is made ready for a rail before anybody uses it there.
+#include "engine/data/device_context.h"
+#include "engine/data/progress_loop.h"
 #include "engine/data/registration.h"
 #include "src/base/check.h"
+#include "src/base/log.h"
 #include "src/verbs/discovery.h"
 
+#include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 namespace mesh::engine {
@@ -58,7 +63,54 @@ void RegistrationTable::leave(Registration& registration,
 
 bool RegistrationTable::is_on(const Registration& registration, std::uint32_t rail) const {
   const std::lock_guard lock(mutex_);
-  return static_cast<bool>(registration.mr_by_rail[rail]);
+  return registration.count_by_rail[rail] != 0;
+}
+
+// ---- A new card in the place of one that has left.
+
+RegistrationTable::Entries::iterator RegistrationTable::without_region(
+    std::uint32_t rail) noexcept {
+  return std::find_if(entries_.begin(), entries_.end(), [rail](const auto& each) {
+    const Registration& entry = *each.second;
+    return entry.count_by_rail[rail] != 0 && !entry.mr_by_rail[rail];
+  });
+}
+
+Status RegistrationTable::renew(std::uint32_t rail, ProgressLoop& loop,
+                                std::vector<verbs::MrHandle>* former) {
+  Lock lock(mutex_);
+  for (const auto& [key, entry] : entries_) {
+    no_longer_busy_.wait(lock, [&each = *entry, rail] { return !each.busy_by_rail[rail]; });
+    if (entry->mr_by_rail[rail]) former->push_back(std::move(entry->mr_by_rail[rail]));
+  }
+  for (auto at = without_region(rail); at != entries_.end(); at = without_region(rail)) {
+    Registration& entry = *at->second;
+    entry.busy_by_rail[rail] = true;
+    ++entry.holds;  // its last use waits for us, and leaves the entry
+    lock.unlock();
+    int error = 0;
+    verbs::MrHandle made = make_there(entry, rail, &error);
+    const bool refused = !made;
+    const std::uint64_t bytes = entry.bytes, address = entry.address;
+    {
+      const ProgressLoop::Guard guard(loop);
+      lock.lock();
+      if (made) entry.keys_by_rail[rail] = {.lkey = made->lkey, .rkey = made->rkey};
+      if (made) entry.mr_by_rail[rail] = std::move(made);
+      entry.busy_by_rail[rail] = false;
+      --entry.holds;
+      no_longer_busy_.notify_all();
+      lock.unlock();
+    }
+    if (refused) {
+      LOG_WARN("{}: the new card does not register {} bytes at {:#x}: {}", devices_[rail]->name(),
+               bytes, address, std::strerror(error));
+      return Errc::System;
+    }
+    lock.lock();
+  }
+  devices_[rail]->gate.open();  // whoever looks there next under the mutex registers for himself
+  return {};
 }
 
 }  // namespace mesh::engine

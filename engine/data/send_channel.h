@@ -29,12 +29,12 @@ class SendChannel final : public Channel {
   SendChannel(PeerLink& link_of, std::uint32_t index_of, std::byte* credits);
   ~SendChannel() override { leave_byte_wait(); }
 
-  // The receiver's records: address, and keys (LinkKeys); set when the receiver has opened its
-  // side.
+  // The receiver's records: address, and keys (LinkKeys); set when the receiver has opened.
   struct Records {
     std::uint64_t address = 0;
     std::array<std::uint32_t, kLinkKeysMax> rkeys{};
   };
+  void set_records_key(std::uint32_t at, std::uint32_t rkey) noexcept { records_.rkeys[at] = rkey; }
   void set_records(const Records& records) noexcept { records_ = records; }
 
   // The caller knows that the channel sends.

@@ -18,11 +18,18 @@ BringUp::~BringUp() {
   task_.wait();
 }
 
+// Returns true if a link comes up without this path, because the card of its rail has left. It
+// joins when another card is there.
+bool BringUp::may_lack(const Path& path) const noexcept {
+  return is_of_link() && path.device->gone();
+}
+
 // The device may take long to register the memory of a link, too.
 Status BringUp::register_memory() {
   PathSet& paths = order_.link->paths();
   for (const std::uint32_t index : order_.makes) {
-    if (const Status status = paths[index].device->provide_probes(); !status.ok()) return status;
+    const Status status = paths[index].device->provide_probes();
+    if (!status.ok() && !may_lack(paths[index])) return status;
   }
   for (DeviceContext* const device : order_.may_probe) static_cast<void>(device->provide_probes());
   LinkMemory& memory = order_.link->memory();
@@ -37,7 +44,9 @@ Status BringUp::make() {
   if (const Status status = register_memory(); !status.ok()) return status;
   for (const std::uint32_t index : order_.makes) {
     PathSet& paths = order_.link->paths();
+    if (may_lack(paths[index])) continue;
     const Status made = paths.make(paths[index], {.abandoned = &abandoned_, .late = order_.widens});
+    if (!made.ok() && may_lack(paths[index])) continue;
     if (!made.ok()) return made;
     const auto& queue_pairs = order_.widens ? paths[index].late : paths[index].queue_pairs;
     note_ece(paths[index], *queue_pairs.front());

@@ -115,6 +115,7 @@ class BringUp {
   }
 
  private:
+  bool may_lack(const Path& path) const noexcept;
   Status register_memory();
   Status make();  // the queue pairs of all paths of order_.makes; the first error ends it
   Status connect(std::size_t at);

@@ -84,6 +84,10 @@ class CableProofs {
   topo::CableProof conclude(const Hello& hello, const Question& question);
 
   // ---- Events.
+  // The card of the rail was replaced, and its net device with it.
+  void forget_end(std::size_t rail) noexcept {
+    if (rail < ends_.size()) ends_[rail].reset();
+  }
   bool owns(int fd) const noexcept;
   void on_readable(int fd);
   void doubt() noexcept;  // a port of ours has changed: the next handshakes ask again

@@ -339,6 +339,7 @@ void Handshake::bring_up(const std::vector<WirePath>& paths,
     some_port_pair_is_up |= !peer_link.paths()[i].ends.port_down;
   for (std::uint32_t i = 0; i < paths.size(); ++i) {
     if (std::find(down.begin(), down.end(), i) != down.end()) continue;
+    if (peer_link.paths()[i].device->gone()) continue;
     if (link_.connector() && some_port_pair_is_up && peer_link.paths()[i].ends.port_down) continue;
     order.paths.push_back(paths[i]);
     order.indices.push_back(i);

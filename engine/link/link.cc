@@ -187,6 +187,29 @@ bool Link::on(const Open& body) {
   return openings_.on(body);
 }
 
+bool Link::on(const CardKeys& body) {
+  if (state_ != LinkState::Up) return openings_.on(body);
+  repair_.tend_lost();
+  if (!openings_.on(body)) return false;
+  const ProgressLoop::Guard guard(context().loop);
+  for (const Path& path : peer_link().paths().all())
+    if (path.ends.peer_rail == body.rail) repair_.try_now(path.index);
+  return true;
+}
+
+void Link::tell_card_keys(DeviceContext& device) {
+  if (!has_peer_link()) return;
+  LinkMemory& memory = peer_link().memory();
+  const std::vector<LinkMemory::KeyRun> keys = memory.keys_on(device);
+  if (keys.empty()) return;
+  if (connector()) terms.window_words.rkeys = memory.first_keys();
+  if (state_ != LinkState::Up) return;
+  CardKeys told{.rail = static_cast<std::uint8_t>(device.index()), .keys = {}};
+  for (const LinkMemory::KeyRun& run : keys)
+    told.keys.push_back({.first = run.first, .rkey = run.rkey});
+  send(told);
+}
+
 bool Link::on(const Close& body) { return openings_.withdraw(body.channel) || farewell_.on(body); }
 
 // An exception, which means that no memory is left, ends this link only.

@@ -49,6 +49,9 @@ class Link final : public LinkCore, Handshake::Owner {
   // Describes the peer's host, and our cables to it, to other hosts. Without a ticket it takes no
   // part in relays.
   WireHost peer_as_host() const;
+  // Nothing of the link's memory is being registered.
+  bool memory_rests() const noexcept { return bring_up() == nullptr && !openings_.growing(); }
+  void tell_card_keys(DeviceContext& device);  // the memory is on the new card of the device
   // Opens the channel of a connect that waits here, or leaves that to READY.
   void open_when_up(PendingConnect& stage);
 
@@ -82,6 +85,7 @@ class Link final : public LinkCore, Handshake::Owner {
  private:
   bool on(const Open& body);  // this and the next go to two parts each
   bool on(const Close& body);
+  bool on(const CardKeys& body);
 
   // ---- Handshake::Owner.
   void leave_out(const std::vector<std::uint8_t>& down) override { repair_.leave_out(down); }

@@ -193,7 +193,9 @@ WirePath describe(Path& path, QueuePairs queue_pairs, std::uint32_t psn,
   wire.mtu = static_cast<std::uint8_t>(own_port(path).mtu);
   wire.counters_address = written.address;
   wire.counters_rkey = written.rkey;
-  for (const auto& queue_pair : queue_pairs) wire.qpn.push_back(queue_pair->verbs()->qp_num);
+  // A path without queue pairs is left out: the card of its rail has left.
+  for (const auto& queue_pair : queue_pairs)
+    wire.qpn.push_back(queue_pair->verbs() == nullptr ? 0 : queue_pair->verbs()->qp_num);
   wire.ece = ece_of(path);
   return wire;
 }

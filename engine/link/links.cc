@@ -1,5 +1,6 @@
 #include "engine/link/links.h"
 
+#include "engine/data/flusher.h"
 #include "engine/link/bring_up.h"
 #include "engine/link/context.h"
 #include "engine/link/link.h"
@@ -210,6 +211,17 @@ bool Links::on_rail_away(std::uint32_t rail, const std::string& cause) {
   });
   for_each([this, rail](Link& link) { link.redial().on_port_away(host_.rails()[rail]); });
   return in_use;
+}
+
+void Links::leave_card(std::uint32_t rail, const std::string& cause, Leave leave) {
+  for (const auto& context : contexts_) {
+    DeviceContext& device = *context->loop.devices[rail];
+    if (leave == Leave::All) device.leave();
+    if (device.gone()) context->loop.flusher->leave(rail);
+  }
+  for_each_path([&](Link& link, Path& path) {
+    if (path.rail == rail && path.device->gone()) link.peer_link().quarantine(path, cause);
+  });
 }
 
 void Links::ask_cables() {

@@ -56,6 +56,10 @@ class Links {
   // use, and so tells what becomes of it.
   bool on_rail_away(std::uint32_t rail, const std::string& cause);
   bool on_port_up(std::uint32_t rail);
+  // The rail's card has left: nothing is made on devices that are gone, or on any with Leave::All,
+  // until a new one is there. Quarantines paths that have come up on such a device.
+  enum class Leave : std::uint8_t { All, Gone };
+  void leave_card(std::uint32_t rail, const std::string& cause, Leave leave = Leave::Gone);
   // Finds out again where the cables to all peers lead, where addresses leave a doubt.
   void ask_cables();
   // Quarantines the paths whose queue pairs complete into this queue of the rail's device.

@@ -41,6 +41,7 @@ class Openings {
 
   // ---- Frames of the peer. Each returns false if the link must end.
   bool on(const Open& body);
+  bool on(const CardKeys& body);
   bool on(const Opened& body);
   bool on(const Decline& body);
   // The peer gives a channel up. Returns true if it is not open yet, and is refused.

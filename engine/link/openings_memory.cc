@@ -1,6 +1,7 @@
 // Memory of channels that devices must register first: channels wait for it in their order.
 #include "engine/link/context.h"
 #include "engine/link/link_core.h"
+#include "engine/link/link_setup.h"
 #include "engine/link/openings.h"
 #include "src/base/check.h"
 #include "src/base/held_locks.h"
@@ -8,6 +9,7 @@
 #include "src/base/timeouts.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace mesh::engine {
@@ -94,6 +96,43 @@ void Openings::open_held(const Status& memory) {
     }
     status = {};
   }
+}
+
+namespace {
+std::uint32_t key_of(const CardKeys& told, std::uint32_t channel) noexcept {
+  const auto behind = std::upper_bound(
+      told.keys.begin(), told.keys.end(), channel,
+      [](std::uint32_t index, const CardKeys::Run& run) { return index < run.first; });
+  return std::prev(behind)->rkey;  // the first run begins at 0
+}
+}  // namespace
+
+// Takes the keys for all paths that lead to the peer's rail, and for those that may.
+bool Openings::on(const CardKeys& body) {
+  PeerLink& peer_link = link_.peer_link();
+  const PathSet& paths = peer_link.paths();
+  if (body.rail >= link_.terms.peer_rails.size()) return false;
+  std::vector<std::uint32_t> places;
+  for (const Path& path : paths.all()) {
+    if (path.ends.peer_rail != body.rail) continue;
+    if (path.health.state == PathState::Up || path.health.state == PathState::Quarantined)
+      return link_.complain(fmt::format("tells new keys for path {}, which is in use", path.name));
+    if (!path.ends.is_place()) places.push_back(path.far_key);
+  }
+  if (names_rails(paths)) places.push_back(paths.count() + body.rail);
+  const ProgressLoop::Guard guard(link_.context().loop);
+  peer_link.channels().for_each([&](Channel& channel) {
+    const std::uint32_t rkey = key_of(body, channel.index);
+    for (const std::uint32_t place : places) {
+      if (link_.connector())
+        static_cast<SendChannel&>(channel).set_records_key(place, rkey);
+      else
+        RecvChannel::of(channel).set_credits_key(place, rkey);
+    }
+  });
+  for (Open& held : held_)
+    for (const std::uint32_t place : places) held.credits_rkey[place] = key_of(body, held.channel);
+  return true;
 }
 
 bool Openings::withdraw(std::uint32_t channel) {

@@ -155,7 +155,8 @@ bool PathRepair::tend_path(std::uint32_t index) {
   return is_outranked && !asked ? let_stand_by(index) : reopen(index);
 }
 
-// Tends lost paths before a REOPEN: the frames that end the fence may have come with this wake-up.
+// Tends lost paths before a REOPEN, or new keys: the frames that end the fence may have come with
+// this wake-up.
 void PathRepair::tend_lost() {
   for (std::uint32_t i = 0; i < link_.peer_link().paths().count(); ++i) tend_path(i);
 }
@@ -214,7 +215,8 @@ bool PathRepair::flush(const Path& path) {
   Repair& repair = repairs_[path.index];
   Flusher& flusher = *link_.context().loop.flusher;
   if (!repair.flush.begun()) repair.flush.begin(flusher, link_.peer_link(), path.rail);
-  if (verbs::port_now(path.device->provider(), path.device->rail()).card_left)
+  if (path.device->gone() ||
+      verbs::port_now(path.device->provider(), path.device->rail()).card_left)
     flusher.leave(path.rail);
   Errc answer = repair.flush.finish();
   const bool late = link_.host().now_ns() >= repair.drain_until_ns + link_.path_timeout_ns();

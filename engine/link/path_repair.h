@@ -75,6 +75,7 @@ class PathRepair {
   void leave_out(const std::vector<std::uint8_t>& down);
   // Its port is up: ends its pause. The caller holds the progress lock.
   void try_now(std::uint32_t index);
+  void tend_lost();
   void rewrite_soon();  // acceptor: channels ask to write their credits again
   void cut_chains() noexcept { relayed_.cut_all(); }  // the link is over
   void risen(BringUp& done);  // its queue pairs are made or at RTS, or have failed
@@ -147,7 +148,6 @@ class PathRepair {
 
   // ---- The fence (path_repair.cc).
   bool tend_path(std::uint32_t index);
-  void tend_lost();
   bool fence(std::uint32_t index);
   bool say_fence(std::uint32_t index);
   bool stop(Path& path);

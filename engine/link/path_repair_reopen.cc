@@ -57,6 +57,10 @@ bool PathRepair::reopen(std::uint32_t index) {
 bool PathRepair::clear_for(std::uint32_t index, std::uint32_t epoch, std::string* why) {
   Path& path = link_.peer_link().paths()[index];
   const verbs::Rail& rail = path.device->rail();
+  if (path.device->gone()) {
+    *why = verbs::card_left_text(rail);
+    return false;
+  }
   // A port that was down at start may stay down for ever. Its event ends the wait if it comes up.
   *why = verbs::why_away(path.device->provider(), rail);
   if (!why->empty()) return false;
@@ -271,8 +275,12 @@ bool PathRepair::on(const Reopened& body) {
     return link_.state() != LinkState::Up;
   Repair& repair = repairs_[body.path];
   Path& path = link_.peer_link().paths()[body.path];
+  if (body.result == Errc::Ok && body.rail >= link_.terms.peer_rails.size()) return false;
   {
     const ProgressLoop::Guard guard(link_.context().loop);
+    // The acceptor's entries have other keys, also if the try was given up meanwhile.
+    if (body.result == Errc::Ok && body.card != link_.peer_link().paths().cards.of(body.rail))
+      link_.peer_link().change_card(body.rail, body.card);
     if (path.health.state != PathState::Down || body.epoch != path.health.epoch)
       return true;  // answers a try that was given up
   }
@@ -340,6 +348,13 @@ void PathRepair::answer_risen(std::uint32_t index, const BringUp& done, const st
                   .text = "",
                   .ends = {describe_path(path, repair.psn, path.device->probe_target())}};
   if (path.ends.relayed) answer.via = {describe_hop(path, answer.ends.front())};
+  answer.rail = static_cast<std::uint8_t>(path.rail);
+  answer.card = path.device->cards();
+  if (answer.card != link_.peer_link().paths().cards.of(path.rail)) {
+    const ProgressLoop::Guard guard(link_.context().loop);
+    link_.peer_link().change_card(path.rail, answer.card);
+    rewriting_ = true;
+  }
   link_.send(answer);
 }
 

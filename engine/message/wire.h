@@ -78,11 +78,19 @@ constexpr std::uint32_t relayed_key_set(std::uint32_t acceptor_rail) noexcept {
   DCHECK(acceptor_rail < kRailsMax);
   return kPathsMax + acceptor_rail;
 }
+// A card of the acceptor that was replaced changes the keys of all sets with its rail. The number
+// of such a set tells the number of its newest card, in a circle: an entry with keys of so many
+// cards before has been written again since.
+inline constexpr std::uint32_t kKeySets = kPathsMax + kRailsMax, kCardsTold = 7;
+constexpr std::uint32_t of_card(std::uint32_t set, std::uint32_t card) noexcept {
+  DCHECK(set < kKeySets);
+  return set + kKeySets * (card % kCardsTold);
+}
 // Adds the number of the set to the entry's generation, so that nobody takes it for an entry with
 // other keys: one receive has an entry for each set that was used meanwhile. Rounds without the
 // number are equal on both sides at any time.
-inline constexpr std::uint32_t kKeySetShift = 25;
-static_assert(kPathsMax + kRailsMax <= 1u << (32 - kKeySetShift));
+inline constexpr std::uint32_t kKeySetShift = 23;
+static_assert(kKeySets * kCardsTold <= 1u << (32 - kKeySetShift));
 constexpr std::uint32_t in_key_set(std::uint32_t generation, std::uint32_t set) noexcept {
   return generation + (set << kKeySetShift);
 }

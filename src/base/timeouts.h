@@ -124,6 +124,10 @@ inline constexpr std::uint64_t kTierToNextNs = 50 * kNsPerMs;
 inline constexpr std::uint64_t kBesideLookToNextNs = 100 * kNsPerMs;
 // A look is two commands to the device. Events are faster; this is for what no event tells.
 inline constexpr std::uint64_t kPortLookToNextNs = 100 * kNsPerMs;
+// A look lists the host's devices. Doubled after each: a card that is back is found soon, and one
+// that stays away costs little.
+inline constexpr std::uint64_t kCardLookToNextMinNs = 50 * kNsPerMs;
+inline constexpr std::uint64_t kCardLookToNextMaxNs = 2 * kNsPerSecond;
 
 // ---- Closing.
 

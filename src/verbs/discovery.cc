@@ -161,7 +161,7 @@ class Discovery {
     rail.inline_bytes_max = probe.inline_bytes;
     // A port without a signal does not know its speed.
     rail.info.speed_mbps = up ? speed_of(provider_, context.get(), port.number, attr) : 0;
-    rail.context = std::move(context);
+    rail.context = OpenDevice(std::move(context));
     places_.push_back({.device = port.place, .rail = std::move(rail)});
   }
 

@@ -8,7 +8,7 @@
 #include <mesh/snapshot.h>
 #include <mesh/status.h>
 
-#include "src/verbs/handle.h"
+#include "src/verbs/open_device.h"
 #include "src/verbs/port_view.h"
 #include "src/verbs/provider.h"
 
@@ -31,7 +31,9 @@ inline constexpr std::size_t kRailsMax = 64;
 
 struct Rail {
   RailInfo info;
-  ContextHandle context;  // one open device context for each rail, so that rails share nothing
+  // One open device context for each rail, so that rails share nothing. Another one takes its place
+  // when the card was replaced.
+  OpenDevice context;
   // At least one, the preferred one first. The pairing chooses which of them speaks to a peer.
   // prefix_len comes from the net device or NCCL_MESH_PREFIX_LEN.
   std::vector<GidEntry> gids;

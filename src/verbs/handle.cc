@@ -2,12 +2,15 @@
 
 #include "src/base/log.h"
 
+#include <cerrno>
 #include <cstring>
 
 namespace mesh::verbs {
 
 void report_destroy_failure(const Provider& provider, const char* object, int error) noexcept {
-  LOG_WARN(
+  const bool left = error == EIO || error == ENODEV;  // its device, which has told it by then
+  MESH_LOG(
+      left ? LogLevel::Detail : LogLevel::Warn,
       "a {} of fabric {} on host {} could not be destroyed ({}); it is lost until the process ends",
       object, provider.fabric(), provider.host_name(), std::strerror(error > 0 ? error : -error));
 }

@@ -25,14 +25,25 @@ std::uint32_t active_speed(const PortAttr& attr) noexcept {
   return attr.active_speed;
 }
 
-PortNow port_told(Provider& provider, const Rail& rail, const ibv_port_attr& attr, int error) {
+// A rail, and its device, which stays open meanwhile.
+struct Asked {
+  explicit Asked(const Rail& asked) : rail(asked), device(asked.context.hold()) {}
+  const Rail& rail;
+  const OpenDevice::Hold device;
+  int port(Provider& provider, ibv_port_attr* attr) const {
+    return provider.query_port(device.get(), rail.info.port, attr);
+  }
+};
+
+PortNow port_told(Provider& provider, const Asked& asked, const ibv_port_attr& attr, int error) {
+  const Rail& rail = asked.rail;
   PortNow now{.mtu = rail.active_mtu, .speed_mbps = rail.info.speed_mbps};
   now.card_left = error == EIO || error == ENODEV || error == ENXIO;
   if (error != 0) return now;
   now.up = attr.state == IBV_PORT_ACTIVE;
   if (!now.up) return now;
   now.mtu = mtu_of(attr);
-  now.speed_mbps = speed_of(provider, rail.context.get(), rail.info.port, attr);
+  now.speed_mbps = speed_of(provider, asked.device.get(), rail.info.port, attr);
   return now;
 }
 
@@ -51,8 +62,8 @@ std::optional<int> index_among(std::vector<GidEntry> alike, const GidEntry& know
       ->index;
 }
 
-std::vector<GidEntry> ask_gids(Provider& provider, const Rail& rail) {
-  return provider.gids(rail.context.get(), static_cast<std::uint8_t>(rail.info.port));
+std::vector<GidEntry> ask_gids(Provider& provider, const Asked& asked) {
+  return provider.gids(asked.device.get(), static_cast<std::uint8_t>(asked.rail.info.port));
 }
 
 }  // namespace
@@ -61,6 +72,11 @@ PortNow PortView::port() const noexcept {
   wished_.store(true, std::memory_order_relaxed);
   const std::lock_guard guard(mutex_);
   return seen_.port;
+}
+
+bool PortView::card_left() const noexcept {
+  const std::lock_guard guard(mutex_);
+  return seen_.port.card_left;
 }
 
 std::optional<std::uint16_t> PortView::lid() const noexcept {
@@ -94,14 +110,16 @@ void PortView::note_card_left() noexcept {
 void look_at_port(Provider& provider, const Rail& rail) {
   if (rail.view == nullptr) return;
   ibv_port_attr attr{};
-  const int error = provider.query_port(rail.context.get(), rail.info.port, &attr);
-  PortView::Seen seen{.port = port_told(provider, rail, attr, error), .lid = {}, .gid_indices = {}};
+  const Asked asked(rail);
+  const int error = asked.port(provider, &attr);
+  PortView::Seen seen{
+      .port = port_told(provider, asked, attr, error), .lid = {}, .gid_indices = {}};
   if (rail.ethernet) {
     seen.lid = 0;
   } else if (error == 0) {
     seen.lid = attr.lid;
   }
-  const std::vector<GidEntry> table = ask_gids(provider, rail);
+  const std::vector<GidEntry> table = ask_gids(provider, asked);
   for (const GidEntry& known : rail.gids) seen.gid_indices.push_back(index_among(table, known));
   rail.view->set(std::move(seen));
 }
@@ -117,8 +135,9 @@ PortNow port_now(Provider& provider, const Rail& rail) {
   if (rail.view != nullptr) return rail.view->port();
   const WaitsUnderLocks no_threads;
   ibv_port_attr attr{};
-  const int error = provider.query_port(rail.context.get(), rail.info.port, &attr);
-  return port_told(provider, rail, attr, error);
+  const Asked asked(rail);
+  const int error = asked.port(provider, &attr);
+  return port_told(provider, asked, attr, error);
 }
 
 bool port_is_up(Provider& provider, const Rail& rail) { return port_now(provider, rail).up; }
@@ -140,14 +159,14 @@ std::optional<std::uint16_t> current_lid(Provider& provider, const Rail& rail) {
   if (rail.view != nullptr) return rail.view->lid();
   const WaitsUnderLocks no_threads;
   ibv_port_attr attr{};
-  const int error = provider.query_port(rail.context.get(), rail.info.port, &attr);
+  const int error = Asked(rail).port(provider, &attr);
   return error == 0 ? std::optional(attr.lid) : std::nullopt;
 }
 
 std::optional<int> gid_index_now(Provider& provider, const Rail& rail, std::size_t address) {
   if (rail.view != nullptr) return rail.view->gid_index(address);
   const WaitsUnderLocks no_threads;
-  return index_among(ask_gids(provider, rail), rail.gids[address]);
+  return index_among(ask_gids(provider, Asked(rail)), rail.gids[address]);
 }
 
 ibv_mtu mtu_of(const ibv_port_attr& attr) {

@@ -41,6 +41,7 @@ class PortView {
   PortNow port() const noexcept;
   std::optional<std::uint16_t> lid() const noexcept;
   std::optional<int> gid_index(std::size_t address) const noexcept;
+  bool card_left() const noexcept;  // without a wish
   // Returns true if somebody has asked since the last call.
   bool take_wish() noexcept { return wished_.exchange(false, std::memory_order_relaxed); }
 

@@ -54,9 +54,7 @@ Carried::Carried(LinkHost& host, ConnectionId connection, const Chain& order,
   for (const relay::Side side : {relay::Side::Left, relay::Side::Right}) {
     const verbs::Rail& rail =
         host.rails()[side == relay::Side::Left ? order.near_rail : order.far_rail];
-    uses_[at(side)] = {.provider = host.options().provider,
-                       .context = rail.context.get(),
-                       .share = shares[at(side)]};
+    uses_[at(side)] = {.provider = host.options().provider, .share = shares[at(side)]};
     names_[at(side)] = fmt::format("relay over {}", rail.info.name);
   }
 }
@@ -112,12 +110,13 @@ bool Carried::parted() const noexcept {
 
 bool Carried::destroy() noexcept {
   if (running()) return false;
-  if (chains_.empty() && !domains_[0] && !domains_[1]) return true;
+  if (chains_.empty() && !devices_[0] && !devices_[1]) return true;
   step_ = Step::Destroying;
   take_over();
   begin([this] {
     chains_.clear();
     for (verbs::PdHandle& domain : domains_) domain.reset();
+    for (verbs::OpenDevice::Hold& device : devices_) device.reset();
   });
   return !running();
 }
@@ -131,6 +130,8 @@ void Carried::make() {
 bool Carried::make_domains() {
   for (const relay::Side side : relay::kSides) {
     relay::RailUse& use = uses_[at(side)];
+    devices_[at(side)] = rail(side).context.hold();
+    use.context = devices_[at(side)].get();
     domains_[at(side)] = verbs::PdHandle(*use.provider, use.provider->alloc_pd(use.context));
     use.pd = domains_[at(side)].get();
   }

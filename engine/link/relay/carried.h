@@ -77,6 +77,7 @@ class Carried {
   Settings settings_;
   Step step_ = Step::Waiting;
   // By side. Only these chains use them, so a peer that fills their rings reaches no other memory.
+  std::array<verbs::OpenDevice::Hold, 2> devices_;  // while something of ours is on them
   std::array<verbs::PdHandle, 2> domains_;
   std::vector<std::unique_ptr<relay::Chain>> chains_;
   std::string why_;

@@ -16,7 +16,7 @@ using testkit::FakeProvider;
 
 Rail rail_of(FakeProvider& provider, const std::string& device, std::uint64_t guid) {
   Rail rail;
-  rail.context = ContextHandle(provider, provider.open_device(device));
+  rail.context = OpenDevice(ContextHandle(provider, provider.open_device(device)));
   rail.info.device = device;
   rail.info.guid = guid;
   rail.info.speed_mbps = 200'000;

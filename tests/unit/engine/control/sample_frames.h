@@ -171,7 +171,16 @@ inline Open sample<Open>() {
 }
 template <>
 inline Reopened sample<Reopened>() {
-  return {7, 19, Errc::Ok, "", {sample_path(1, 3)}};
+  return {.path = 7,
+          .epoch = 19,
+          .result = Errc::Ok,
+          .ends = {sample_path(1, 3)},
+          .rail = 63,
+          .card = 0x81234567};
+}
+template <>
+inline CardKeys sample<CardKeys>() {
+  return {.rail = 62, .keys = {{.first = 0, .rkey = 0x81234567}, {.first = 8190, .rkey = 5}}};
 }
 template <>
 inline Widen sample<Widen>() {

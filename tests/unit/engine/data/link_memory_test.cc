@@ -42,9 +42,20 @@ TEST_F(LinkMemoryTest, ADeviceThatNoPathUsesYetMayRefuse) {
 }
 
 TEST_F(LinkMemoryTest, ADeviceOfAPathMayNot) {
+  provider_.refusal = ENOMEM;
   memory_.configure(64,
                     {{.device = &good_}, {.device = &sick_}, {.device = &sick_, .spare = true}});
   EXPECT_EQ(memory_.channel_memory(0).code(), Errc::System);
+}
+
+TEST_F(LinkMemoryTest, ADeviceOfAPathMayWhenItsCardHasLeft) {
+  memory_.configure(64, {{.device = &good_}, {.device = &sick_}});
+  EXPECT_TRUE(memory_.channel_memory(0).ok());
+  EXPECT_TRUE(sick_.gone());
+  EXPECT_TRUE(memory_.lacks(sick_));
+  EXPECT_EQ(memory_.missing(sick_).size(), 1u) << "which a new card registers";
+  EXPECT_TRUE(memory_.missing(good_).empty());
+  memory_.release();
 }
 
 }  // namespace

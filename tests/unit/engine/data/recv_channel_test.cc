@@ -195,7 +195,7 @@ TEST_F(RecvChannelTest, StripesMayOvertakeTheRecord) {
   announce(stripe);
   announce(stripe);
   EXPECT_EQ(request.state.load(), RequestState::Submitted);
-  write_record(0, encode_record(700'000, 3, generation()));
+  write_record(0, encode_record(700'000, 3, round_of(generation())));
   EXPECT_EQ(request.state.load(), RequestState::Submitted);
   announce(stripe);
   std::size_t bytes = 0;
@@ -256,7 +256,7 @@ TEST_F(RecvChannelTest, RecordOfAnotherGenerationDoesNotCount) {
 TEST_F(RecvChannelTest, TruncatedRecordFailsTheReceive) {
   const testkit::LogCapture log;
   Request& request = receive(100);
-  write_record(0, encode_record(5000 | kRecordTruncated, 1, generation()));
+  write_record(0, encode_record(5000 | kRecordTruncated, 1, round_of(generation())));
   announce({.stripes = 0, .channel = kIndex, .slot = 0, .generation = generation()});
   EXPECT_EQ(test(request, nullptr).code(), Errc::Truncated);
   EXPECT_EQ(log.count(LogLevel::Warn, "peer far: a send of 5000 bytes met a receive of 100 bytes"),
@@ -281,7 +281,7 @@ TEST_F(RecvChannelTest, AnnouncementOfMoreThanTheReceiveFailsTheLink) {
 TEST_F(RecvChannelTest, RecordOfMoreThanTheReceiveFailsTheLink) {
   const testkit::LogCapture log;
   Request& request = receive(100);
-  write_record(0, encode_record(1u << 30, 1, generation()));
+  write_record(0, encode_record(1u << 30, 1, round_of(generation())));
   announce({.stripes = 0, .channel = kIndex, .slot = 0, .generation = generation()});
   EXPECT_EQ(test(request, nullptr).code(), Errc::Protocol);
   EXPECT_EQ(link_->failure(), Errc::Protocol);

@@ -1,0 +1,158 @@
+// A card that is gone from its slot and comes back as a new device carries its paths again.
+
+#include "engine/data/peer_link.h"
+#include "src/base/log.h"
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/bed.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace mesh {
+namespace {
+
+using testkit::Bed;
+using testkit::kA, testkit::kB;
+using testkit::LogCapture;
+using testkit::Talk;
+
+constexpr std::size_t kBytes = 4 << 20;
+constexpr std::size_t kSmall = 4096;
+
+// The card is that of one host; the port at the other end of its cable is down meanwhile.
+class CardReturns : public testing::TestWithParam<std::size_t> {
+ protected:
+  CardReturns() { set_log_level(LogLevel::Info); }
+
+  void take_card(Bed& bed, const char* nic) {
+    const std::size_t host = GetParam();
+    ASSERT_TRUE(bed.hosts[host].provider->faults().arm(replaced(nic), bed.now_ns()).ok());
+    ASSERT_TRUE(bed.hosts[1 - host].provider->faults().arm(down(nic), bed.now_ns()).ok());
+  }
+  void bring_card(Bed& bed, const char* nic) {
+    const std::size_t host = GetParam();
+    bed.hosts[host].provider->faults().lift(replaced(nic));
+    bed.hosts[1 - host].provider->faults().lift(down(nic));
+  }
+  static soft::Fault replaced(const char* nic) {
+    return {.kind = soft::FaultKind::CardReplaced, .nic = nic};
+  }
+  static soft::Fault down(const char* nic) {
+    return {.kind = soft::FaultKind::PortDown, .nic = nic};
+  }
+  // Returns the bytes that a message of kBytes has gone over the NIC with.
+  static std::uint64_t carried(Bed& bed, Talk& talk, const char* nic) {
+    const std::uint64_t before = bed.hosts[0].provider->counters(nic).bytes;
+    talk.exchange(kBytes);
+    return bed.hosts[0].provider->counters(nic).bytes - before;
+  }
+  static bool until_up(Bed& bed, const LogCapture& log, int paths) {
+    bed.tick_ns = 100'000;
+    const bool up = bed.until([&] { return log.count(LogLevel::Info, "is back after") >= paths; });
+    bed.tick_ns = 1000;
+    return up;
+  }
+};
+
+TEST_P(CardReturns, ItsPathCarriesItsShareAgain) {
+  Bed bed({.fabric = testkit::kHalves});
+  Talk talk(bed, kA, kB, kBytes);
+  talk.exchange(kBytes);
+  for (int times = 1; times <= 20; ++times) {
+    const LogCapture log;
+    take_card(bed, "n1");
+    bed.rounds(10);
+    talk.exchange(kBytes);
+    talk.exchange(kSmall);
+    bed.tick_ns = 100'000;
+    bed.rounds(20'000);
+    bring_card(bed, "n1");
+    const std::uint64_t lifted_ns = bed.now_ns();
+    ASSERT_TRUE(until_up(bed, log, 2)) << times << "\n" << log.joined();
+    EXPECT_LT(bed.now_ns() - lifted_ns, 5'000'000'000u) << times;
+    ASSERT_GE(carried(bed, talk, "n1"), kBytes / 4) << times;
+    talk.exchange(kSmall);
+  }
+}
+
+TEST_P(CardReturns, TheOnlyPathComesBackAndItsRequestsGoOn) {
+  Bed bed({.fabric = testkit::kCable});
+  Talk talk(bed, kA, kB, kBytes);
+  talk.exchange(kBytes);
+  for (int times = 1; times <= 3; ++times) {
+    const LogCapture log;
+    const auto receiving = talk.receive({.bytes = kBytes});
+    bed.rounds(2);
+    const auto sending = talk.send({.bytes = kBytes});
+    take_card(bed, "n0");
+    bed.rounds(10);
+    bring_card(bed, "n0");
+    ASSERT_TRUE(until_up(bed, log, 2)) << times << "\n" << log.joined();
+    ASSERT_TRUE(bed.finish(*sending).ok()) << log.joined();
+    ASSERT_TRUE(bed.finish(*receiving).ok());
+    EXPECT_TRUE(talk.holds(0, 0, kBytes));
+    talk.exchange(kSmall);
+  }
+}
+
+TEST_P(CardReturns, WhatComesWhileTheCardIsGoneUsesTheNewOneToo) {
+  Bed bed({.fabric = testkit::kHalves, .contexts = 2});
+  Talk talk(bed, kA, kB, kBytes);
+  talk.exchange(kBytes);
+  const LogCapture log;
+  take_card(bed, "n1");
+  bed.rounds(10);
+  Talk channel(bed, kA, kB, kBytes);  // memory, and a channel of the link
+  channel.exchange(kBytes);
+  Talk link(bed, {0, 1}, {1, 1}, kBytes);  // a link of another communicator
+  link.exchange(kBytes);
+  bed.tick_ns = 100'000;
+  bed.rounds(20'000);
+  bring_card(bed, "n1");
+  ASSERT_TRUE(until_up(bed, log, 2)) << log.joined();
+  bed.tick_ns = 100'000;
+  bed.rounds(30'000);
+  for (Talk* const each : {&talk, &channel, &link})
+    EXPECT_GE(carried(bed, *each, "n1"), kBytes / 4);
+  for (Talk* const each : {&talk, &channel, &link}) each->release(), each->close_both();
+  EXPECT_TRUE(bed.empties());
+}
+
+// a reaches c over b alone. The card of an end, or of the host between, is replaced.
+TEST(CardReturnsOfRelays, MessagesGoOnOverTheNewCard) {
+  struct Card {
+    std::size_t host;
+    const char* nic;
+  };
+  for (const Card& card : {Card{0, "n0"}, Card{1, "n0"}, Card{1, "n1"}, Card{2, "n0"}}) {
+    Bed bed({.fabric = testkit::kLine, .rails = "auto"});
+    const Talk to_b(bed, kA, kB, kSmall), to_c(bed, kB, {2, 0}, kSmall);
+    Talk talk(bed, kA, {2, 0}, kBytes);
+    bed.tick_ns = 10'000;
+    // The first message asks for the path.
+    const auto wakes = [&talk] {
+      return !talk.pair.send->link.reach().lazy() && !talk.pair.receive->link.reach().lazy();
+    };
+    ASSERT_TRUE(bed.until([&] { return wakes() || talk.send({.bytes = 8}).ok(); }));
+    talk.exchange(kBytes);
+    for (int times = 0; times < 3; ++times) {
+      const soft::Fault gone{.kind = soft::FaultKind::CardReplaced, .nic = card.nic};
+      ASSERT_TRUE(bed.hosts[card.host].provider->faults().arm(gone, bed.now_ns()).ok());
+      bed.tick_ns = 100'000;
+      bed.rounds(2000);
+      bed.hosts[card.host].provider->faults().lift(gone);
+      talk.exchange(kBytes);
+      talk.exchange(kSmall);
+      if (HasFailure()) FAIL() << card.host << " " << card.nic << " " << times;
+    }
+  }
+}
+
+std::string name_of(const testing::TestParamInfo<std::size_t>& info) {
+  return info.param == 0 ? "OfTheSender" : "OfTheReceiver";
+}
+INSTANTIATE_TEST_SUITE_P(Cards, CardReturns, testing::Values(0, 1), name_of);
+
+}  // namespace
+}  // namespace mesh
