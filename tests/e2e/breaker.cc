@@ -22,6 +22,7 @@ const char* name_of(Blow blow) {
     case Blow::NextWrite: return "write out of retries";
     case Blow::RefusedWrite: return "write refused";
     case Blow::Card: return "card gone";
+    case Blow::Replaced: return "card replaced";
   }
   return "?";
 }
@@ -59,8 +60,8 @@ void Breaker::tell_ends(std::size_t cable, FaultVerb verb) {
 void Breaker::pull(const std::string& nic) { tell_both(nic, FaultVerb::Arm, FaultKind::PortDown); }
 
 void Breaker::plug(const std::string& nic) {
-  for (const FaultKind kind :
-       {FaultKind::PortDown, FaultKind::QpError, FaultKind::PostRefused, FaultKind::CardLeft})
+  for (const FaultKind kind : {FaultKind::PortDown, FaultKind::QpError, FaultKind::PostRefused,
+                               FaultKind::CardLeft, FaultKind::CardReplaced})
     tell_both(nic, FaultVerb::Lift, kind);
 }
 
@@ -73,10 +74,10 @@ void Breaker::fail_one_queue_pair(const soft::Fault& fault, std::uint64_t random
   require(answer.count == 1, "no such queue pair");
 }
 
-void Breaker::take_card(const std::string& nic) {
+void Breaker::take_card(const std::string& nic, FaultKind kind) {
   soft::NicRef other;
   require(fabric_.other_end(fabric_.hosts[0].name, nic, &other), nic + " is at no cable");
-  tell(0, {.verb = FaultVerb::Arm, .fault = {.kind = FaultKind::CardLeft, .nic = nic}});
+  tell(0, {.verb = FaultVerb::Arm, .fault = {.kind = kind, .nic = nic}});
   const soft::Fault silent{.kind = FaultKind::PortDown, .nic = fabric_.nic(other).name};
   tell(static_cast<std::size_t>(other.host), {.verb = FaultVerb::Arm, .fault = silent});
 }
@@ -88,7 +89,8 @@ void Breaker::strike(Blow blow, const std::string& nic, std::uint64_t random) {
     case Blow::SilentPort: fault.kind = FaultKind::PortDown; break;
     case Blow::NextWrite: fault.kind = FaultKind::QpError; break;
     case Blow::RefusedWrite: fault.kind = FaultKind::PostRefused; break;
-    case Blow::Card: return take_card(nic);
+    case Blow::Card: return take_card(nic, FaultKind::CardLeft);
+    case Blow::Replaced: return take_card(nic, FaultKind::CardReplaced);
     case Blow::Adapter: tell(0, {.verb = FaultVerb::FailQueuePairs, .fault = fault}); return;
     case Blow::QueuePair: return fail_one_queue_pair(fault, random);
   }

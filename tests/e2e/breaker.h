@@ -22,8 +22,9 @@ enum class Blow : std::uint8_t {
   NextWrite,     // the next work request runs out of retries
   RefusedWrite,  // the next work request is not taken
   Card,          // a's card is gone, and its peer's port is down
+  Replaced,      // so, and another card comes into its place
 };
-inline constexpr int kBlows = 7;
+inline constexpr int kBlows = 8;
 const char* name_of(Blow blow);
 
 class Breaker {
@@ -54,7 +55,7 @@ class Breaker {
   void delay_no_more(const std::string& nic);  // writes that are posted already stay late
 
  private:
-  void take_card(const std::string& nic);
+  void take_card(const std::string& nic, soft::FaultKind kind);
   void fail_one_queue_pair(const soft::Fault& fault, std::uint64_t random);
   soft::FaultAnswer tell(std::size_t host, const soft::FaultOrder& order);
   void tell_ends(std::size_t cable, soft::FaultVerb verb);

@@ -6,6 +6,7 @@
 #include "perf/driver/world.h"
 #include "tests/e2e/breaker.h"
 #include "tests/e2e/line.h"
+#include "tests/e2e/process_figures.h"
 
 #include <gtest/gtest.h>
 
@@ -14,6 +15,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -37,8 +39,9 @@ constexpr const char* kSoftwareOnly = "its ports are broken through the software
 constexpr std::size_t kBytes = std::size_t{1} << 20;
 constexpr int kHealthyRounds = 5;
 constexpr int kSpeedRounds = 4;
-constexpr std::uint64_t kLooksMost = 64;      // looks at the fabric beside a round
-constexpr std::chrono::seconds kPromised{2};  // until a peer's death is an error
+constexpr std::uint64_t kLooksMost = 64;        // looks at the fabric beside a round
+constexpr std::chrono::seconds kPromised{2};    // until a peer's death is an error
+constexpr std::chrono::seconds kBackWithin{5};  // until a cable carries whose card was replaced
 constexpr double kShare = 0.2;  // of what a round posts: a path that is in use carries about a half
 
 double median(std::vector<double> values) {
@@ -219,6 +222,39 @@ const Scenario kBlowsAtRandom("blows", [](Peer& peer) {
   report_figure("back_median", median(back));
 });
 
+// Replaces the card of one cable again and again. Each time both cables carry soon after the new
+// card is there, and at the end the process holds no more than before.
+const Scenario kReplacedCards("replaced_cards", [](Peer& peer) {
+  const Plan plan = plan_of(peer.argument());
+  Job job(peer, static_cast<perf::Kind>(plan.kind));
+  Breaker breaker;
+  job.until_shared(breaker);
+  const ProcessFigures before = settled_process_figures();
+  std::mt19937_64 random(plan.seed);
+  double longest_s = 0;
+  for (int i = 0; i < plan.times; ++i) {
+    const std::string nic = breaker.nics()[random() % breaker.nics().size()].name;
+    const std::uint64_t at_bytes = random() % (2 * kBytes), looks = random() % kLooksMost;
+    during(job, [&] {
+      breaker.wait_for_bytes(at_bytes);
+      breaker.strike(Blow::Replaced, nic, 0);
+      breaker.look_on(looks);
+    });
+    const auto begin = SteadyClock::now();
+    if (job.leads()) breaker.plug(nic);
+    job.until_shared(breaker);
+    longest_s = std::max(longest_s, Seconds(SteadyClock::now() - begin).count());
+  }
+  report_figure("longest_s", longest_s);
+  ProcessFigures most = before;
+  most.mappings = LONG_MAX;  // the allocator's arenas for threads
+  const ProcessFigures after = process_figures_down_to(most, patience());
+  require(after.threads <= before.threads && after.descriptors <= before.descriptors,
+          "held before: " + text_of(before) + "; after: " + text_of(after));
+  report_figure("mappings_before", static_cast<double>(before.mappings));
+  report_figure("mappings_after", static_cast<double>(after.mappings));
+});
+
 // Pulls the first cable, then the second while the first is out: for a while there is no path. Then
 // the second is lost while the first comes back.
 const Scenario kBothCables("both_cables", [](Peer& peer) {
@@ -334,6 +370,26 @@ TEST(Failover, EveryBlowDuringAnAllReduce) {
 }
 TEST(Failover, EveryBlowDuringTransfers) {
   expect_run(kBlowsAtRandom, options(argument(perf::Kind::SendRecv, {.times = kBlows, .seed = 2})));
+}
+// Rank 0's card is replaced; it sends and receives over it.
+void expect_cards_back(int times, std::uint64_t seed) {
+  const std::vector<RankEnd> ranks =
+      run(kReplacedCards, options(argument(perf::Kind::AllReduce, {.times = times, .seed = seed})));
+  expect_success(ranks);
+  if (testing::Test::IsSkipped() || ranks.empty()) return;
+  EXPECT_LT(figure(ranks[0], "longest_s"), clock_bar_s(kBackWithin.count())) << ranks[0].output;
+  std::printf(
+      "failover: a card replaced %d times: both cables carry %.1f s later at most; %.0f mappings "
+      "before, %.0f after\n",
+      times, figure(ranks[0], "longest_s"), figure(ranks[0], "mappings_before"),
+      figure(ranks[0], "mappings_after"));
+}
+TEST(Failover, ReplacedCardsCarryAgain) { expect_cards_back(4, 3); }
+// In ring 2, as e2e_failover_cards.
+TEST(Failover, TwentyReplacedCardsCarryAgain) {
+  if (!driver::switched_on(process_environment(), "FAILOVER_CARDS"))
+    GTEST_SKIP() << "FAILOVER_CARDS is not set; e2e_failover_cards does";
+  expect_cards_back(20, 4);
 }
 TEST(Failover, BothCablesOneAfterTheOther) { expect_run(kBothCables, options()); }
 TEST(Failover, FailuresWhileRecovering) { expect_run(kWhileRecovering, options()); }

@@ -71,6 +71,35 @@ const Scenario kCables("relay_cables", [](Peer& peer) {
   peer.barrier();
 });
 
+// Each time the card at one end of a cable is replaced: that of a host whose messages go round
+// then, or of a host between.
+const Scenario kCards("relay_cards", [](Peer& peer) {
+  constexpr unsigned kRoundsOutMax = 8;
+  const Moments moments = moments_of(peer.argument());
+  std::mt19937_64 random(moments.seed);
+  Ring ring(peer);
+  for (int i = 0; i < moments.times; ++i) {
+    const CableEnd end{.cable = static_cast<int>(random() % kRingHosts), .far = random() % 2 != 0};
+    const int rounds_out = static_cast<int>(random() % kRoundsOutMax);
+    std::mt19937_64 own(random());
+    double longest_s = ring.job.during([&] {
+      ring.job.let_flow(own, 2);
+      take_card(end);
+      if (rounds_out != 0) return;
+      pause_at_random(own, 0.2);
+      bring_card(end);
+    });
+    longest_s = std::max(longest_s, ring.job.verified(rounds_out));
+    longest_s = std::max(longest_s, ring.job.during([&] { bring_card(end); }));
+    tell_moment(ring.job, i + 1,
+                "a card at cable " + cable_name(end.cable) + " gone for " +
+                    std::to_string(rounds_out) + " rounds and replaced",
+                longest_s);
+  }
+  ring.job.verified(20);
+  peer.barrier();
+});
+
 const Scenario kStopped("relay_stopped", [](Peer& peer) {
   const Moments moments = moments_of(peer.argument());
   std::mt19937_64 random(moments.seed);
@@ -317,6 +346,7 @@ void expect_moments(const Scenario& scenario, const RunOptions& run_options) {
 }
 
 TEST(RelayFaults, ACableIsCutAtAnyMoment) { expect_moments(kCables, options(times(), seed())); }
+TEST(RelayFaults, ACardIsReplacedAtAnyMoment) { expect_moments(kCards, options(times(), seed())); }
 TEST(RelayFaults, AHostIsStoppedForASecond) { expect_moments(kStopped, options(times(), seed())); }
 TEST(RelayFaults, AHostBetweenIsStopped) {
   expect_moments(kStoppedMiddle, options(number_of("RELAY_TIMES", 2), seed()));

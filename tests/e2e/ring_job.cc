@@ -30,11 +30,19 @@ std::string host_name(int host) {
   return std::string(1, static_cast<char>('a' + host % kRingHosts));
 }
 
+void tell_end(const CableEnd& end, soft::FaultVerb verb, soft::FaultKind kind) {
+  tell(host_name(end.far ? end.cable + 1 : end.cable),
+       {.verb = verb, .fault = {.kind = kind, .nic = end.far ? "prev" : "next"}});
+}
+
 void tell_both_ends(int from, soft::FaultVerb verb) {
-  for (const bool next : {true, false}) {
-    const soft::Fault fault{.kind = soft::FaultKind::PortDown, .nic = next ? "next" : "prev"};
-    tell(host_name(next ? from : from + 1), {.verb = verb, .fault = fault});
-  }
+  for (const bool far : {false, true})
+    tell_end({.cable = from, .far = far}, verb, soft::FaultKind::PortDown);
+}
+
+void tell_card(const CableEnd& end, soft::FaultVerb verb) {
+  tell_end(end, verb, soft::FaultKind::CardReplaced);
+  tell_end({.cable = end.cable, .far = !end.far}, verb, soft::FaultKind::PortDown);
 }
 
 std::uint64_t posted_by_a() {
@@ -70,6 +78,8 @@ bool ends_within(pid_t process, driver::milliseconds time) {
 
 void cut_cable(int from) { tell_both_ends(from, soft::FaultVerb::Arm); }
 void mend_cable(int from) { tell_both_ends(from, soft::FaultVerb::Lift); }
+void take_card(const CableEnd& end) { tell_card(end, soft::FaultVerb::Arm); }
+void bring_card(const CableEnd& end) { tell_card(end, soft::FaultVerb::Lift); }
 std::string cable_name(int from) { return host_name(from) + "-" + host_name(from + 1); }
 
 void pause_at_random(std::mt19937_64& random, double most) {

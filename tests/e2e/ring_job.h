@@ -31,6 +31,14 @@ bool ends_within(pid_t process, driver::milliseconds time);
 void cut_cable(int from);
 void mend_cable(int from);
 std::string cable_name(int from);  // "a-b"
+// The card at one end of a cable, that of its first host or of the next one. It leaves, and the
+// port at the other end goes down; then another card is in its place.
+struct CableEnd {
+  int cable = 0;
+  bool far = false;
+};
+void take_card(const CableEnd& end);
+void bring_card(const CableEnd& end);
 
 // Sleeps up to `most` seconds. Nothing depends on how long.
 void pause_at_random(std::mt19937_64& random, double most);
