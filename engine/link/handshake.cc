@@ -26,8 +26,6 @@ namespace mesh::engine {
 namespace {
 constexpr int kServiceLevelMask = 15;
 
-std::uint32_t random_psn() { return static_cast<std::uint32_t>(random_u64() & 0xffffff); }
-
 // A path as one side of the link sees it.
 struct OwnEnd {
   std::uint32_t rail = 0;

@@ -78,7 +78,7 @@ bool PathRepair::clear_for(std::uint32_t index, std::uint32_t epoch, std::string
     path.health.epoch = epoch;
     ++path.health.reopen_tries;
   }
-  repairs_[index].psn = static_cast<std::uint32_t>(random_u64() & 0xffffff);
+  repairs_[index].psn = random_psn();
   return true;
 }
 

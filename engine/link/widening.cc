@@ -12,10 +12,6 @@
 
 namespace mesh::engine {
 
-namespace {
-std::uint32_t random_psn() { return static_cast<std::uint32_t>(random_u64() & 0xffffff); }
-}  // namespace
-
 Path& Widening::path() const { return link_.peer_link().paths()[index_]; }
 
 // Returns false if the path was lost since; it may be up again, with all its queue pairs.

@@ -47,7 +47,7 @@ Carried::Carried(LinkHost& host, ConnectionId connection, const Chain& order,
     : host_(host),
       connection_(connection),
       order_(order),
-      psn_(static_cast<std::uint32_t>(random_u64() & 0xffffff)),
+      psn_(random_psn()),
       settings_(host.options().settings) {
   settings_.traffic_class = order.traffic_class;
   settings_.service_level = order.service_level;
