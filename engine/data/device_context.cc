@@ -7,6 +7,7 @@
 #include "src/base/held_locks.h"
 #include "src/base/log.h"
 #include "src/base/room.h"
+#include "src/verbs/port_view.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -46,12 +47,15 @@ Status DeviceContext::open() {
   return Errc::System;
 }
 
-// Errors by which the kernel says that it has no device, or no answer from it.
+// Leaves the card if the kernel says that it has no device, or no answer from it. A card that is
+// there may refuse a single region with such an error, so its port is asked, too.
 void DeviceContext::note_error(int error) noexcept {
   const bool left = error == EIO || error == ENODEV || error == ENXIO;
-  if (!left || gone()) return;
-  leave();
-  if (background_ != nullptr) background_->wake_control();
+  if (left && !gone() && verbs::port_now(provider_, rail_).card_left) {
+    leave();
+    if (background_ != nullptr) background_->wake_control();
+  }
+  errno = error;
 }
 
 Status DeviceContext::provide_probes() {

@@ -7,6 +7,7 @@
 #include <mesh/policy.h>
 #include <mesh/status.h>
 
+#include "engine/data/acceptor_cards.h"
 #include "engine/data/late_queue_pairs.h"
 #include "engine/data/path.h"
 #include "engine/data/path_shares.h"
@@ -90,29 +91,11 @@ struct Making {
   bool late = false;                             // those of Path::late
 };
 
-// Counts how often the acceptor has said that the card of a rail of its was replaced, and so the
-// keys in its entries. Both sides note it at the same frame. Thread: control mutex. Bound:
-// kRailsMax rails.
-class AcceptorCards {
- public:
-  std::uint32_t of(std::uint32_t rail) const noexcept {
-    return rail < counts_.size() ? counts_[rail] : 0;
-  }
-  void note(std::uint32_t rail, std::uint32_t count) {
-    if (counts_.size() <= rail) counts_.resize(rail + 1);
-    counts_[rail] = count;
-  }
-
- private:
-  std::vector<std::uint32_t> counts_;  // by rail; without the last ones that are 0
-};
-
 class PathSet {
  public:
   explicit PathSet(PeerLink& link);  // whose policy and loop are there already
 
   AcceptorCards cards;  // order() comes next where it changes
-
   // ---- Hot, holding the progress lock.
   Path& operator[](std::uint32_t index) noexcept {
     DCHECK(index < paths_.size());

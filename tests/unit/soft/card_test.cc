@@ -14,7 +14,7 @@ namespace {
 using contract::Endpoint;
 
 constexpr std::uint64_t kAwayNs = 1'000'000;
-constexpr Fault kReplaced{.kind = FaultKind::CardReplaced};
+const Fault kReplaced{.kind = FaultKind::CardReplaced};
 
 // Destroys what an endpoint on a card that has left has made: each call answers EIO, and nothing
 // leaks, which the sanitizers would tell.
