@@ -14,9 +14,7 @@ std::array<std::uint8_t, 16> random_id();
 std::uint64_t random_u64();
 
 // The first packet number of a queue pair, 24 bits.
-inline std::uint32_t random_psn() {
-  return static_cast<std::uint32_t>(random_u64() & 0xffffff);
-}
+inline std::uint32_t random_psn() { return static_cast<std::uint32_t>(random_u64() & 0xffffff); }
 
 // Compares a claimed secret with ours, in a time that does not depend on how much of it is right.
 inline bool same_secret(const std::array<std::uint8_t, 16>& a,

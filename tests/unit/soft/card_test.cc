@@ -62,7 +62,7 @@ TEST_F(Cards, EachCallOnTheContextOfACardThatLeftAnswersEioAlsoWhenANewOneIsTher
     EXPECT_EQ(fabric_.a->query_port(old.context, 1, &port), EIO);
     EXPECT_EQ(fabric_.a->query_pkey(old.context, 1, 0, &pkey), EIO);
     EXPECT_TRUE(fabric_.a->gids(old.context, 1).empty());
-    EXPECT_EQ(fabric_.a->open_datagrams(old.context, old.gid), nullptr);
+    EXPECT_EQ(fabric_.a->open_datagrams(old.context, old.gid, verbs::DatagramEnd::Port), nullptr);
     EXPECT_EQ(fabric_.a->modify_qp(old.qp, &to_error, IBV_QP_STATE), EIO);
     EXPECT_EQ(fabric_.write(0, 1, 64), EIO);
     ibv_recv_wr receive{};

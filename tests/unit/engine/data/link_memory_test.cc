@@ -48,7 +48,14 @@ TEST_F(LinkMemoryTest, ADeviceOfAPathMayNot) {
   EXPECT_EQ(memory_.channel_memory(0).code(), Errc::System);
 }
 
+TEST_F(LinkMemoryTest, AnErrorOfACardThatAnswersIsNoProofThatItHasLeft) {
+  memory_.configure(64, {{.device = &good_}, {.device = &sick_}});
+  EXPECT_EQ(memory_.channel_memory(0).code(), Errc::System);
+  EXPECT_FALSE(sick_.gone());
+}
+
 TEST_F(LinkMemoryTest, ADeviceOfAPathMayWhenItsCardHasLeft) {
+  provider_.card_left = true;
   memory_.configure(64, {{.device = &good_}, {.device = &sick_}});
   EXPECT_TRUE(memory_.channel_memory(0).ok());
   EXPECT_TRUE(sick_.gone());

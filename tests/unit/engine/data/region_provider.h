@@ -26,6 +26,12 @@ class RegionProvider : public verbs::testkit::FakeProvider {
     return known ? 0 : EINVAL;
   }
 
+  int query_port(ibv_context*, std::uint8_t, ibv_port_attr* attr) override {
+    *attr = {};
+    return card_left ? EIO : 0;
+  }
+
+  bool card_left = false;
   std::set<ibv_mr*> live;
   int refuse_after = -1;  // so many more registrations succeed; negative: all
   int refusal = ENOMEM;
