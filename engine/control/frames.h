@@ -27,9 +27,8 @@ namespace mesh::engine {
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
 inline constexpr std::uint16_t kProtocolVersion = 20;
 inline constexpr std::uint32_t kHelloListenersMax = 16;
-inline constexpr std::uint32_t kMeetMax = 64;  // pairs of rails that meet
-// A block of link memory has four channels at least.
-inline constexpr std::uint32_t kKeyRunsMax = 1 + kChannelsMax / 4;
+inline constexpr std::uint32_t kMeetMax = 64;      // pairs of rails that meet
+inline constexpr std::uint32_t kKeyRunsMax = 128;  // in one frame
 
 enum class MessageType : std::uint16_t {
   Hello = 1,
@@ -426,11 +425,11 @@ struct LinkClaim {
     io.u32(body.attempt);
   }
 };
-// A side tells the keys of its memory on a rail whose card was replaced, and whose paths are
-// fenced.
+// The keys of a side's memory on a rail whose card was replaced and whose paths are fenced.
 struct CardKeys {
   static constexpr FrameKind kKind{MessageType::CardKeys, "CARD KEYS", By::Either, When::Up};
   std::uint8_t rail = 0;
+  std::uint32_t behind = kChannelsMax;  // the next frame's first channel
   // Each key is that of the channels from `first` on, up to the next key's.
   struct Run {
     std::uint32_t first = 0, rkey = 0;
@@ -438,11 +437,12 @@ struct CardKeys {
   std::vector<Run> keys;
   static void fields(auto& io, auto& body) {
     io.u8(body.rail, {0, kRailsMax - 1});
+    io.u32(body.behind, {1, kChannelsMax});
     io.list(body.keys, {1, kKeyRunsMax}, [&io](auto& run) {
       io.u32(run.first, {0, kChannelsMax - 1});
       io.u32(run.rkey);
     });
-    io.require(body.keys.empty() || body.keys.front().first == 0);
+    io.require(body.keys.empty() || body.keys.back().first < body.behind);
     io.require(std::is_sorted(body.keys.begin(), body.keys.end(),
                               [](const Run& a, const Run& b) { return a.first < b.first; }));
   }

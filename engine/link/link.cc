@@ -205,8 +205,13 @@ void Link::tell_card_keys(DeviceContext& device) {
   if (connector()) terms.window_words.rkeys = memory.first_keys();
   if (state_ != LinkState::Up) return;
   CardKeys told{.rail = static_cast<std::uint8_t>(device.index()), .keys = {}};
-  for (const LinkMemory::KeyRun& run : keys)
+  for (const LinkMemory::KeyRun& run : keys) {
+    if (told.keys.size() == kKeyRunsMax) {
+      told.behind = run.first;
+      send(std::exchange(told, {.rail = told.rail, .keys = {}}));
+    }
     told.keys.push_back({.first = run.first, .rkey = run.rkey});
+  }
   send(told);
 }
 

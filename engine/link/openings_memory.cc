@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 namespace mesh::engine {
@@ -99,11 +100,13 @@ void Openings::open_held(const Status& memory) {
 }
 
 namespace {
-std::uint32_t key_of(const CardKeys& told, std::uint32_t channel) noexcept {
-  const auto behind = std::upper_bound(
+// Returns the key of the channel, or none if the frame does not tell it.
+std::optional<std::uint32_t> key_of(const CardKeys& told, std::uint32_t channel) noexcept {
+  if (channel < told.keys.front().first || channel >= told.behind) return std::nullopt;
+  const auto after = std::upper_bound(
       told.keys.begin(), told.keys.end(), channel,
       [](std::uint32_t index, const CardKeys::Run& run) { return index < run.first; });
-  return std::prev(behind)->rkey;  // the first run begins at 0
+  return std::prev(after)->rkey;
 }
 }  // namespace
 
@@ -122,16 +125,20 @@ bool Openings::on(const CardKeys& body) {
   if (names_rails(paths)) places.push_back(paths.count() + body.rail);
   const ProgressLoop::Guard guard(link_.context().loop);
   peer_link.channels().for_each([&](Channel& channel) {
-    const std::uint32_t rkey = key_of(body, channel.index);
+    const std::optional<std::uint32_t> rkey = key_of(body, channel.index);
+    if (!rkey) return;
     for (const std::uint32_t place : places) {
       if (link_.connector())
-        static_cast<SendChannel&>(channel).set_records_key(place, rkey);
+        static_cast<SendChannel&>(channel).set_records_key(place, *rkey);
       else
-        RecvChannel::of(channel).set_credits_key(place, rkey);
+        RecvChannel::of(channel).set_credits_key(place, *rkey);
     }
   });
-  for (Open& held : held_)
-    for (const std::uint32_t place : places) held.credits_rkey[place] = key_of(body, held.channel);
+  for (Open& held : held_) {
+    const std::optional<std::uint32_t> rkey = key_of(body, held.channel);
+    for (const std::uint32_t place : places)
+      if (rkey) held.credits_rkey[place] = *rkey;
+  }
   return true;
 }
 
