@@ -34,7 +34,7 @@ class ThreadPool {
     std::shared_ptr<Job> job_;
   };
 
-  explicit ThreadPool(const char* name) noexcept : name_(name) {}  // of its threads
+  explicit ThreadPool(const char* name) : name_(name) {}  // of its threads
   ~ThreadPool();  // waits for all tasks; none may be begun meanwhile
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
