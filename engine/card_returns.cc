@@ -8,6 +8,7 @@
 #include "src/base/timeouts.h"
 
 #include <algorithm>
+#include <exception>
 #include <span>
 #include <utility>
 
@@ -68,7 +69,11 @@ void CardReturns::do_off_locks(Place& place, const std::function<void()>& work) 
   place.task.wait();  // the one before is over
   place.over.store(false, std::memory_order_relaxed);
   const auto run = [this, &place, work] {
-    work();
+    try {
+      work();
+    } catch (const std::exception& error) {  // as if no card were there: another look comes
+      LOG_WARN("a look for a new card: {}", error.what());
+    }
     place.over.store(true, std::memory_order_release);
     parts_.host.waker().wake_control();
   };
@@ -88,10 +93,10 @@ void CardReturns::look(std::uint32_t rail) {
   Place& place = *places_[rail];
   if (place.task.begun() && !place.over.load(std::memory_order_acquire))
     return;  // its end wakes us
-  place.looking = true;
   do_off_locks(place, [this, &place, rail] {
     place.found = open_at_place(*parts_.host.options().provider, parts_.rails[rail].info);
   });
+  place.looking = true;
   take_look(rail);
 }
 

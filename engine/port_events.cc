@@ -5,6 +5,7 @@
 #include "src/base/log.h"
 #include "src/base/timeouts.h"
 
+#include <exception>
 #include <optional>
 #include <span>
 #include <string>
@@ -60,6 +61,10 @@ void PortEvents::take_answers() {
     Look& look = *looks_[rail];
     if (!look.task.begun() || !look.over.load(std::memory_order_acquire)) continue;
     look.task.wait();  // it has nothing left to do but to end
+    if (look.failed) {
+      look.keep_answers();
+      continue;
+    }
     const Look::Events answers = std::exchange(look.answers, {});
     if (!is_away(rail) && host_.rails()[rail].view->card_left()) on_card_left(rail);
     if (answers.up) on_port_change(rail, true);
@@ -74,7 +79,8 @@ void PortEvents::look() {
     Look& look = *looks_[rail];
     if (look.task.begun()) continue;
     const bool early = now_ns < look.began_ns + kPortLookToNextNs;
-    if (look.waiting.any || (!early && host_.rails()[rail].view->take_wish())) begin_look(rail);
+    const bool due = !early && (look.failed || host_.rails()[rail].view->take_wish());
+    if (look.waiting.any || due) begin_look(rail);
   }
 }
 
@@ -82,8 +88,13 @@ void PortEvents::begin_look(std::uint32_t rail) {
   Look& look = *looks_[rail];
   look.began_ns = host_.now_ns();
   look.over.store(false, std::memory_order_relaxed);
+  look.failed = false;
   const auto work = [this, rail] {  // so small that std::function allocates nothing for it
-    verbs::look_at_port(*host_.options().provider, host_.rails()[rail]);
+    try {
+      verbs::look_at_port(*host_.options().provider, host_.rails()[rail]);
+    } catch (const std::exception&) {
+      looks_[rail]->failed = true;
+    }
     looks_[rail]->over.store(true, std::memory_order_release);
     host_.waker().wake_control();
   };

@@ -55,6 +55,14 @@ class PortEvents {
     std::atomic<bool> over{false};
     Events waiting{}, answers{};  // for the next look, for the one under way
     std::uint64_t began_ns = 0;
+    bool failed = false;  // for want of memory: it is made again; written before `over`
+
+    void keep_answers() noexcept {
+      waiting.up |= answers.up;
+      waiting.lid |= answers.lid;
+      waiting.speed |= answers.speed;
+      answers = {};
+    }
   };
   void begin_look(std::uint32_t rail);
   void hear_up(std::uint32_t rail);

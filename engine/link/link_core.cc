@@ -6,6 +6,7 @@
 #include "src/base/timeouts.h"
 
 #include <algorithm>
+#include <exception>
 
 namespace mesh::engine {
 
@@ -77,10 +78,11 @@ void LinkCore::index_connection(ConnectionId was, ConnectionId now) noexcept {
   if (now != 0) host_.index().add(now, whole());
 }
 
-void LinkCore::acknowledge() noexcept {
+void LinkCore::acknowledge() noexcept try {
   if (connection_ == 0) return;
   host_.plane().send(connection_, encode(conversation_.aside(identity_.id), Acknowledge{}));
   conversation_.acknowledged_now();
+} catch (const std::exception&) {  // the next frame does it
 }
 
 void LinkCore::drop_connection() noexcept {

@@ -14,6 +14,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <random>
 #include <sstream>
 #include <thread>
 
@@ -44,60 +46,57 @@ void tell_moment(const RingJob& job, int number, const std::string& what, double
   std::fflush(stdout);  // so that no line of the plugin's comes between
 }
 
-// Some cables are mended while the job still looks for another way, the others after rounds that
-// have found one.
-const Scenario kCables("relay_cables", [](Peer& peer) {
+// Breaks something, mends it, and names it.
+struct Breakage {
+  std::function<void()> begin, end;
+  std::string text;
+};
+
+// Some are mended while the job still looks for another way, the others after rounds that have
+// found one.
+void break_at_moments(Peer& peer, Breakage (*draw)(std::mt19937_64&)) {
   constexpr unsigned kRoundsOutMax = 8;
   const Moments moments = moments_of(peer.argument());
   std::mt19937_64 random(moments.seed);
   Ring ring(peer);
   for (int i = 0; i < moments.times; ++i) {
-    const int cable = static_cast<int>(random() % kRingHosts);
+    const Breakage breakage = draw(random);
     const int rounds_out = static_cast<int>(random() % kRoundsOutMax);
     std::mt19937_64 own(random());
     double longest_s = ring.job.during([&] {
       ring.job.let_flow(own, 2);
-      cut_cable(cable);
+      breakage.begin();
       if (rounds_out != 0) return;
       pause_at_random(own, 0.2);
-      mend_cable(cable);
+      breakage.end();
     });
     longest_s = std::max(longest_s, ring.job.verified(rounds_out));
-    longest_s = std::max(longest_s, ring.job.during([&] { mend_cable(cable); }));
-    tell_moment(ring.job, i + 1,
-                "cable " + cable_name(cable) + " cut for " + std::to_string(rounds_out) + " rounds",
+    longest_s = std::max(longest_s, ring.job.during(breakage.end));
+    tell_moment(ring.job, i + 1, breakage.text + " for " + std::to_string(rounds_out) + " rounds",
                 longest_s);
   }
+  ring.job.verified(20);
   peer.barrier();
+}
+
+const Scenario kCables("relay_cables", [](Peer& peer) {
+  break_at_moments(peer, [](std::mt19937_64& random) {
+    const int cable = static_cast<int>(random() % kRingHosts);
+    return Breakage{.begin = [cable] { cut_cable(cable); },
+                    .end = [cable] { mend_cable(cable); },
+                    .text = "cable " + cable_name(cable) + " cut"};
+  });
 });
 
 // Each time the card at one end of a cable is replaced: that of a host whose messages go round
 // then, or of a host between.
 const Scenario kCards("relay_cards", [](Peer& peer) {
-  constexpr unsigned kRoundsOutMax = 8;
-  const Moments moments = moments_of(peer.argument());
-  std::mt19937_64 random(moments.seed);
-  Ring ring(peer);
-  for (int i = 0; i < moments.times; ++i) {
+  break_at_moments(peer, [](std::mt19937_64& random) {
     const CableEnd end{.cable = static_cast<int>(random() % kRingHosts), .far = random() % 2 != 0};
-    const int rounds_out = static_cast<int>(random() % kRoundsOutMax);
-    std::mt19937_64 own(random());
-    double longest_s = ring.job.during([&] {
-      ring.job.let_flow(own, 2);
-      take_card(end);
-      if (rounds_out != 0) return;
-      pause_at_random(own, 0.2);
-      bring_card(end);
-    });
-    longest_s = std::max(longest_s, ring.job.verified(rounds_out));
-    longest_s = std::max(longest_s, ring.job.during([&] { bring_card(end); }));
-    tell_moment(ring.job, i + 1,
-                "a card at cable " + cable_name(end.cable) + " gone for " +
-                    std::to_string(rounds_out) + " rounds and replaced",
-                longest_s);
-  }
-  ring.job.verified(20);
-  peer.barrier();
+    return Breakage{.begin = [end] { take_card(end); },
+                    .end = [end] { bring_card(end); },
+                    .text = "a card at cable " + cable_name(end.cable) + " replaced, gone"};
+  });
 });
 
 const Scenario kStopped("relay_stopped", [](Peer& peer) {

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <string>
 
 namespace mesh {
@@ -117,6 +118,22 @@ TEST_P(CardReturns, WhatComesWhileTheCardIsGoneUsesTheNewOneToo) {
     EXPECT_GE(carried(bed, *each, "n1"), kBytes / 4);
   for (Talk* const each : {&talk, &channel, &link}) each->release(), each->close_both();
   EXPECT_TRUE(bed.empties());
+}
+
+// More channels than the keys of one CARD KEYS frame are for.
+TEST_P(CardReturns, EachOfManyChannelsGoesOn) {
+  constexpr std::size_t kChannels = 1200;
+  TransferPolicy policy;
+  policy.slots = kSlotsMax;  // so a key is for eight channels
+  Bed bed({.fabric = testkit::kCable, .policy = policy});
+  std::deque<Talk> channels;
+  for (std::size_t i = 0; i < kChannels; ++i) channels.emplace_back(bed, kA, kB, kSmall);
+  const LogCapture log;
+  take_card(bed, "n0");
+  bed.rounds(10);
+  bring_card(bed, "n0");
+  ASSERT_TRUE(until_up(bed, log, 2)) << log.joined();
+  for (Talk& each : channels) each.exchange(kSmall);
 }
 
 // a reaches c over b alone. The card of an end, or of the host between, is replaced.
