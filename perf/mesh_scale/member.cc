@@ -64,16 +64,18 @@ Usage usage() {
 
 using Time = std::chrono::steady_clock;
 
-constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 200'000};
+constexpr long kLookNs = 50'000;          // between two looks: a caller that spins would dominate
+constexpr long kConnectLookNs = 200'000;  // every 50 us these looks are a tenth of connect_cpu_us
 
 [[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what); }
 
 template <typename Done>
-void until(const char* what, Done&& done) {
+void until(const char* what, Done&& done, long look_ns = kLookNs) {
+  const timespec pause{.tv_sec = 0, .tv_nsec = look_ns};
   const auto limit = Time::now() + kStepLimit;
   while (!done()) {
     if (Time::now() > limit) fail(fmt::format("{}: not in {} s", what, kStepLimit.count()));
-    ::nanosleep(&kPause, nullptr);  // a caller that spins would dominate the figures
+    ::nanosleep(&pause, nullptr);
   }
 }
 
@@ -155,11 +157,12 @@ class Member {
     for (std::size_t first = 0; first < peers.size(); first += at_once) {
       const std::size_t last = std::min(first + at_once, peers.size());
       std::size_t done = first;
-      until("connecting", [&] {
+      const auto all_connected = [&] {
         for (std::size_t i = done; i < last; ++i) advance(peers[i]);
         while (done < last && is_connected(peers[done])) ++done;
         return done == last;
-      });
+      };
+      until("connecting", all_connected, kConnectLookNs);
     }
     for (Peer& peer : peers) engine_->close_listener(std::exchange(peer.listener, nullptr));
   }
