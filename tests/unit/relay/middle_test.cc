@@ -135,7 +135,7 @@ TEST(Middle, AnIdleOneRests) {
     ASSERT_TRUE(middle.add(lines.back()->chain()).ok());
   }
   while (!known.load()) ::sched_yield();
-  const timespec settle{.tv_sec = 0, .tv_nsec = 300'000'000}, look{.tv_sec = 10, .tv_nsec = 0};
+  const timespec settle{.tv_sec = 0, .tv_nsec = 300'000'000}, look{.tv_sec = 2, .tv_nsec = 0};
   ::nanosleep(&settle, nullptr);
   const std::uint64_t before = thread_cpu_ns(cpu.load());
   const Clock clock;
