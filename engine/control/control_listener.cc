@@ -117,15 +117,8 @@ Result<ControlListener> open_listener(const ControlPlaneOptions& options) {
         options.socket_family.empty() ? "(unset)" : options.socket_family);
     return Errc::NotFound;
   }
-  const std::vector<InterfaceAddress> chosen = same_family(found);
-  // Peers may come by any interface that they reach. A user who names interfaces wants one of these
-  // and no other.
-  if (options.socket_ifname.empty()) return listen_on(chosen);
-  for (const InterfaceAddress& each : chosen) {
-    Result<ControlListener> listener = listen_on(std::span(&each, 1));
-    if (listener.ok()) return listener;
-  }
-  return Errc::System;
+  // On all of them: control that loses one network goes on over another one.
+  return listen_on(same_family(found));
 }
 
 std::vector<SocketAddress> with_scopes(std::span<const SocketAddress> addresses,

@@ -53,6 +53,23 @@ touch /run/ended
 [ $LAB_HOST != %(actor)s ] || wait
 exit $code
 """
+# Prints how long the next traffic takes.
+CLOCKED = """
+clocked() {
+  local from=$(date +%s%3N)
+  flow
+  echo "clocked: $1 $(($(date +%s%3N) - from)) ms"
+}
+"""
+RENDEZVOUS_OVER_THE_CABLE = CLOCKED + "export MESH_RENDEZVOUS=10.1.12.1:29500"
+CONTROL_OVER_THE_CABLES = RENDEZVOUS_OVER_THE_CABLE + "; ip link set mgmt0 down"
+# The card's driver lets go of it. The kernel waits until the job has closed its RDMA device.
+UNBIND = CLOCKED + """
+unbind() {
+  local card=$(readlink -f /sys/class/net/$1/device)
+  basename "$card" >"$(readlink -f "$card/driver")/unbind"
+}
+"""
 PATHS_ARE_BACK = "says ' is back after '"
 
 
@@ -135,6 +152,42 @@ class Failover(FailoverCase):
         lab = self.fail_over("pair2", stop, times=1)
         self.assertEqual(lab.code, 0)
         self.assertNotIn(" is lost: ", lab.text)
+
+    @lab_case.at_length
+    def test_control_over_the_cable_that_is_cut(self):
+        lab = self.fail_over(
+            "pair2", "clocked before; lab cut ab0; clocked after; sleep 3; makes_say "
+            "' is back after ' lab restore ab0", before=CONTROL_OVER_THE_CABLES,
+            env={"NCCL_SOCKET_IFNAME": "=mesh0,mesh1"})
+        self.went_on(lab)
+        self.print_clocks(lab)
+
+    @lab_case.at_length
+    def test_a_management_network_that_is_dead_for_a_minute_ends_nothing(self):
+        lab = self.fail_over(
+            "pair2", "clocked before; ip link set mgmt0 down; clocked after; sleep 50; "
+            "lab cut ab0; sleep 10; ip link set mgmt0 up; clocked cut; makes_say ' is back after ' "
+            "lab restore ab0", before=RENDEZVOUS_OVER_THE_CABLE,
+            env={"NCCL_SOCKET_IFNAME": "=mgmt0"})
+        self.went_on(lab)
+        self.print_clocks(lab)
+
+    @lab_case.at_length
+    def test_a_card_leaves_with_its_device(self):
+        lab = self.fail_over("pair2", "clocked before; unbind mesh1 & says ' the card left'; "
+                             "clocked after; clocked later", times=1, before=UNBIND)
+        self.assertEqual(lab.code, 0)
+        self.assertIn("# Out of bounds values : 0 OK", lab.text)
+        for host in "ab":
+            self.assertRegex("\n".join(lab.lines(host)),
+                             r"path rxe_mesh1:1 \S+ -> rxe_mesh1:1 \S+ is lost: (host a: )?"
+                             "the card left")
+        self.print_clocks(lab)
+
+    def print_clocks(self, lab):
+        print("%s, rdma (soft-RoCE, emulated): time for the next 300 kB: %s" % (
+            self.id().split(".")[-1], ", ".join(
+                line.split(": ", 1)[1] for line in lab.lines("a") if line.startswith("clocked: "))))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 // together with an interface, which no peer can name. Runs in a network namespace of the test's
 // own.
 
+#include "engine/control/control_listener.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/link/control_proxy.h"
@@ -81,6 +82,17 @@ TEST(LinkLocalNetwork, CarriesHandshakesAndLostConnections) {
     testkit::Talk talk(bed, testkit::kA, testkit::kB, 4096);
     talk.exchange(4096);
     EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
+  });
+  if (!missing.empty()) GTEST_SKIP() << missing;
+}
+
+TEST(LinkLocalNetwork, ListensOnAllInterfacesThatAreNamed) {
+  const std::string missing = in_link_local_network([] {
+    engine::ControlPlaneOptions options;
+    options.socket_ifname = "mesh0,mesh1";
+    const auto listener = engine::open_listener(options);
+    ASSERT_TRUE(listener.ok());
+    EXPECT_EQ(listener->addresses.size(), 2u);
   });
   if (!missing.empty()) GTEST_SKIP() << missing;
 }
