@@ -30,6 +30,30 @@ BLACK_HOLE = """
 %(perf)s all_reduce --fabric rdma -b 64K -e 64K -n 200 -w 1 -c 1 --timeout 400 -v
 echo "exit status $?"
 """
+# Counts the UDP datagrams of a job by port, on every cable of a host. 4791 is RoCE's.
+CAPTURE = """
+cat >/run/capture.py <<'TEXT'
+import collections, os, select, socket
+packets = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
+counts = collections.Counter()
+while not os.path.exists("/run/ended") or select.select([packets], [], [], 0.2)[0]:
+    if not select.select([packets], [], [], 0.2)[0]:
+        continue
+    packet, (interface, kind, *_) = packets.recvfrom(80)
+    if not interface.startswith("mesh") or kind not in (0x0800, 0x86dd):
+        continue
+    begin = 4 * (packet[0] & 15) if kind == 0x0800 else 40
+    if packet[9 if kind == 0x0800 else 6] == socket.IPPROTO_UDP:
+        counts[int.from_bytes(packet[begin + 2:begin + 4], "big")] += 1
+print("captured:", *("%%d to port %%d" %% (count, port) for port, count in counts.items()))
+TEXT
+python3 /run/capture.py & capture=$!
+%(perf)s all_reduce --fabric rdma -b 1K -e 64K -f 8 -n 5 -w 1 -c 1 --timeout 400
+code=$?
+touch /run/ended
+wait $capture
+exit $code
+"""
 
 
 def moment(lab, what, host):
@@ -65,6 +89,19 @@ class Networks(lab_case.LabCase):
             self.assertRegex("\n".join(lab.lines(host)),
                              r"path rxe_mesh1:1 10\.1\.12\.[12] -> rxe_mesh1:1 10\.1\.12\.[12] is "
                              r"lost: .*full packets of 4096 bytes \(the path's MTU\)")
+
+    def ports_of(self, topology):
+        lab = self.run_lab(topology, self.perf(CAPTURE), timeout=900)
+        self.assertEqual(lab.code, 0)
+        told = [line for host in "abc" for line in lab.lines(host) if line.startswith("captured:")]
+        self.assertEqual(len(told), 3)
+        print("%s: %s" % (topology, "; ".join(told)))
+        return {port for line in told for port in re.findall(r"to port (\d+)", line)}
+
+    @lab_case.at_length
+    def test_cables_that_addresses_tell_apart_carry_no_question(self):
+        self.assertEqual(self.ports_of("triangle"), {"4791"})
+        self.assertGreater(len(self.ports_of("odd_triangle")), 1)
 
 
 if __name__ == "__main__":
