@@ -54,6 +54,19 @@ touch /run/ended
 wait $capture
 exit $code
 """
+# One job after the other. The bytes that left by each cable are those of all jobs.
+OFTEN = """
+sent() { head -q -n1 /sys/class/net/mesh*/statistics/tx_bytes | tr '\\n' ' '; }
+before=($(sent))
+for time in $(seq %(times)d); do
+  export MESH_RENDEZVOUS=a:$((29500 + time))
+  %(perf)s all_reduce --fabric rdma -b 256K -e 256K -n 2 -w 1 -c 1 --timeout 400 -v \
+    >/run/said 2>&1 && echo verified || tail -5 /run/said
+  grep -o 'sending to host .*; per' /run/said
+done
+after=($(sent))
+for cable in "${!before[@]}"; do echo "cable $cable: $((after[cable] - before[cable])) bytes"; done
+"""
 
 
 def moment(lab, what, host):
@@ -62,9 +75,9 @@ def moment(lab, what, host):
 
 
 class Networks(lab_case.LabCase):
-    def perf(self, script):
+    def perf(self, script, times=1):
         perf = shlex.quote(lab_case.built("perf/mesh_perf/mesh_perf"))
-        return script % {"perf": perf}
+        return script % {"perf": perf, "times": times}
 
     def test_a_router_is_crossed_and_a_missing_one_is_named_on_both_sides(self):
         lab = self.run_lab("routed", self.perf(ROUTED), timeout=900)
@@ -89,6 +102,27 @@ class Networks(lab_case.LabCase):
             self.assertRegex("\n".join(lab.lines(host)),
                              r"path rxe_mesh1:1 10\.1\.12\.[12] -> rxe_mesh1:1 10\.1\.12\.[12] is "
                              r"lost: .*full packets of 4096 bytes \(the path's MTU\)")
+
+    def found_often(self, topology, hosts, times=20):
+        lab = self.run_lab(topology, self.perf(OFTEN, times), timeout=3600,
+                           env={"NCCL_MESH_RAILS": "all"})
+        share = {}
+        for host in hosts:
+            lines = lab.lines(host)
+            self.assertEqual(lines.count("verified"), times, host)
+            paths = [line for line in lines if line.startswith("sending to ")]
+            self.assertEqual(len(set(paths)), 1, paths)
+            share[host] = [int(line.split()[2]) for line in lines if line.startswith("cable ")]
+        print("%s: %d of %d verified; bytes by cable: %s" % (topology, times, times, share))
+        return share
+
+    @lab_case.at_length
+    def test_cables_in_one_subnet_are_found_every_time(self):
+        for topology in ("odd_triangle", "odd_triangle_local"):
+            self.found_often(topology, "abc")
+        for topology in ("odd_onesubnet", "odd_crossed"):
+            for first, second in self.found_often(topology, "ab").values():
+                self.assertLess(abs(first - second), (first + second) / 10, topology)
 
     def ports_of(self, topology):
         lab = self.run_lab(topology, self.perf(CAPTURE), timeout=900)
