@@ -171,6 +171,7 @@ class SickRailTest : public testing::TestWithParam<Call> {
   void TearDown() override {
     if (hosts_[0].provider != nullptr) device().heal();
     for (EngineHost<SickRail>& host : hosts_) host.close();
+    if (HasFailure()) std::puts(log_.joined().c_str());
   }
 
   SickRail& device() { return *hosts_[0].provider; }
