@@ -252,7 +252,8 @@ bool PathRepair::count_taken(Path& path, Fence* fence) {
   Repair& repair = repairs_[path.index];
   if (repair.own_taken.empty()) {
     const bool all_came_back = drained(path);
-    if (!all_came_back && link_.host().now_ns() < repair.drain_until_ns) return false;
+    const bool may_come = !path.device->gone() && link_.host().now_ns() < repair.drain_until_ns;
+    if (!all_came_back && may_come) return false;
     if (!flush(path)) return false;
     for (const auto& queue_pair : path.queue_pairs)
       repair.own_taken.push_back(queue_pair->receives().taken());

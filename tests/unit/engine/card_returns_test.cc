@@ -120,6 +120,31 @@ TEST_P(CardReturns, WhatComesWhileTheCardIsGoneUsesTheNewOneToo) {
   EXPECT_TRUE(bed.empties());
 }
 
+// A receive on a card that is gone does not come back, so its path's fence waits for none.
+TEST_P(CardReturns, WhatIsUnderWayGoesOverTheOtherPathAtOnce) {
+  Bed bed({.fabric = testkit::kHalves});
+  Talk talk(bed, kA, kB, kBytes);
+  talk.exchange(kBytes);
+  const soft::Fault slow{.kind = soft::FaultKind::WriteDelay, .delay_ns = 1'000'000};
+  ASSERT_TRUE(bed.hosts[0].provider->faults().arm(slow, bed.now_ns()).ok());
+  for (int rounds = 1; rounds <= 10; ++rounds) {
+    const auto receiving = talk.receive({.bytes = kBytes});
+    bed.rounds(2);
+    const auto sending = talk.send({.bytes = kBytes});
+    bed.rounds(rounds);
+    const LogCapture log;
+    take_card(bed, "n1");
+    const std::uint64_t left_ns = bed.now_ns();
+    bed.tick_ns = 20'000;
+    ASSERT_TRUE(bed.finish(*sending).ok()) << log.joined();
+    ASSERT_TRUE(bed.finish(*receiving).ok()) << log.joined();
+    EXPECT_LT(bed.now_ns() - left_ns, 200'000'000u) << rounds;
+    EXPECT_TRUE(talk.holds(0, 0, kBytes));
+    bring_card(bed, "n1");
+    ASSERT_TRUE(until_up(bed, log, 2)) << rounds << "\n" << log.joined();
+  }
+}
+
 // More channels than the keys of one CARD KEYS frame are for.
 TEST_P(CardReturns, EachOfManyChannelsGoesOn) {
   constexpr std::size_t kChannels = 1200;
