@@ -1,10 +1,12 @@
 #pragma once
 // A host of the software fabric that counts the objects that are alive, so that nothing can leak
-// unseen, and knows which memory is registered. The data path does not pass here.
+// unseen, and knows which memory is registered. What was made on a card that has left is gone, too.
+// The data path does not pass here.
 
 #include "tests/unit/soft/passing_provider.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -50,7 +52,7 @@ class CountingProvider final : public testkit::PassingProvider {
   }
   int dereg_mr(ibv_mr* mr) override {
     const int error = dead(PassingProvider::dereg_mr(mr), alive_.mrs);
-    if (error == 0) ranges_.erase(mr);
+    if (is_gone(error)) ranges_.erase(mr);
     return error;
   }
   ibv_cq* create_cq(ibv_context* context, int entries) override {
@@ -68,8 +70,9 @@ class CountingProvider final : public testkit::PassingProvider {
     if (object != nullptr) ++count;
     return object;
   }
+  static bool is_gone(int error) noexcept { return error == 0 || error == EIO; }
   static int dead(int error, std::int64_t& count) {
-    if (error == 0) --count;
+    if (is_gone(error)) --count;
     return error;
   }
 

@@ -19,9 +19,35 @@ std::string FenceWatch::see(std::size_t host, const EngineSnapshot& shot, std::u
       const bool waits = path.quarantined != 0 && peer.channels != 0;  // an ended link fences none
       if (!waits || lost.failures != path.failures)
         lost = {.failures = path.failures, .since_ns = now_ns};
+      lost.since_ns = std::max(lost.since_ns, excused_ns_);
       if (now_ns < lost.since_ns + kFencedNs) continue;
       return fmt::format("host {}: path {} is lost and not fenced in {} ms: {}", host, path.name,
                          kFencedNs / kMs, path.last_cause);
+    }
+  }
+  return {};
+}
+
+bool CardWatch::is_late(const std::string& what, bool up, const Look& look) {
+  std::uint64_t& since_ns = not_up_since_.try_emplace(what, look.now_ns).first->second;
+  since_ns = up ? look.now_ns : std::max(since_ns, calm_ns_);
+  return look.now_ns >= since_ns + look.bound_ns;
+}
+
+std::string CardWatch::see(std::size_t host, const EngineSnapshot& shot, const Look& look) {
+  const auto was_away = [&](const std::string& rail) { return cards_.contains({host, rail}); };
+  for (const RailSnapshot& rail : shot.rails) {
+    if (was_away(rail.name) && is_late(fmt::format("{} {}", host, rail.name), rail.active, look))
+      return fmt::format("host {}: rail {} is not up {} ms after a new card has come", host,
+                         rail.name, look.bound_ns / kMs);
+  }
+  for (const PeerSnapshot& peer : shot.peers) {
+    for (const PathSnapshot& path : peer.paths) {
+      if (!was_away(path.rail)) continue;
+      const bool up = path.down + path.quarantined == 0 || peer.channels == 0;
+      if (is_late(fmt::format("{} {} {} {}", host, peer.peer, peer.sends, path.name), up, look))
+        return fmt::format("host {}: path {} is not up {} ms after a new card has come: {}", host,
+                           path.name, look.bound_ns / kMs, path.last_cause);
     }
   }
   return {};

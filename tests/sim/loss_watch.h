@@ -3,10 +3,13 @@
 
 #include <mesh/snapshot.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 
 namespace mesh::sim {
 
@@ -17,6 +20,8 @@ struct Side;
 // over the cable that is cut.
 class FenceWatch {
  public:
+  // No cable is whole until then.
+  void excuse(std::uint64_t until_ns) { excused_ns_ = std::max(excused_ns_, until_ns); }
   // Returns in words which path of the host is lost and not fenced in time; empty if none is.
   std::string see(std::size_t host, const EngineSnapshot& shot, std::uint64_t now_ns);
 
@@ -25,6 +30,28 @@ class FenceWatch {
     std::uint64_t failures = 0, since_ns = 0;
   };
   std::map<std::string, Lost> lost_;  // by host, peer, direction and path: not fenced yet
+  std::uint64_t excused_ns_ = 0;
+};
+
+// If a card is back in its place and nothing fails any more, every path over it carries again.
+class CardWatch {
+ public:
+  void left(std::size_t host, const std::string& nic) { cards_.insert({host, nic + ":1"}); }
+  // Something fails, or is away, until then.
+  void disturb(std::uint64_t until_ns) { calm_ns_ = std::max(calm_ns_, until_ns); }
+  // Returns in words which rail or path of the host has not been up for `bound_ns` after all were
+  // back; empty if none is.
+  struct Look {
+    std::uint64_t now_ns = 0, bound_ns = 0;
+  };
+  std::string see(std::size_t host, const EngineSnapshot& shot, const Look& look);
+
+ private:
+  bool is_late(const std::string& what, bool up, const Look& look);
+
+  std::set<std::pair<std::size_t, std::string>> cards_;  // by host and rail
+  std::map<std::string, std::uint64_t> not_up_since_;    // rails and paths
+  std::uint64_t calm_ns_ = 0;
 };
 
 // Each request towards a host that is lost ends in a bounded time, though the control network may

@@ -8,6 +8,7 @@
 #include "src/soft/fabric_file.h"
 #include "tests/sim/control_network.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -142,15 +143,20 @@ struct FaultPlan {
     HostExits,      // in good order, whatever is open
     ControlOutage,  // no frame and no dial between the two hosts gets through for duration_ns
     Mute,           // a card completes nothing for duration_ns; 0: for ever
-    CablesMove      // the plugs of two NICs change places, whose ports are down for duration_ns
+    CablesMove,     // the plugs of two NICs change places, whose ports are down for duration_ns
+    CardReplaced    // a card is gone, and after duration_ns another one is in its place
   };
+  enum class FarEnd : std::uint8_t { Stays, PortDown, Replaced };
   Kind kind = Kind::QueuePairError;
   std::uint64_t at = 0;      // messages received in the whole world
   std::uint64_t gap_ns = 0;  // and at least so long after the fault before it
   std::size_t host = 0, other = 0;
   std::string nic, other_nic;  // other_nic: of CablesMove
   std::uint64_t duration_ns = 0;
+  FarEnd far_end = FarEnd::Stays;  // of CardReplaced: what happens at the other end of the cable
+  std::uint64_t far_duration_ns = 0;
   std::uint64_t after_work_requests = 0, work_requests = 1;
+  std::uint64_t lasts_ns() const noexcept { return std::max(duration_ns, far_duration_ns); }
 };
 
 struct Scenario {

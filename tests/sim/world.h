@@ -128,6 +128,9 @@ class World {
   void watch_routes(std::size_t host, const EngineSnapshot& shot);
   void watch_silence(const EngineSnapshot& shot);
   void mute_nic(const FaultPlan& fault);
+  void replace_card(const FaultPlan& fault);
+  void take_port(const soft::NicRef& nic, const soft::Fault& what);
+  void watch_cards(std::size_t host, const EngineSnapshot& shot);
   void move_cables(const FaultPlan& fault);
   void break_queue_pair();
   void leave();
@@ -174,6 +177,7 @@ class World {
   bool switched_ = false;      // between_guards() runs, or may not
   std::uint64_t breaks_left_;  // queue pairs that may still fail there
   FenceWatch fences_;
+  CardWatch cards_;
   LossWatch losses_;
   std::uint64_t lost_ns_ = 0;  // when a host was killed or unplugged; 0: none was
   // The newest outage of control, by which a lost host may have been silent before.

@@ -59,6 +59,7 @@ void World::apply(const FaultPlan& fault) {
   trace_.note("fault",
               {static_cast<std::uint64_t>(fault.kind), fault.host, fault.other, fault.duration_ns});
   moved_ = true;
+  cards_.disturb(now_ns + fault.lasts_ns());
   switch (fault.kind) {
     case Kind::QueuePairError:
       return fail_nics(fault,
@@ -82,6 +83,7 @@ void World::apply(const FaultPlan& fault) {
     case Kind::ControlOutage: return silence_control(fault);
     case Kind::Mute: return mute_nic(fault);
     case Kind::CablesMove: return move_cables(fault);
+    case Kind::CardReplaced: return replace_card(fault);
   }
 }
 
@@ -120,6 +122,7 @@ void World::break_queue_pair() {
   broken.nic = nics[switching_.below(nics.size())];
   if (!hosts_[host].provider->under().faults().arm(broken, now_ns()).ok())
     trace_.violate("a fault cannot be armed");
+  cards_.disturb(now_ns());
   trace_.note("queue pair breaks", {host});
 }
 
@@ -143,6 +146,39 @@ void World::mute_nic(const FaultPlan& fault) {
                        scenario_.has_double(fault.host, fault.nic);
   if (!goes_on && (fault.duration_ns == 0 || !outlived(fault.duration_ns)))
     excuse_everybody(fault.host);
+}
+
+// Has the card of a port leave for a while, or takes the port down. Requests go on over another
+// cable, or wait for this one.
+void World::take_port(const soft::NicRef& nic, const soft::Fault& what) {
+  const auto number = static_cast<std::size_t>(nic.host);
+  Host& host = hosts_[number];
+  if (!host.alive) return;
+  soft::Fault armed = what;
+  armed.nic = scenario_.fabric.nic(nic).name;
+  if (!host.provider->under().faults().arm(armed, now_ns()).ok())
+    trace_.violate("a fault cannot be armed");
+  if (what.kind == soft::FaultKind::CardReplaced) cards_.left(number, armed.nic);
+  for (const auto& channel : channels_) {
+    const ChannelPlan& plan = channel->plan();
+    if (contexts_[plan.from].host != number && contexts_[plan.to].host != number) continue;
+    channel->strike();
+    if (!channel->connected()) channel->excuse_both(kPathFailed);
+  }
+}
+
+void World::replace_card(const FaultPlan& fault) {
+  using FarEnd = FaultPlan::FarEnd;
+  ++tally_.path_faults;
+  const std::string& name = scenario_.fabric.hosts[fault.host].name;
+  soft::NicRef near, far;
+  if (!scenario_.fabric.find_nic(name, fault.nic, &near)) return trace_.violate("no such card");
+  if (!scenario_.has_double(fault.host, fault.nic)) fences_.excuse(now_ns() + fault.lasts_ns());
+  take_port(near, {.kind = soft::FaultKind::CardReplaced, .duration_ns = fault.duration_ns});
+  if (fault.far_end == FarEnd::Stays || !scenario_.fabric.other_end(name, fault.nic, &far)) return;
+  const bool replaced = fault.far_end == FarEnd::Replaced;
+  take_port(far, {.kind = replaced ? soft::FaultKind::CardReplaced : soft::FaultKind::PortDown,
+                  .duration_ns = fault.far_duration_ns});
 }
 
 void World::move_cables(const FaultPlan& fault) {
@@ -368,6 +404,14 @@ void World::watch_silence(const EngineSnapshot& shot) {
             fmt::format("path {} is lost though every card works: {}", path.name, path.last_cause));
     }
   }
+}
+
+// Devices that take their time do one thing in so many passes.
+void World::watch_cards(std::size_t host, const EngineSnapshot& shot) {
+  constexpr std::uint64_t kBackNs = 11 * kSecond, kSlowNs = 100 * kMs;
+  const std::uint64_t bound_ns = kBackNs + scenario_.device_works_one_in * kSlowNs;
+  const std::string late = cards_.see(host, shot, {.now_ns = now_ns(), .bound_ns = bound_ns});
+  if (!late.empty()) trace_.violate(late);
 }
 
 void World::exit_host(const FaultPlan& fault) {
