@@ -17,7 +17,6 @@
 #include <algorithm>
 #include <bit>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -308,15 +307,14 @@ std::size_t Handshake::window_bytes() const noexcept {
 
 // ---- Queue pairs: ATTACH and READY.
 
-bool Handshake::some_path_is_left(const std::vector<std::uint8_t>& down) const {
+// Returns true if the link has these paths. They may be all that it has: the only card may have
+// left meanwhile, and its paths are opened when another one is there.
+bool Handshake::may_be_down(const std::vector<std::uint8_t>& down) const {
   const std::uint32_t paths = attached_count();
-  if (paths == 0 && down.empty()) return true;  // no rails meet, or hosts between join them later
   const bool known =
       std::all_of(down.begin(), down.end(), [paths](std::uint8_t index) { return index < paths; });
-  const std::size_t left = paths - std::set<std::uint8_t>(down.begin(), down.end()).size();
-  if (known && (left != 0 || link_.peer_link().paths().standby_count() != 0)) return true;
-  return link_.complain(
-      fmt::format("says that {} of {} paths cannot be brought up", down.size(), paths));
+  return known ||
+         link_.complain(fmt::format("says that paths are down of which {} are there", paths));
 }
 
 // `down`: indices of paths that the peer could not bring up. If a port of a path is down, the
@@ -398,7 +396,7 @@ bool Handshake::on(const Attach& body) {
     return link_.complain(
         fmt::format("attaches {} paths, {} were offered", body.paths.size(), attached_count()));
   }
-  if (!some_path_is_left(body.down)) return false;
+  if (!may_be_down(body.down)) return false;
   link_.terms.crossing.round_trip_ns = std::uint64_t{body.round_trip_us} * 1000;
   if (attached_count() != 0) {
     bring_up(body.paths, body.down);
@@ -421,7 +419,7 @@ void Handshake::ready(const BringUp& done) {
 }
 
 bool Handshake::on(const Ready& body) {
-  if (!some_path_is_left(body.down)) return false;
+  if (!may_be_down(body.down)) return false;
   owner_.leave_out(body.down);
   link_.set_state(LinkState::Up);
   probe_paths();

@@ -131,7 +131,7 @@ class Handshake {
   std::vector<WireRail> own_rails() const;  // whatever the state of their ports
   std::uint32_t attached_count() const noexcept;
   void bring_up(const std::vector<WirePath>& paths, const std::vector<std::uint8_t>& down);
-  bool some_path_is_left(const std::vector<std::uint8_t>& down) const;
+  bool may_be_down(const std::vector<std::uint8_t>& down) const;
   std::vector<std::uint8_t> not_up(const BringUp& done) const;
   void attach(const BringUp& done);
   void ready(const BringUp& done);

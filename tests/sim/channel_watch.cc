@@ -19,9 +19,16 @@ constexpr std::uint32_t kIdleLooksMax = 32;
 
 bool is_up(const engine::Path& path) { return path.health.state == engine::PathState::Up; }
 
-engine::Waiting waiting_of(Channel& channel, std::uint64_t sequence) {
+// Other threads may lose a path as soon as the progress lock is free.
+struct Seen {
+  engine::Waiting waiting;
+  bool on_lost_path = false;
+};
+Seen waiting_of(Channel& channel, std::uint64_t sequence) {
   const engine::ProgressLoop::Guard guard(channel.loop);
-  return channel.waiting(sequence);
+  const engine::Waiting waiting = channel.waiting(sequence);
+  const bool lost = waiting.path != nullptr && !is_up(*waiting.path);
+  return {.waiting = waiting, .on_lost_path = lost && !channel.link.paths().stalled()};
 }
 
 bool is_for_room(WaitReason reason) {
@@ -91,10 +98,10 @@ void ChannelRun::check_waits(Side& side) {
     if (failed || channel.link.paths().stalled() ||
         sequence >= channel.submitted.load(std::memory_order_relaxed))
       continue;
-    const engine::Waiting waiting = waiting_of(channel, sequence);
+    const auto [waiting, on_lost_path] = waiting_of(channel, sequence);
     ready |= waiting.reason == WaitReason::Turn;
     left += waiting.left;
-    if (waiting.path == nullptr || is_up(*waiting.path) || !is_for_room(waiting.reason)) continue;
+    if (!on_lost_path || !is_for_room(waiting.reason)) continue;
     wrong(fmt::format("request {} waits for {}, which is not up, while {} other paths are",
                       sequence, waiting_text(waiting), channel.link.paths().usable_count()));
   }

@@ -168,12 +168,14 @@ void World::take_port(const soft::NicRef& nic, const soft::Fault& what) {
 }
 
 void World::replace_card(const FaultPlan& fault) {
+  constexpr std::uint64_t kDialedAnewNs = 3 * kSecond;  // a pause of a second and a dial in vain
   using FarEnd = FaultPlan::FarEnd;
   ++tally_.path_faults;
   const std::string& name = scenario_.fabric.hosts[fault.host].name;
   soft::NicRef near, far;
   if (!scenario_.fabric.find_nic(name, fault.nic, &near)) return trace_.violate("no such card");
-  if (!scenario_.has_double(fault.host, fault.nic)) fences_.excuse(now_ns() + fault.lasts_ns());
+  if (!scenario_.has_double(fault.host, fault.nic))
+    fences_.excuse(now_ns() + fault.lasts_ns() + kDialedAnewNs);
   take_port(near, {.kind = soft::FaultKind::CardReplaced, .duration_ns = fault.duration_ns});
   if (fault.far_end == FarEnd::Stays || !scenario_.fabric.other_end(name, fault.nic, &far)) return;
   const bool replaced = fault.far_end == FarEnd::Replaced;

@@ -120,6 +120,26 @@ TEST_P(CardReturns, WhatComesWhileTheCardIsGoneUsesTheNewOneToo) {
   EXPECT_TRUE(bed.empties());
 }
 
+TEST_P(CardReturns, ALinkThatIsMadeWithoutItsOnlyCardWaitsForTheNewOne) {
+  Bed bed({.fabric = testkit::kCable, .contexts = 2});
+  Talk talk(bed, kA, kB, kSmall);
+  talk.exchange(kSmall);
+  const LogCapture log;
+  take_card(bed, "n0");
+  bed.rounds(10);
+  Talk link(bed, {0, 1}, {1, 1}, kBytes);
+  const auto receiving = link.receive({.bytes = kBytes});
+  bed.rounds(2);
+  const auto sending = link.send({.bytes = kBytes});
+  bed.rounds(100);
+  bring_card(bed, "n0");
+  bed.tick_ns = 100'000;
+  ASSERT_TRUE(bed.finish(*sending).ok()) << log.joined();
+  ASSERT_TRUE(bed.finish(*receiving).ok());
+  EXPECT_TRUE(link.holds(0, 0, kBytes));
+  talk.exchange(kSmall);
+}
+
 // A receive on a card that is gone does not come back, so its path's fence waits for none.
 TEST_P(CardReturns, WhatIsUnderWayGoesOverTheOtherPathAtOnce) {
   Bed bed({.fabric = testkit::kHalves});
