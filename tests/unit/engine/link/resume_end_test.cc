@@ -2,6 +2,7 @@
 
 #include "tests/unit/engine/link/resume_fixture.h"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace mesh {
@@ -116,35 +117,42 @@ TEST_F(ResumeTest, APeerThatDiesInAnOutageIsAnErrorWithinThePathTimeout) {
   end(talk);
 }
 
-// The control connection runs over one of two cables, and that one is pulled.
-class ControlOverACable : public ResumeTest {
+// Control runs over one of two cables, which is pulled so many rounds after a message began.
+class ControlOverACable : public ResumeTest, public testing::WithParamInterface<int> {
  protected:
   ControlOverACable() : ResumeTest({.fabric = testkit::kHalves}) {
     proxy_.stand_at_second_address();
   }
+  static void TearDownTestSuite() {
+    std::printf("control over a cable, pulled 20 times: failover in %.1f ms at most\n",
+                longest_ms_);
+  }
+  static inline double longest_ms_ = 0;
 };
 
-TEST_F(ControlOverACable, ThatIsPulledFailsOverAtOnce) {
+TEST_P(ControlOverACable, ThatIsPulledFailsOverAtOnce) {
   Talk talk(bed_, kA, kB, 1 << 20);
   Request* const receiving = *talk.receive({.bytes = 1 << 20});
   bed_.rounds(20);
-  bed_.hosts[0].nics_stand = true;  // stripes are posted on both cables, and have not left
+  const soft::Fault slow{.kind = soft::FaultKind::WriteDelay, .delay_ns = 10'000};
+  ASSERT_TRUE(bed_.hosts[0].provider->faults().arm(slow).ok());
+  bed_.hosts[0].nics_stand = GetParam() % 2 == 0;  // stripes have not left, or not arrived
   Request* const sending = *talk.send({.bytes = 1 << 20});
-  bed_.rounds(5);
+  bed_.rounds(GetParam() / 2);
   proxy_.mute_first_address();
   const soft::Fault pulled{.kind = soft::FaultKind::PortDown, .nic = "n0"};
   for (testkit::BedHost& host : bed_.hosts) ASSERT_TRUE(host.provider->faults().arm(pulled).ok());
   bed_.hosts[0].nics_stand = false;
   const std::uint64_t began_ns = bed_.now_ns();
   bed_.tick_ns = 100'000;
-  EXPECT_TRUE(bed_.finish(receiving).ok());
-  EXPECT_TRUE(bed_.finish(sending).ok());
+  EXPECT_TRUE(bed_.finish(receiving).ok() && bed_.finish(sending).ok());
   EXPECT_TRUE(bed_.until([this] { return resumes() == 2; })) << "on each side, " << log_.joined();
-  EXPECT_LE(bed_.now_ns() - began_ns, kSecond / 2) << log_.joined();
-  std::printf("control over the cable that is pulled: failover in %.1f ms\n",
-              static_cast<double>(bed_.now_ns() - began_ns) / 1e6);
+  longest_ms_ = std::max(longest_ms_, static_cast<double>(bed_.now_ns() - began_ns) / 1e6);
+  EXPECT_LE(longest_ms_, 500) << log_.joined();
   talk.release(), talk.close_both();
 }
+
+INSTANTIATE_TEST_SUITE_P(Moments, ControlOverACable, testing::Range(0, 20));
 
 TEST_F(ResumeTest, AMissingMessageIsAProtocolError) {
   Talk talk(bed_, kA, kB, 4096);
