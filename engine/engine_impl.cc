@@ -240,6 +240,7 @@ EngineSnapshot EngineImpl::snapshot() const {
   port_events_.add_to(shot);
   figures_.add_to(shot, contexts_, clock_.now_ns());
   shot.relay = relay_service_.figures();
+  shot.neighbours = neighbours_.counts();
   return shot;
 }
 

@@ -245,6 +245,17 @@ void relay_refusals(Page& page) {
   page.add({{"kind", "request"}}, page.shot.relay.refused_requests);
 }
 
+template <auto Member>
+void of_neighbours(Page& page) {
+  page.add({}, page.shot.neighbours.*Member);
+}
+
+void ignored_datagrams(Page& page) {
+  page.add({{"kind", "malformed"}}, page.shot.neighbours.malformed);
+  page.add({{"kind", "foreign"}}, page.shot.neighbours.foreign);
+  page.add({{"kind", "excess"}}, page.shot.neighbours.excess);
+}
+
 struct Family {
   const char* name;
   const char* type;
@@ -365,6 +376,19 @@ constexpr std::array kFamilies{
            of_way<&RelayedSnapshot::ring_full>},
     Family{"mesh_relay_refused_total", "counter", "kind",
            "Relay requests, control messages and work requests that were refused.", relay_refusals},
+    Family{"mesh_neighbour_questions_total", "counter", "",
+           "Questions for hosts between, sent over our ports.",
+           of_neighbours<&NeighbourCounts::asked>},
+    Family{"mesh_neighbour_answers_total", "counter", "", "Answers to these that named a host.",
+           of_neighbours<&NeighbourCounts::taken>},
+    Family{"mesh_neighbour_questions_answered_total", "counter", "",
+           "Questions of other hosts that were answered.",
+           of_neighbours<&NeighbourCounts::answered>},
+    Family{
+        "mesh_neighbour_ignored_total", "counter", "kind",
+        "Datagrams that were no question or answer (malformed), made without the job's secret or "
+        "late (foreign), or above a bound (excess).",
+        ignored_datagrams},
 };
 
 }  // namespace

@@ -114,6 +114,16 @@ struct RelaySnapshot {
   std::vector<RelayedSnapshot> ways;
 };
 
+// Questions over our cables for hosts that carry messages between two others, and their answers.
+struct NeighbourCounts {
+  std::uint64_t asked = 0;     // questions sent, one for each port
+  std::uint64_t taken = 0;     // answers to them that named a host
+  std::uint64_t answered = 0;  // questions of others that were answered
+  // Datagrams that were ignored: neither question nor answer; made without our job's secret, or too
+  // late; above a bound.
+  std::uint64_t malformed = 0, foreign = 0, excess = 0;
+};
+
 // Counts how often something could not be posted at once. A waiting send counts at each look.
 struct StallCounts {
   std::uint64_t credit = 0, queue = 0, window = 0, inflight = 0;
@@ -129,6 +139,7 @@ struct EngineSnapshot {
   std::vector<std::string> notes;  // about rails, for people: which share a subnet
   std::vector<PeerSnapshot> peers;
   RelaySnapshot relay;
+  NeighbourCounts neighbours;
 };
 
 }  // namespace mesh

@@ -4,6 +4,7 @@
 // through a local variable, which a reader fills. Thread: any (pure). Bound: the values'.
 
 #include "src/base/latency_fields.h"
+#include "src/base/relay_fields.h"
 #include "src/base/snapshot_json.h"
 
 #include <array>
@@ -170,26 +171,6 @@ void visit(Visitor& field, PeerSnapshot& peer) {
 }
 
 template <typename Visitor>
-void visit(Visitor& field, RelayedSnapshot& way) {
-  field("from", way.from, "Rail over which it comes.");
-  field("rail", way.rail, "Rail over which it leaves.");
-  field("bytes", way.bytes, "Bytes relayed.");
-  field("work_requests", way.work_requests, "Work requests relayed.");
-  field("ring_full", way.ring_full, "Polls that found the next host's ring full.");
-}
-
-template <typename Visitor>
-void visit(Visitor& field, RelaySnapshot& relay) {
-  field("paths", relay.paths, "Paths of other hosts that this process relays.");
-  field("chains", relay.chains, "Chains of queue pairs of these.");
-  field("ring_bytes", relay.ring_bytes, "Memory of their rings.");
-  field("refused_paths", relay.refused_paths, "Relay requests that were refused.");
-  field("refused_frames", relay.refused_frames, "Malformed frames about paths.");
-  field("refused_requests", relay.refused_requests, "Malformed work requests.");
-  field("ways", relay.ways, "Traffic by pair of rails.");
-}
-
-template <typename Visitor>
 void visit(Visitor& field, Snapshot& shot) {
   field("schema", shot.schema, "Version of this table. Fields may be added without a new one.");
   field("plugin", shot.plugin, "Version of nccl-mesh.");
@@ -212,6 +193,7 @@ void visit(Visitor& field, Snapshot& shot) {
   field("stalls", shot.engine.stalls, "Visits to a channel that could not post.");
   field("peers", shot.engine.peers, "One entry for each peer and direction.");
   field("relay", shot.engine.relay, "What is carried for other hosts.");
+  field("neighbours", shot.engine.neighbours, "Questions over the cables for hosts between.");
 }
 
 }  // namespace mesh::fields

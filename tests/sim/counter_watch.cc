@@ -17,7 +17,12 @@ CounterWatch::Figures CounterWatch::figures_of(const EngineSnapshot& shot) {
            {"credit stalls", shot.stalls.credit},
            {"queue stalls", shot.stalls.queue},
            {"window stalls", shot.stalls.window},
-           {"inflight stalls", shot.stalls.inflight}}};
+           {"inflight stalls", shot.stalls.inflight},
+           {"neighbours asked", shot.neighbours.asked},
+           {"neighbours' answers", shot.neighbours.taken},
+           {"neighbours answered", shot.neighbours.answered},
+           {"neighbours ignored",
+            shot.neighbours.malformed + shot.neighbours.foreign + shot.neighbours.excess}}};
 }
 
 CounterWatch::Figures CounterWatch::figures_of(const PeerSnapshot& peer) {

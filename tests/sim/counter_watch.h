@@ -20,7 +20,7 @@ class CounterWatch {
   std::string see(const EngineSnapshot& shot);
 
  private:
-  static constexpr std::size_t kFiguresMax = 12;
+  static constexpr std::size_t kFiguresMax = 16;
   struct Figure {
     const char* name = nullptr;
     std::uint64_t value = 0;

@@ -7,6 +7,8 @@
 // answered, kLooksMax datagrams looked at and kAnswersMax answered in a second; the rest is
 // counted.
 
+#include <mesh/snapshot.h>
+
 #include "engine/control/relay_frames.h"
 #include "engine/link/relay/neighbour_message.h"
 #include "src/topo/pairing.h"
@@ -59,12 +61,7 @@ class Neighbours {
   bool owns(int fd) const noexcept;
   void on_readable(int fd);
 
-  struct Counts {
-    std::uint64_t asked = 0;     // questions sent, one for each port
-    std::uint64_t answered = 0;  // questions of others that were answered
-    std::uint64_t ignored = 0;   // strange datagrams, and those above a bound
-  };
-  const Counts& counts() const noexcept { return counts_; }
+  const NeighbourCounts& counts() const noexcept { return counts_; }
 
  private:
   struct Secret {
@@ -103,7 +100,7 @@ class Neighbours {
   std::uint64_t asked_ns_ = 0, pause_ns_ = 0;  // the last question, and the pause after it
   std::uint64_t budget_ns_ = 0;                // begin of the second that is counted
   std::uint32_t looks_ = 0, answers_ = 0;      // in that second
-  Counts counts_;
+  NeighbourCounts counts_;
 };
 
 }  // namespace mesh::engine

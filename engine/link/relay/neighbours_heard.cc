@@ -48,12 +48,13 @@ bool Neighbours::may_look() {
 }
 
 void Neighbours::hear_question(std::size_t rail, const verbs::CableDatagram& datagram) {
-  if (!may_be_question(datagram.span()) || !may_look()) return static_cast<void>(++counts_.ignored);
+  if (!may_be_question(datagram.span())) return static_cast<void>(++counts_.malformed);
+  if (!may_look()) return static_cast<void>(++counts_.excess);
   for (const Secret& secret : keys()) {
     const auto question = question_of(datagram.span(), secret.key, datagram.from);
     if (question) return answer(rail, datagram.from, secret, *question);
   }
-  ++counts_.ignored;
+  ++counts_.foreign;
 }
 
 void Neighbours::answer(std::size_t rail, const verbs::DatagramPlace& to, const Secret& secret,
@@ -62,7 +63,7 @@ void Neighbours::answer(std::size_t rail, const verbs::DatagramPlace& to, const 
     return same_secret(round.nonce, question.nonce);
   });
   if (ours) return;  // it has come back to another port of ours
-  if (answers_ == kAnswersMax) return static_cast<void>(++counts_.ignored);
+  if (answers_ == kAnswersMax) return static_cast<void>(++counts_.excess);
   ++answers_;
   ++counts_.answered;
   const NeighbourAnswer said{.asker_rail = question.rail,
@@ -75,16 +76,17 @@ void Neighbours::answer(std::size_t rail, const verbs::DatagramPlace& to, const 
 }
 
 void Neighbours::hear_answer(std::size_t rail, const verbs::CableDatagram& datagram) {
-  if (!may_be_answer(datagram.span()) || !may_look()) return static_cast<void>(++counts_.ignored);
+  if (!may_be_answer(datagram.span())) return static_cast<void>(++counts_.malformed);
+  if (!may_look()) return static_cast<void>(++counts_.excess);
   for (const Round& round : rounds_) {
     for (const Secret& secret : keys()) {
       std::optional<NeighbourAnswer> answer = answer_of(datagram.span(), secret.key, round.nonce);
       if (!answer) continue;
-      if (answer->asker_rail != rail) return static_cast<void>(++counts_.ignored);
+      if (answer->asker_rail != rail) return static_cast<void>(++counts_.malformed);
       return note(rail, *std::move(answer));
     }
   }
-  ++counts_.ignored;
+  ++counts_.foreign;
 }
 
 // An address of a host's own loopback means something only where the job runs on one host.
@@ -97,11 +99,13 @@ void Neighbours::note(std::size_t rail, NeighbourAnswer answer) {
   const topo::WirePair wire{.local = rail, .peer = answer.rail};
   for (Found& each : found_) {
     if (each.host.ticket != answer.ticket) continue;
+    ++counts_.taken;
     each.until_ns = until_ns;
     if (!topo::holds(each.wires, wire)) each.wires.push_back(wire);
     return;
   }
-  if (found_.size() == kFoundMax) return static_cast<void>(++counts_.ignored);
+  if (found_.size() == kFoundMax) return static_cast<void>(++counts_.excess);
+  ++counts_.taken;
   LOG_INFO("host {}, which {} leads to, may carry messages for us", answer.name,
            host_.rails()[rail].info.name);
   found_.push_back({.host = {.ticket = answer.ticket,

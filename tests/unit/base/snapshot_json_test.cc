@@ -74,6 +74,8 @@ Snapshot full_snapshot() {
   shot.engine.peers = {busy_peer()};
   shot.engine.relay.ways = {
       {.from = "n0:1", .rail = "n1:1", .bytes = 18, .work_requests = 19, .ring_full = 20}};
+  shot.engine.neighbours = {
+      .asked = 21, .taken = 22, .answered = 23, .malformed = 24, .foreign = 25, .excess = 26};
   return shot;
 }
 
@@ -97,6 +99,8 @@ TEST(SnapshotJson, WhatIsWrittenIsRead) {
   ASSERT_EQ(read->engine.refused_ports.size(), 1u);
   EXPECT_EQ(read->engine.refused_ports[0].kind, RefusalKind::LeftOut);
   EXPECT_EQ(read->engine.rails[0].numa_node, -1);
+  EXPECT_EQ(read->engine.neighbours.asked, 21u);
+  EXPECT_EQ(read->engine.neighbours.excess, 26u);
 }
 
 TEST(SnapshotJson, AnEmptyOneIsOneLineOfJson) {

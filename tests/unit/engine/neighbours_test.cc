@@ -77,6 +77,9 @@ class NeighboursBed : public testing::Test {
     EXPECT_FALSE(wakes(talk));
     return bed_->now_ns() - from_ns;
   }
+  NeighbourCounts counts(std::size_t host) {
+    return bed_->hosts[host].engine->snapshot().neighbours;
+  }
   void end(Talk& talk) { talk.release(), talk.close_both(); }
 
   LogCapture log_;
@@ -90,6 +93,10 @@ TEST_F(NeighboursBed, GroupsOfHostsThatAreNotNeighboursAreTheFirstOfTheJob) {
   carries(*even);
   carries(*odd);
   EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+  EXPECT_GE(counts(0).asked, 2u) << "over each of its ports";
+  EXPECT_GE(counts(0).taken, 1u);
+  EXPECT_GE(counts(1).answered + counts(3).answered, 1u);
+  EXPECT_EQ(counts(1).malformed + counts(1).foreign + counts(1).excess, 0u);
   end(*even);
   end(*odd);
   EXPECT_TRUE(bed_->empties());
@@ -135,6 +142,7 @@ TEST_F(NeighboursBed, NothingIsAskedWhereThereIsARoute) {
   const auto first = talk(0, 1), second = talk(1, 2), far = talk(0, 2);
   carries(*far);
   EXPECT_EQ(log_.count(LogLevel::Info, "may carry messages for us"), 0) << log_.joined();
+  EXPECT_EQ(counts(0).asked, 0u);
   for (const auto& each : {&first, &second, &far}) end(**each);
 }
 

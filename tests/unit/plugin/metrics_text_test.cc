@@ -174,6 +174,20 @@ TEST(MetricsPage, WhatIsCarriedForOthersIsThere) {
   EXPECT_EQ(metric(page, "mesh_relay_bytes_total", {{"rail", "n0:1"}}), 17);
 }
 
+TEST(MetricsPage, QuestionsToNeighboursAreThere) {
+  EngineSnapshot shot;
+  shot.host = "a";
+  shot.neighbours = {
+      .asked = 22, .taken = 23, .answered = 24, .malformed = 25, .foreign = 26, .excess = 27};
+  const MetricsPage page = page_of(shot);
+  EXPECT_EQ(metric(page, "mesh_neighbour_questions_total"), 22);
+  EXPECT_EQ(metric(page, "mesh_neighbour_answers_total"), 23);
+  EXPECT_EQ(metric(page, "mesh_neighbour_questions_answered_total"), 24);
+  EXPECT_EQ(metric(page, "mesh_neighbour_ignored_total", {{"kind", "malformed"}}), 25);
+  EXPECT_EQ(metric(page, "mesh_neighbour_ignored_total", {{"kind", "foreign"}}), 26);
+  EXPECT_EQ(metric(page, "mesh_neighbour_ignored_total", {{"kind", "excess"}}), 27);
+}
+
 TEST(MetricsPage, LargeCountersAreWholeNumbers) {
   EXPECT_NE(metrics_page(two_peers(), {}).find(" 1152921504606846977\n"), std::string::npos);
 }

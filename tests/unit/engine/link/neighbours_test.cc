@@ -65,6 +65,7 @@ TEST_F(NeighboursTest, AHostWithTheSecretAnswersWithItsTicketItsAddressesAndTheC
   EXPECT_EQ(found[0].port, b_.wire.port());
   EXPECT_EQ(found[0].addresses, b_.wire.own);
   EXPECT_EQ(found[0].cables, (std::vector<WireCables>{{.rail = 0, .asked = 1, .met = 1}}));
+  EXPECT_EQ(of_a_.counts().taken, 1u);
   EXPECT_EQ(of_b_.counts().answered, 1u);
   EXPECT_TRUE(of_b_.found().empty()) << "it has not asked";
   EXPECT_NE(of_a_.told().find("b answered 1 question"), std::string::npos) << of_a_.told();
@@ -75,7 +76,7 @@ TEST_F(NeighboursTest, TheIdOfACommunicatorThatBothHaveOpenServes) {
   for (const std::uint64_t id : {3u, 2u}) of_b_.know(id);
   ask();
   EXPECT_EQ(of_a_.found().size(), 1u);
-  EXPECT_EQ(of_b_.counts().ignored, 1u) << "the question under the other id";
+  EXPECT_EQ(of_b_.counts().foreign, 1u) << "the question under the other id";
 }
 
 TEST_F(NeighboursTest, ACommunicatorThatHasEndedOpensNothing) {
@@ -95,7 +96,7 @@ TEST_F(NeighboursTest, AnotherJobIsCountedAndNotAnswered) {
   name(b_, of_b_, "another");
   ask();
   EXPECT_TRUE(of_a_.found().empty());
-  EXPECT_EQ(of_b_.counts().ignored, 1u);
+  EXPECT_EQ(of_b_.counts().foreign, 1u);
   EXPECT_EQ(of_b_.counts().answered, 0u);
   EXPECT_NE(of_a_.told().find("no neighbour"), std::string::npos) << of_a_.told();
 }
@@ -105,7 +106,7 @@ TEST_F(NeighboursTest, WithoutASecretNothingIsOpenedOrAsked) {
   ask();
   EXPECT_EQ(descriptors(of_a_), 0);
   EXPECT_EQ(of_a_.counts().asked, 0u);
-  EXPECT_EQ(of_b_.counts().ignored, 0u);
+  EXPECT_EQ(of_b_.counts().malformed + of_b_.counts().foreign, 0u);
   EXPECT_EQ(of_a_.patience_ns(), kStallToNoRouteNs);
 }
 
@@ -181,7 +182,8 @@ TEST_F(NeighboursTest, AThousandAnswersOfMembersFillABoundedList) {
     hear(of_a_);
   }
   EXPECT_EQ(of_a_.found().size(), Neighbours::kFoundMax);
-  EXPECT_EQ(of_a_.counts().ignored, 1000 - Neighbours::kFoundMax);
+  EXPECT_EQ(of_a_.counts().taken, Neighbours::kFoundMax);
+  EXPECT_EQ(of_a_.counts().excess, 1000 - Neighbours::kFoundMax);
 }
 
 TEST_F(NeighboursTest, NonsenseIsCountedAndAFloodGetsNoMoreThanItsShare) {
@@ -195,7 +197,9 @@ TEST_F(NeighboursTest, NonsenseIsCountedAndAFloodGetsNoMoreThanItsShare) {
     end->send(verbs::kCableGroup, {});
     hear(of_b_);
   }
-  EXPECT_EQ(of_b_.counts().ignored, 2 * kForged);
+  EXPECT_EQ(of_b_.counts().malformed, kForged);
+  EXPECT_EQ(of_b_.counts().foreign, Neighbours::kLooksMax);
+  EXPECT_EQ(of_b_.counts().excess, kForged - Neighbours::kLooksMax);
   ask();
   EXPECT_TRUE(of_a_.found().empty()) << "the share of this second is used up";
   pass(kNeighbourBudgetNs);
@@ -212,7 +216,7 @@ TEST_F(NeighboursTest, OfManyQuestionsOfMembersSoManyAreAnsweredInASecond) {
     hear(of_b_);
   }
   EXPECT_EQ(of_b_.counts().answered, Neighbours::kAnswersMax);
-  EXPECT_EQ(of_b_.counts().ignored, 200 - Neighbours::kAnswersMax);
+  EXPECT_EQ(of_b_.counts().excess, 200 - Neighbours::kAnswersMax);
 }
 
 }  // namespace
