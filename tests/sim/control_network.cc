@@ -1,6 +1,7 @@
 #include "tests/sim/control_network.h"
 
 #include "src/base/timeouts.h"
+#include "tests/sim/other_jobs.h"
 
 #include <fmt/format.h>
 
@@ -200,6 +201,8 @@ void ControlNetwork::try_candidate(ControlEnd& end) {
   } else if (end.way = ways_->to(end.plane->host_, to); end.way) {
     end.peer_host = static_cast<std::size_t>(end.way->far.host);
   }
+  if (end.peer_host == kOtherJobHost)
+    trace_.violate(fmt::format("host {} dials a host of another job", end.plane->host_));
   const bool last = end.candidates.empty();
   const std::uint64_t patience_ns =
       last ? end.timeout_ns : std::min(end.timeout_ns, kFirstDialToNextNs);
@@ -306,6 +309,8 @@ bool SimPlane::send(engine::ConnectionId id, engine::Bytes frame) {
       type == engine::MessageType::AskPeers || type == engine::MessageType::Chain;
   if (type == engine::MessageType::Resume || type == engine::MessageType::Summon || of_relays)
     network_.settle(*end);
+  if (of_relays && end->peer_host == host_)
+    network_.trace_.violate(fmt::format("host {} asks itself to carry", host_));
   if (end->peer != nullptr) {
     network_.tell(*end->peer, ControlEnd::News::Frame, std::move(frame));
   } else if (!end->up && !end->silent) {

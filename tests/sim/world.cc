@@ -31,6 +31,7 @@ World::World(const Scenario& scenario, Trace& trace, std::atomic<std::uint64_t>&
       clock_ns_(clock_ns),
       random_(scenario.seed, 2),
       control_(Clock(&clock_ns), Random(scenario.seed, 3), trace),
+      other_jobs_(scenario, trace),
       leap_ns_(kLeapFirstNs),
       switching_(scenario.seed, kSwitchingStream),
       works_(scenario.seed, kWorksStream),
@@ -89,7 +90,7 @@ void World::open_host(std::size_t number) {
   options.settings.relay = scenario_.hosts[number].relays ? 1 : 0;
   options.settings.relay_bytes = scenario_.hosts[number].relay_mib << 20;
   options.settings.both_ways = scenario_.options.both_ways ? 1 : 0;
-  if (scenario_.options.strange) options.settings.job = "the secret of a simulated job";
+  if (scenario_.options.strange) options.settings.job = kSimulatedJob;
   options.both_ways_bytes = scenario_.both_ways_bytes;
   options.settings.adaptive_routing = scenario_.adaptive_routing;
   options.settings.ar_threshold = scenario_.ar_threshold;
@@ -114,6 +115,7 @@ void World::open_host(std::size_t number) {
                                     .agent = soft::Agent::None,
                                     .clock = Clock(&clock_ns_)})),
             options, 0);
+  if (scenario_.options.strange) other_jobs_.join(number, *host.provider);
 }
 
 void World::run() {
@@ -149,6 +151,7 @@ void World::step() {
   ++tally_.steps;
   if (random_.one_in(4)) clock_ns_.fetch_add(random_.below(kStepNsMax), std::memory_order_relaxed);
   turn(random_.below(hosts_.size()));
+  other_jobs_.act(now_ns());
 }
 
 // Lets the host take one step. A NIC works whatever its host does, unless the host is gone.

@@ -12,6 +12,7 @@
 #include "tests/sim/group_run.h"
 #include "tests/sim/loss_watch.h"
 #include "tests/sim/memory.h"
+#include "tests/sim/other_jobs.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/trace.h"
 #include "tests/unit/engine/engine_host.h"
@@ -153,6 +154,7 @@ class World {
   ControlNetwork control_;
   Target target_;
   std::vector<Host> hosts_;
+  OtherJobs other_jobs_;  // their devices are those of the hosts
   std::vector<ContextState> contexts_;
   std::vector<std::unique_ptr<ChannelRun>> channels_;
   std::vector<std::unique_ptr<GroupRun>> groups_;

@@ -258,6 +258,7 @@ void World::excuse_everybody(std::size_t host) {
 void World::lose_host(const FaultPlan& fault) {
   Host& lost = hosts_[fault.host];
   lost.alive = false;
+  other_jobs_.leave(fault.host);
   lost_ns_ = now_ns();
   control_.lose_host(fault.host, fault.kind == FaultPlan::Kind::HostLost
                                      ? ControlNetwork::End::Killed
