@@ -2,12 +2,9 @@
 // honest peer takes at most a second longer, and the process grows by at most 8 MiB. Prints the
 // measurements; run it alone for good figures.
 
+#include "tests/unit/engine/flood.h"
 #include "engine/control/handle.h"
-#include "src/base/clock.h"
-#include "src/base/log.h"
 #include "src/base/unique_fd.h"
-#include "src/soft/soft_provider.h"
-#include "tests/unit/engine/bed.h"
 
 #include <gtest/gtest.h>
 
@@ -18,15 +15,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <fstream>
-#include <thread>
 
 namespace mesh {
 namespace {
 
+using testkit::FloodTest, testkit::kDelayMaxMs, testkit::kGrowthMaxKb, testkit::resident_kb;
+
 constexpr int kConnections = 10'000;
-constexpr double kDelayMaxMs = 1000;
-constexpr std::int64_t kGrowthMaxKb = 8 * 1024;
 
 enum class Kind { Silent, Garbage, HalfHeader, HalfBody, WrongHello, Mixed };
 constexpr std::array kKinds{Kind::Silent,   Kind::Garbage,    Kind::HalfHeader,
@@ -68,13 +63,6 @@ engine::Bytes words(Kind kind) {
     case Kind::Mixed: break;
   }
   return {};
-}
-
-std::int64_t resident_kb() {
-  std::ifstream file("/proc/self/statm");
-  std::int64_t total = 0, resident = 0;
-  file >> total >> resident;
-  return resident * ::sysconf(_SC_PAGESIZE) / 1024;
 }
 
 // Opens all connections from a child process, which makes only system calls after fork(). Holds as
@@ -131,51 +119,6 @@ class Flood {
  private:
   std::array<int, 2> done_{}, end_{};
   pid_t child_ = -1;
-};
-
-class FloodTest : public testing::Test {
- protected:
-  static void SetUpTestSuite() { set_log_level(LogLevel::None); }
-  static void TearDownTestSuite() { set_log_level(LogLevel::Warn); }
-  FloodTest() {
-    for (std::size_t i = 0; i < hosts_.size(); ++i)
-      hosts_[i].open(testkit::open_host(testkit::kCable, i), testkit::on_loopback(0), 0);
-    target_ = hosts_[1].engine->open_context({}).value();
-    EXPECT_TRUE(hosts_[1].engine->listen(*target_, 0, handle_).ok());
-  }
-
-  // Measures a whole handshake: a link and a channel between two new communicators.
-  double handshake_ms() {
-    Context* const from = hosts_[0].engine->open_context({}).value();
-    Context* const to = hosts_[1].engine->open_context({}).value();
-    HandleBytes handle{};
-    Listener* const listener = hosts_[1].engine->listen(*to, 0, handle).value();
-    const Clock clock;
-    const std::uint64_t began_ns = clock.now_ns();
-    Result<Channel*> sent = Errc::WouldBlock, received = Errc::WouldBlock;
-    while (sent.code() == Errc::WouldBlock || received.code() == Errc::WouldBlock) {
-      if (sent.code() == Errc::WouldBlock) sent = hosts_[0].engine->connect(*from, 0, handle);
-      if (received.code() == Errc::WouldBlock) received = hosts_[1].engine->accept(*listener);
-      if (clock.now_ns() - began_ns > 60'000'000'000) break;
-      std::this_thread::yield();
-    }
-    const double took_ms = static_cast<double>(clock.now_ns() - began_ns) / 1e6;
-    EXPECT_TRUE(sent.ok() && received.ok())
-        << errc_name(sent.code()) << ", " << errc_name(received.code());
-    hosts_[1].engine->close_listener(listener);
-    hosts_[0].engine->close_context(from);
-    hosts_[1].engine->close_context(to);
-    return took_ms;
-  }
-  double longest_ms(int times) {
-    double longest = 0;
-    for (int i = 0; i < times; ++i) longest = std::max(longest, handshake_ms());
-    return longest;
-  }
-
-  std::array<testkit::EngineHost<>, 2> hosts_;
-  Context* target_ = nullptr;
-  HandleBytes handle_{};
 };
 
 TEST_F(FloodTest, NeitherDelaysAHandshakeNorFillsTheMemory) {
