@@ -2,8 +2,10 @@
 // Writes fabric files of hosts that are cabled as rings and tori, with several cables for each pair
 // of neighbours and ports in any order. Thread: any. Bounds: those of a fabric file.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace mesh::testkit {
 
@@ -13,16 +15,29 @@ enum class Guids : std::uint8_t {
   Zero       // no NIC tells one
 };
 
+// The subnets of the cables.
+enum class Subnets : std::uint8_t {
+  OneForEachCable,
+  OneForAll,
+  LinkLocal  // 169.254/16 on all ports, as they come without a setting
+};
+
 struct Shape {
   int hosts = 4;           // named a, b, c, ...
   int columns = 0;         // of a torus; 0: the hosts form a ring
   int cables = 1;          // for each pair of neighbours
   std::uint64_t seed = 0;  // of the order of each host's ports; 0: cable by cable
   Guids guids = Guids::Distinct;
+  Subnets subnets = Subnets::OneForEachCable;
+  bool firewall = false;  // no port hears datagrams
+  // Permutations of the ports of the first hosts, by number below orders_of(), after that of the
+  // seed.
+  std::vector<std::size_t> orders{};
 };
 
-// Each cable has a subnet of its own.
+std::size_t orders_of(std::size_t ports);  // 24 for four ports
+
 std::string fabric_of(const Shape& shape);
-std::string text_of(const Shape& shape);  // "ring of 5, 2 cables, seed 3", for messages
+std::string text_of(const Shape& shape);  // "ring of 5, 2 cables, seed 3, ...", for messages
 
 }  // namespace mesh::testkit
