@@ -7,7 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -38,18 +37,8 @@ void exchange_in_pairs(Peer& peer, std::uint64_t id) {
     Raw receiver(*api, connections.recv(0), driver::Side::Recv);
     driver::Registered out(*communicator, connections.send(0), kLargeBytes);
     driver::Registered in(*communicator, connections.recv(0), kLargeBytes);
-    for (const std::size_t bytes : {std::size_t{8}, kLargeBytes}) {
-      // As NCCL does: neither waits for the other before both are begun.
-      void *receive = nullptr, *send = nullptr;
-      const auto until = std::chrono::steady_clock::now() + patience();
-      while (receive == nullptr || send == nullptr) {
-        require(std::chrono::steady_clock::now() < until, "a message was not begun in time");
-        if (receive == nullptr) receive = receiver.try_post(in.piece(0, bytes));
-        if (send == nullptr) send = sender.try_post(out.piece(0, bytes));
-      }
-      require(receiver.await(receive) == static_cast<int>(bytes), "not all bytes have come");
-      sender.await(send);
-    }
+    for (const std::size_t bytes : {std::size_t{8}, kLargeBytes})
+      exchange({sender, out.piece(0, bytes)}, {receiver, in.piece(0, bytes)});
   }
   peer.barrier();
 }

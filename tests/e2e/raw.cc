@@ -82,4 +82,15 @@ int Raw::await_error(void* request, driver::milliseconds time) {
   throw Failure("a request that had to fail stayed open");
 }
 
+void exchange(const RawPart& out, const RawPart& in) {
+  void *receive = nullptr, *send = nullptr;
+  for (const Patience patience = usual(); receive == nullptr || send == nullptr;) {
+    require(!patience.over(), "a message was not begun in time");
+    if (receive == nullptr) receive = in.raw.try_post(in.piece);
+    if (send == nullptr) send = out.raw.try_post(out.piece);
+  }
+  require(in.raw.await(receive) == static_cast<int>(in.piece.bytes), "not all bytes have come");
+  out.raw.await(send);
+}
+
 }  // namespace mesh::e2e

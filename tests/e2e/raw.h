@@ -39,4 +39,13 @@ class Raw {
   driver::Side side_;
 };
 
+// One end's part of a message.
+struct RawPart {
+  Raw& raw;
+  const driver::NetPiece& piece;
+};
+// Sends one message and receives another one of equal size, as NCCL does: neither waits for the
+// other before both are begun.
+void exchange(const RawPart& out, const RawPart& in);
+
 }  // namespace mesh::e2e
