@@ -124,9 +124,10 @@ class ControlOverACable : public ResumeTest, public testing::WithParamInterface<
     proxy_.stand_at_second_address();
   }
   static void TearDownTestSuite() {
-    std::printf("control over a cable, pulled 20 times: failover in %.1f ms at most\n", longest_ms);
+    std::printf("control over a cable, pulled 20 times: failover in %.1f ms at most\n",
+                g_longest_ms);
   }
-  static inline double longest_ms = 0;
+  static inline double g_longest_ms = 0;
 };
 
 TEST_P(ControlOverACable, ThatIsPulledFailsOverAtOnce) {
@@ -146,8 +147,8 @@ TEST_P(ControlOverACable, ThatIsPulledFailsOverAtOnce) {
   bed_.tick_ns = 100'000;
   EXPECT_TRUE(bed_.finish(receiving).ok() && bed_.finish(sending).ok());
   EXPECT_TRUE(bed_.until([this] { return resumes() == 2; })) << "on each side, " << log_.joined();
-  longest_ms = std::max(longest_ms, static_cast<double>(bed_.now_ns() - began_ns) / 1e6);
-  EXPECT_LE(longest_ms, 500) << log_.joined();
+  g_longest_ms = std::max(g_longest_ms, static_cast<double>(bed_.now_ns() - began_ns) / 1e6);
+  EXPECT_LE(g_longest_ms, 500) << log_.joined();
   talk.release(), talk.close_both();
 }
 
