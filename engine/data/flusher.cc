@@ -74,7 +74,7 @@ bool Flusher::post_read(Rail& rail, Flush& flush) noexcept {
 void Flusher::post(std::uint32_t at, Flush& flush) noexcept {
   Rail& rail = rails_[at];
   if (rail.broken && rail.open == 0 && !rail.making) [[unlikely]] {
-    if (rail.device != nullptr && !std::exchange(rail.refused, false)) renew(at);
+    if (rail.device != nullptr) renew(at);
     if (rail.gone) return;
   }
   if (rail.making) {

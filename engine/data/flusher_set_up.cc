@@ -99,12 +99,13 @@ void Flusher::install(Rail& rail, verbs::QpHandle made) noexcept {
   rail.making = false;
 }
 
-// Under the lock: has a broken queue pair without open reads made anew, unless its card has left.
+// Under the lock: has a broken queue pair without open reads made anew, unless its card has left or
+// the device has just refused one.
 void Flusher::renew(std::uint32_t at) noexcept {
   Rail& rail = rails_[at];
   rail.gone = rail.device->gone() ||
               verbs::port_now(rail.device->provider(), rail.device->rail()).card_left;
-  if (rail.gone) return;
+  if (std::exchange(rail.refused, false) || rail.gone) return;
   rail.making = rail.device->call_later({.function = renew_later, .self = this, .argument = at});
   if (rail.making) return;
   const WaitsUnderLocks no_thread;

@@ -51,6 +51,7 @@ Bed::Bed(const BedOptions& options) {
     EngineOptions engine_options;
     engine_options.settings.socket_ifname = options.socket_ifname;
     engine_options.timed_ns = options.timed_ns;
+    if (options.devices_work_later) engine_options.device_works = [] { return true; };
     engine_options.settings.stall_seconds = options.stall_seconds;
     engine_options.settings.rails = options.rails;
     engine_options.settings.relay = options.relay;

@@ -37,8 +37,9 @@ struct BedOptions {
   std::string job{};             // NCCL_MESH_JOB
   int adaptive_routing = kAuto;  // NCCL_IB_ADAPTIVE_ROUTING
   int ar_threshold = Settings{}.ar_threshold;
-  bool wall_clock = false;     // real time; advance_ns() and tick_ns then do nothing
-  std::uint64_t timed_ns = 0;  // EngineOptions::timed_ns
+  bool wall_clock = false;          // real time; advance_ns() and tick_ns then do nothing
+  std::uint64_t timed_ns = 0;       // EngineOptions::timed_ns
+  bool devices_work_later = false;  // EngineOptions::device_works, in the next round
 };
 
 struct BedHost : EngineHost<> {

@@ -34,7 +34,8 @@ constexpr std::byte kSent{7};
 
 class Flush : public testing::Test {
  protected:
-  Flush() : pair_(bed_.connect(testkit::kA, testkit::kB)), source_(kBytes, kSent) {
+  explicit Flush(const testkit::BedOptions& options = {.fabric = kLateHalves})
+      : bed_(options), pair_(bed_.connect(testkit::kA, testkit::kB)), source_(kBytes, kSent) {
     source_region_ = register_memory(*pair_.send, source_.data(), kBytes, MemoryType::Host).value();
     const UniqueFd buffer = device_.export_buffer();
     target_ = register_memory(*pair_.receive, MemoryRange{.data = device_.address(),
@@ -75,7 +76,7 @@ class Flush : public testing::Test {
   }
 
   testkit::LogCapture log_;
-  Bed bed_{testkit::BedOptions{.fabric = kLateHalves}};
+  Bed bed_;
   Pair pair_;
   std::vector<std::byte> source_;
   testkit::DeviceMemory device_{kBytes};
@@ -220,6 +221,25 @@ TEST_F(Flush, ACardThatHasLeftOwesNothing) {
   move();
   EXPECT_TRUE(flushed().ok()) << log_.joined();
   EXPECT_EQ(there(), static_cast<std::ptrdiff_t>(kBytes));
+}
+
+class FlushOfAWaitingDevice : public Flush {
+ protected:
+  FlushOfAWaitingDevice() : Flush({.fabric = kLateHalves, .devices_work_later = true}) {}
+};
+
+TEST_F(FlushOfAWaitingDevice, OwesNothingIfItsCardLeavesWhileItMakesAQueuePair) {
+  move();
+  arm(soft::FaultKind::QpError, 1);
+  Request* const open = *start();
+  DeviceContext& device = *pair_.receive->loop.devices[0];
+  ASSERT_TRUE(bed_.until(
+      [&] { return test(*open, nullptr).code() == Errc::WouldBlock && device.has_work(); }));
+  device.leave();
+  EXPECT_TRUE(bed_.finish(open).ok()) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Warn, "cannot create the queue pair for flushes"), 1);
+  EXPECT_TRUE(flushed().ok()) << log_.joined();
+  EXPECT_EQ(pair_.receive->link.failure(), Errc::Ok);
 }
 
 // The device does not answer the read for a long time, and the link fails meanwhile.
