@@ -307,14 +307,14 @@ std::size_t Handshake::window_bytes() const noexcept {
 
 // ---- Queue pairs: ATTACH and READY.
 
-// Returns true if the link has these paths. They may be all that it has: the only card may have
-// left meanwhile, and its paths are opened when another one is there.
+// Returns true if the link has all paths of this list. The list may name every path of the link:
+// its only card may have left, and the paths are opened when another card is in the place.
 bool Handshake::may_be_down(const std::vector<std::uint8_t>& down) const {
   const std::uint32_t paths = attached_count();
   const bool known =
       std::all_of(down.begin(), down.end(), [paths](std::uint8_t index) { return index < paths; });
-  return known ||
-         link_.complain(fmt::format("says that paths are down of which {} are there", paths));
+  return known || link_.complain(fmt::format(
+                      "says that a path is down which is none of the {} it has", paths));
 }
 
 // `down`: indices of paths that the peer could not bring up. If a port of a path is down, the

@@ -165,12 +165,12 @@ class Stream {
   std::vector<std::byte> target_ = std::vector<std::byte>(kBytes);
   Registration *from_ = nullptr, *to_ = nullptr;
   bool sent_ = false, received_ = false;
-  bool struck_ = false;  // the last fault
+  bool struck_ = false;  // the last fault has taken a path
   std::atomic<bool> over_{false};
   bool held_up_ = false;
   int left_ = 0;  // messages until the call of the device returns
   const double hold_s_ = std::atoi(process_environment()["SICK_SECONDS"].c_str());
-  double until_ms_ = 0;  // nor does it return before
+  double until_ms_ = 0;  // the first call returns then at the earliest
   std::uint64_t seen_ = 0, beside_ = 0, losses_ = 0;
   double longest_ms_ = 0, longest_cpu_ms_ = 0;
   std::thread thread_;
