@@ -29,8 +29,7 @@ void SickRail::note(Call call, const ibv_context* context) {
   if (held_here().progress_locks != 0) counts.progress.fetch_add(1);
   const auto is_slow = [this, call] { return slow_.load() == static_cast<int>(call); };
   if (!is_slow()) return;
-  const std::uint64_t number = calls_.fetch_add(1) + 1;
-  waiting_.store(number);
+  const std::uint64_t number = waiting_.fetch_add(1) + 1;
   EXPECT_TRUE(wait_until([&] { return let_go_.load() >= number || !is_slow(); }));
   waited_.fetch_add(1);
 }

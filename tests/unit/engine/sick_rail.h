@@ -133,7 +133,7 @@ class SickRail final : public PassingProvider {
 
   std::array<Counts, kCalls> counts_;
   std::atomic<int> slow_{-1};
-  std::atomic<std::uint64_t> calls_{0}, waiting_{0}, waited_{0}, let_go_{0};
+  std::atomic<std::uint64_t> waiting_{0}, waited_{0}, let_go_{0};
 };
 
 }  // namespace mesh::testkit

@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -63,7 +64,9 @@ Pair connect(const Member& from, const Member& to, int rail) {
 class Stream {
  public:
   static constexpr int kWhileItWaits = 16;  // messages while one call of the device waits
-  static constexpr std::uint64_t kLooksMax = 200'000;  // a message that is open longer is held up
+  // A message that is open longer is held up. After kYields the looks are sleeps apart, so that the
+  // threads that end the message get a processor.
+  static constexpr std::uint64_t kLooksMax = 50'000, kYields = 1000;
 
   Stream(SickRail& device, soft::FaultPlan& faults, const Pair& pair)
       : device_(device), faults_(faults), pair_(pair) {
@@ -144,7 +147,11 @@ class Stream {
         held_up_ = true;
         device_.heal();
       }
-      ::sched_yield();
+      if (looks < kYields) {
+        ::sched_yield();
+      } else {
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+      }
     }
     sent_ = received_ = false;
     if (left_ == 0 && !held_up_) return;
