@@ -66,8 +66,9 @@ TEST_P(CardReturns, ItsPathCarriesItsShareAgain) {
     bed.rounds(10);
     talk.exchange(kBytes);
     talk.exchange(kSmall);
+    bed.tick_ns = 1'000'000;
+    bed.rounds(2'000);
     bed.tick_ns = 100'000;
-    bed.rounds(20'000);
     bring_card(bed, "n1");
     const std::uint64_t lifted_ns = bed.now_ns();
     ASSERT_TRUE(until_up(bed, log, 2)) << times << "\n" << log.joined();
