@@ -68,7 +68,6 @@ TEST_P(CardReturns, ItsPathCarriesItsShareAgain) {
     talk.exchange(kSmall);
     bed.tick_ns = 1'000'000;
     bed.rounds(2'000);
-    bed.tick_ns = 100'000;
     bring_card(bed, "n1");
     const std::uint64_t lifted_ns = bed.now_ns();
     ASSERT_TRUE(until_up(bed, log, 2)) << times << "\n" << log.joined();
