@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -134,6 +135,36 @@ class Perf(lab_case.LabCase):
         %s all_reduce --fabric rdma -b 1K -e 256K -f 16 -n 2 -w 1 -c 1""" % (self.perf, self.perf)
         lab = self.run_lab("triangle", script)
         self.good_rows(lab, 8 + 3)
+
+    # MESH_LAB_OTHER_PLUGIN names the plugin to compare with, of an older commit as a rule.
+    @lab_case.at_length
+    def test_two_plugins_in_turns(self):
+        plugins = {"ours": lab_case.built("plugin/libnccl-net-mesh.so")}
+        plugins["other"] = os.environ.get("MESH_LAB_OTHER_PLUGIN", plugins["ours"])
+        times = int(os.environ.get("MESH_LAB_TIMES", "2"))
+        self.compare(plugins, times, "-b 256 -e 16K -f 4 -n 40 -w 5", 4)
+        self.compare(plugins, times, "-b 64K -e 4M -f 4 -n 8 -w 2", 4)
+
+    def compare(self, plugins, times, sizes, count):
+        script = """
+        port=29500
+        for i in $(seq %d); do
+          for plugin in "$ours" "$other" "$other" "$ours"; do
+            export MESH_RENDEZVOUS=a:$((port += 1))
+            %s sendrecv --plugin "$plugin" --fabric rdma %s -c 1 --timeout 200 || exit
+          done
+        done""" % (times, self.perf, sizes)
+        lab = self.run_lab("pair", script, env={
+            name: os.path.abspath(path) for name, path in plugins.items()})
+        self.assertEqual(lab.code, 0)
+        found = rows(lab)
+        self.assertEqual(len(found), 4 * times * count)
+        turns = [found[i:i + count] for i in range(0, len(found), count)]
+        for row, (size, *_) in enumerate(found[:count]):
+            ours, other = (statistics.median(turn[row][1] for i, turn in enumerate(turns)
+                                             if (i % 4 in (0, 3)) == own) for own in (True, False))
+            tell("%d bytes, medians of %d: other %.0f us, ours %.0f us"
+                 % (size, 2 * times, other, ours))
 
 
 if __name__ == "__main__":
