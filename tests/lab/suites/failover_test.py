@@ -1,7 +1,8 @@
 """Paths that fail and come back while every byte is verified: the job goes on. Cables pulled, an
 address taken away, a port that swallows everything; the only path away for three seconds; and away
 for good, which is a clear error. Each failure happens twice (once if brief), or as often as
-MESH_LAB_FAILURES says; TIMES in an action is that number."""
+MESH_LAB_FAILURES says; TIMES in an action is that number. The management network is dead for
+MESH_LAB_SILENT_S seconds (60)."""
 
 import os
 import shlex
@@ -10,6 +11,7 @@ import sys
 sys.dont_write_bytecode = True
 import lab_case
 
+SILENT_S = int(os.environ.get("MESH_LAB_SILENT_S", "60"))
 TIMES = int(os.environ.get("MESH_LAB_FAILURES", "1" if lab_case.BRIEF else "2"))
 # Host `actor` acts every time some traffic has gone through its management-free interfaces, so that
 # every failure meets a job at work, and the job lasts until all of it is done, however slow the
@@ -62,6 +64,9 @@ clocked() {
 }
 """
 RENDEZVOUS_OVER_THE_CABLE = CLOCKED + "export MESH_RENDEZVOUS=10.1.12.1:29500"
+MOMENT = """
+moment() { echo "$1 at $(date +%s%3N) ms"; }
+"""
 CONTROL_OVER_THE_CABLES = RENDEZVOUS_OVER_THE_CABLE + "; ip link set mgmt0 down"
 # The card's driver lets go of it. The kernel waits until the job has closed its RDMA device.
 UNBIND = CLOCKED + """
@@ -163,13 +168,32 @@ class Failover(FailoverCase):
         self.print_clocks(lab)
 
     @lab_case.at_length
-    def test_a_management_network_that_is_dead_for_a_minute_ends_nothing(self):
+    def test_a_management_network_that_is_dead_for_a_while_ends_nothing(self):
         lab = self.fail_over(
-            "pair2", "clocked before; ip link set mgmt0 down; clocked after; sleep 50; "
+            "pair2", "clocked before; ip link set mgmt0 down; clocked after; sleep %d; "
             "lab cut ab0; sleep 10; ip link set mgmt0 up; clocked cut; makes_say ' is back after ' "
-            "lab restore ab0", before=RENDEZVOUS_OVER_THE_CABLE,
-            env={"NCCL_SOCKET_IFNAME": "=mgmt0"})
+            "lab restore ab0" % (SILENT_S - 10), before=RENDEZVOUS_OVER_THE_CABLE,
+            env={"NCCL_SOCKET_IFNAME": "=mgmt0", "NCCL_MESH_PATH_TIMEOUT": "60"})
         self.went_on(lab)
+        self.print_clocks(lab)
+
+    @lab_case.at_length
+    def test_a_host_that_dies_while_the_management_network_is_dead_is_a_named_error(self):
+        lab = self.fail_over(
+            "pair2", "ip link set mgmt0 down; sleep %d; clocked silent; moment killed; lab kill b; "
+            "until [ -e /run/ended ]; do sleep 0.2; done; moment ended" % SILENT_S, times=1,
+            before=RENDEZVOUS_OVER_THE_CABLE + MOMENT,
+            env={"NCCL_SOCKET_IFNAME": "=mgmt0", "NCCL_MESH_PATH_TIMEOUT": "60"})
+        self.assertEqual(lab.code, 1)
+        before, killed, after = lab.text.partition("killed at ")
+        self.assertTrue(killed, "the job ended before the host died")
+        self.assertNotRegex(before, r"peer b is lost|has come back within")
+        self.assertRegex(after, r"peer b(: none of 2 paths has come back within 60 s| is lost: no "
+                                r"way back to its control port)")
+        moments = [int(line.split()[2]) for line in lab.lines("a") if " at " in line and
+                   line.split()[0] in ("killed", "ended")]
+        print("%s: %d s without control, then an error %.1f s after the end of its host" % (
+            self.id().split(".")[-1], SILENT_S, (moments[1] - moments[0]) / 1000))
         self.print_clocks(lab)
 
     @lab_case.at_length

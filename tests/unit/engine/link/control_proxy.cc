@@ -185,6 +185,7 @@ void ControlProxy::mute_first_address() {
 }
 
 void ControlProxy::come_alive() {
+  muted_ = false;
   fillers_.clear();
   ::listen(listener_.get(), 64);
 }

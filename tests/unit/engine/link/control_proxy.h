@@ -40,7 +40,7 @@ class ControlProxy {
   void cut_back();    // only the acceptor sees the end
   void refuse();      // stops listening
   void play_dead();   // leaves dials unanswered
-  void come_alive();  // ends play_dead()
+  void come_alive();  // ends play_dead() and mute_first_address()
 
   // Handles name a second address from now on, whose dials lead to the acceptor too.
   void stand_at_second_address();

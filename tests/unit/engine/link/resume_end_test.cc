@@ -77,46 +77,6 @@ TEST_F(ResumeTest, NoAnswerIsAnErrorAfterThePathTimeout) {
   end(talk);
 }
 
-// A management switch that restarts is silent for longer than NCCL_MESH_PATH_TIMEOUT.
-TEST_F(ResumeTest, AnOutageOfTwoMinutesEndsNoLink) {
-  Talk talk(bed_, kA, kB, 4096), idle(bed_, kB, kA, 4096);
-  proxy_.play_dead();
-  proxy_.cut();
-  bed_.tick_ns = 10 * kMs;
-  const std::uint64_t began_ns = bed_.now_ns();
-  while (bed_.now_ns() - began_ns < 120 * kSecond) talk.exchange(4096);
-  EXPECT_EQ(resumes(), 0u);
-  proxy_.come_alive();
-  EXPECT_TRUE(back());
-  bed_.tick_ns = 1000;
-  idle.exchange(4096);
-  live();
-  idle.release(), idle.close_both();
-  end(talk);
-}
-
-TEST_F(ResumeTest, APeerThatDiesInAnOutageIsAnErrorWithinThePathTimeout) {
-  Talk talk(bed_, kA, kB, 4096);
-  proxy_.play_dead();
-  proxy_.cut();
-  bed_.tick_ns = 10 * kMs;
-  const std::uint64_t began_ns = bed_.now_ns();
-  while (bed_.now_ns() - began_ns < 60 * kSecond) talk.exchange(4096);
-  wait_on(talk);
-  const std::uint64_t died_ns = bed_.now_ns();
-  const soft::Fault gone{.kind = soft::FaultKind::PeerLost, .peer_host = "b"};
-  ASSERT_TRUE(bed_.hosts[0].provider->faults().arm(gone).ok());
-  testkit::BedHost& dead = bed_.hosts[1];
-  dead.nics_stand = dead.loops_stand = dead.control_stands = true;
-  EXPECT_NE(bed_.finish(sending_).code(), Errc::Ok);
-  const std::uint64_t took_ns = bed_.now_ns() - died_ns;
-  EXPECT_LE(took_ns, 30 * kSecond) << "NCCL_MESH_PATH_TIMEOUT";
-  std::printf("a peer that dies after 60 s without control: an error %.1f s later\n",
-              static_cast<double>(took_ns) / 1e9);
-  dead.nics_stand = dead.loops_stand = dead.control_stands = false;
-  end(talk);
-}
-
 // Control runs over one of two cables, which is pulled so many rounds after a message began.
 class ControlOverACable : public ResumeTest, public testing::WithParamInterface<int> {
  protected:
