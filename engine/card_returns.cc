@@ -120,7 +120,7 @@ bool CardReturns::is_fenced(const Context& context, const DeviceContext& device,
   return std::all_of(context.links.begin(), context.links.end(), [&](const auto& link) {
     if (!link->has_peer_link()) return true;
     const std::span<const Path> paths = std::as_const(link->peer_link()).paths().all();
-    return link->memory_rests() && std::none_of(paths.begin(), paths.end(), may_land);
+    return link->memory_rests(device) && std::none_of(paths.begin(), paths.end(), may_land);
   });
 }
 

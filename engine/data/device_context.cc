@@ -432,7 +432,8 @@ bool DeviceContext::on_destroyed(std::uint32_t entry) noexcept {
 void DeviceContext::on_answer(const DeviceWork::Answer& answer) noexcept {
   bool last = false;
   if (answer.task == DeviceTask::Deregister || answer.task == DeviceTask::Call) {
-    last = dying_.fetch_sub(1, std::memory_order_release) == 1;
+    const bool no_more = dying_.fetch_sub(1, std::memory_order_release) == 1;
+    last = no_more || answer.task == DeviceTask::Call;  // a link may wait for it
   } else {
     const ProgressLoop::Guard guard(*background_);
     last = answer.task == DeviceTask::Stop ? on_stopped(answer.tag, answer.error)

@@ -9,6 +9,7 @@
 
 #include "engine/data/device_gate.h"
 #include "engine/data/device_work.h"
+#include "engine/data/patient_call.h"
 #include "engine/data/queue_pair.h"
 #include "src/base/pages.h"
 #include "src/relay/end_device.h"
@@ -69,7 +70,10 @@ class DeviceContext final : private relay::Stopper {
   void wait_in_background(ProgressLoop& loop) noexcept { background_ = &loop; }
   // After it: no thread waits for the device, and each turn_work() does one thing that is waited
   // for. It returns false if there was nothing.
-  void work_by_hand() noexcept { work_.work_by_hand(); }
+  void work_by_hand() noexcept {
+    work_.work_by_hand();
+    late_calls.by_hand = true;
+  }
   bool has_work() noexcept { return work_.has_work(); }
   bool turn_work() noexcept { return work_.turn(); }
   bool destroys() const noexcept { return destroying() != 0; }
@@ -112,6 +116,7 @@ class DeviceContext final : private relay::Stopper {
   // ---- A card that has left, and another one in its place.
   // When the gate is closed nothing is made or registered here: the device answers no more.
   DeviceGate gate;
+  LateCalls late_calls;
   void leave() noexcept {
     gone_.store(true, std::memory_order_release);
     gate.close();

@@ -33,8 +33,7 @@ bool LinkMemory::lacks(const DeviceContext& device) const noexcept {
   return std::find(lacking_.begin(), lacking_.end(), &device) != lacking_.end();
 }
 
-// A card that has left, or is sick, must not fail links that do not use it.
-Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) const {
+Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes, const Spares& spares) const {
   const std::size_t rounded = whole_pages(bytes);  // the peer must not write to a neighbour's bytes
   DCHECK(rounded != 0);
   Block block;
@@ -45,42 +44,70 @@ Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) const {
   }
   std::memset(block.memory.get(), 0, rounded);
   block.bytes = rounded;
-  for (std::size_t at = 0; at < keys_.size(); ++at) {
-    DeviceContext& device = *keys_[at].device;
-    std::size_t first = 0;
-    while (keys_[first].device != &device) ++first;
-    if (first < at) {
-      block.rkeys.push_back(block.rkeys[first]);
-      continue;
-    }
-    verbs::MrHandle mr = device.register_range(block.memory.get(), rounded,
-                                               IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    block.rkeys.push_back(mr ? mr->rkey : 0);
-    if (mr) {
-      block.regions.push_back({.device = &device, .mr = std::move(mr)});
-      continue;
-    }
-    block.refused.push_back(&device);
-    if (device.gone()) continue;  // a new card may come, and registers it then
-    LOG_WARN("cannot register {} bytes on {} for a peer link: {}", rounded, device.name(),
-             std::strerror(errno));
-    const auto needs = [&device](const Key& key) { return key.device == &device && !key.spare; };
-    if (std::any_of(keys_.begin(), keys_.end(), needs)) return Errc::System;
-  }
+  block.rkeys.assign(keys_.size(), 0);
+  if (const Status status = register_block(block, spares); !status.ok()) return status;
   return block;
+}
+
+// A card that has left, or is sick, must not fail or hold up links that do not use it.
+Status LinkMemory::register_block(Block& block, const Spares& spares) const {
+  const auto is_spare = [&spares](const DeviceContext* device) {
+    return std::find(spares.begin(), spares.end(), device) != spares.end();
+  };
+  std::vector<DeviceContext*> devices;
+  for (const Key& key : keys_) {
+    if (std::find(devices.begin(), devices.end(), key.device) == devices.end())
+      devices.push_back(key.device);
+  }
+  for (DeviceContext* const device : devices) {
+    if (is_spare(device)) continue;
+    verbs::MrHandle mr = register_at(*device, block.memory.get(), block.bytes);
+    if (!mr && !device->gone()) return Errc::System;  // gone: a new card may come
+    note_region(block, *device, std::move(mr));
+  }
+  for (DeviceContext* const device : devices)
+    if (is_spare(device)) block.late.push_back(begin_late(block, *device));
+  std::erase_if(block.late, [&](Late& late) {
+    const bool over = late.call->wait();
+    note_region(block, *late.device, over ? std::move(*late.mr) : verbs::MrHandle());
+    return over;
+  });
+  return {};
+}
+
+verbs::MrHandle LinkMemory::register_at(DeviceContext& device, void* memory, std::size_t bytes) {
+  verbs::MrHandle mr =
+      device.register_range(memory, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  if (!mr && !device.gone())
+    LOG_WARN("cannot register {} bytes on {} for a peer link: {}", bytes, device.name(),
+             std::strerror(errno));
+  return mr;
+}
+
+// An empty region: the device has refused the block, or is late with it.
+void LinkMemory::note_region(Block& block, DeviceContext& device, verbs::MrHandle mr) const {
+  if (!mr) return block.refused.push_back(&device);
+  for (std::size_t at = 0; at < keys_.size(); ++at)
+    if (keys_[at].device == &device) block.rkeys[at] = mr->rkey;
+  block.regions.push_back({.device = &device, .mr = std::move(mr)});
 }
 
 void LinkMemory::put(std::size_t at, Block block) {
   for (const DeviceContext* const device : block.refused) {
     if (!lacks(*device)) lacking_.push_back(device);
   }
+  for (Late& late : block.late) {
+    late.block = at;
+    late_.push_back(std::move(late));
+  }
+  block.late.clear();
   if (at >= blocks_.size()) blocks_.resize(at + 1);
   blocks_[at] = std::make_unique<Block>(std::move(block));
 }
 
 void LinkMemory::Growth::run() noexcept {
   try {
-    made_ = memory_.make_block(memory_.bytes_at(at_));
+    made_ = memory_.make_block(memory_.bytes_at(at_), spares_);
   } catch (const std::exception& error) {
     LOG_WARN("memory for more channels of a peer link: {}", error.what());
   }
@@ -112,7 +139,8 @@ Result<PeerWritable> LinkMemory::channel_memory(std::uint32_t index) {
   DCHECK(bytes_per_channel_ != 0);
   const Place place = place_of(index);
   if (place.block >= blocks_.size() || !blocks_[place.block]) {
-    Result<Block> made = make_block(bytes_at(place.block));
+    Result<Block> made =
+        make_block(bytes_at(place.block), blocks_.empty() ? spares_at_first() : lacking_);
     if (!made.ok()) return made.status();
     put(place.block, std::move(*made));
   }
@@ -127,13 +155,15 @@ Result<PeerWritable> LinkMemory::window_words(std::size_t bytes) {
   channels_at_first_ = static_cast<std::uint32_t>(
       std::clamp<std::size_t>(room / bytes_per_channel_, 1, channels_per_block_));
   const std::size_t before = channels_at_first_ * bytes_per_channel_;
-  Result<Block> made = make_block(before + bytes);
+  Result<Block> made = make_block(before + bytes, spares_at_first());
   if (!made.ok()) return made.status();
   put(0, std::move(*made));
   return PeerWritable{.memory = blocks_[0]->memory.get() + before, .rkeys = blocks_[0]->rkeys};
 }
 
 void LinkMemory::release() noexcept {
+  for (Late& late : late_) let_go(late, *blocks_[late.block]);
+  late_.clear();
   for (const auto& block : blocks_) {
     if (block == nullptr) continue;
     for (Region& region : block->regions)

@@ -8,6 +8,7 @@
 #include <mesh/policy.h>
 #include <mesh/status.h>
 
+#include "engine/data/patient_call.h"
 #include "src/verbs/handle.h"
 
 #include <cstddef>
@@ -33,14 +34,16 @@ struct PeerWritable {
 
 class LinkMemory {
  public:
-  // A key, and whether the link can do without it: that of a rail which no path uses yet.
+  // A key, and whether the link can do without it: that of a rail which no path uses yet. Then
+  // nobody waits for a device that is late.
   struct Key {
     DeviceContext* device = nullptr;
     bool spare = false;
   };
   // Sets the bytes per channel, a multiple of 64, and the keys in order.
   void configure(std::size_t bytes_per_channel, std::vector<Key> keys);
-  // Returns true if the device has refused some of the link's memory: no path may be opened on it.
+  // Returns true if the device has refused some of the link's memory, or is late with it: no path
+  // may be opened on it.
   bool lacks(const DeviceContext& device) const noexcept;
   // Returns true if devices must register memory before a channel can have this index. They may
   // take long for it.
@@ -49,6 +52,12 @@ class LinkMemory {
   // Zeroed; once, and before any channel's memory: they lie behind that of the first channels.
   Result<PeerWritable> window_words(std::size_t bytes);
   void release() noexcept;  // deregisters all, once queue pairs that go to ERR are there
+
+  // ---- Devices that were late (link_memory_late.cc). The caller has no thread at work here.
+  bool has_late() const noexcept { return !late_.empty(); }
+  bool is_late(const DeviceContext& device) const noexcept;
+  // Takes what has been registered meanwhile. Returns the devices that lack nothing any more.
+  std::vector<DeviceContext*> take_late();
 
   // ---- A new card in the place of one that has left (link_memory_renewal.cc).
   bool is_on(const DeviceContext& device) const noexcept;  // it is there for a path on the device
@@ -91,16 +100,33 @@ class LinkMemory {
     DeviceContext* device = nullptr;
     verbs::MrHandle mr{};
   };
+  // A region that the device's thread may still register.
+  struct Late {
+    DeviceContext* device = nullptr;
+    std::shared_ptr<verbs::MrHandle> mr;  // the thread's until the call is over
+    std::shared_ptr<PatientCall> call;
+    std::size_t block = 0;
+  };
   struct Block {
     std::shared_ptr<std::byte> memory;
     std::size_t bytes = 0;
     std::vector<Region> regions;  // one per distinct device context
     LinkKeys rkeys;
     std::vector<const DeviceContext*> refused;
+    std::vector<Late> late;
   };
   Place place_of(std::uint32_t index) const noexcept;
   std::size_t bytes_at(std::size_t block) const noexcept;
-  Result<Block> make_block(std::size_t bytes) const;
+  // The devices without which a block may be made: at first those of spare keys only, then those
+  // that lack memory already.
+  using Spares = std::vector<const DeviceContext*>;
+  Spares spares_at_first() const;
+  Result<Block> make_block(std::size_t bytes, const Spares& spares) const;
+  Status register_block(Block& block, const Spares& spares) const;
+  static Late begin_late(const Block& block, DeviceContext& device);
+  static void let_go(Late& late, const Block& block) noexcept;
+  static verbs::MrHandle register_at(DeviceContext& device, void* memory, std::size_t bytes);
+  void note_region(Block& block, DeviceContext& device, verbs::MrHandle mr) const;
   void put(std::size_t at, Block block);
 
  public:
@@ -110,13 +136,14 @@ class LinkMemory {
    public:
     // For a channel that waits for devices.
     Growth(const LinkMemory& memory, std::uint32_t index)
-        : memory_(memory), at_(memory.place_of(index).block) {}
+        : memory_(memory), at_(memory.place_of(index).block), spares_(memory.lacking_) {}
     void run() noexcept;  // on any thread
 
    private:
     friend class LinkMemory;
     const LinkMemory& memory_;
     const std::size_t at_;
+    const Spares spares_;
     Result<Block> made_{Errc::System};
   };
   Status take(Growth& growth);  // after run(), and before another one for this memory begins
@@ -128,6 +155,7 @@ class LinkMemory {
   std::vector<Key> keys_;
   std::vector<const DeviceContext*> lacking_;  // the devices that have refused memory
   std::vector<std::unique_ptr<Block>> blocks_;
+  std::vector<Late> late_;
 };
 
 }  // namespace mesh::engine

@@ -1,5 +1,6 @@
 #include "engine/link/bring_up.h"
 
+#include "engine/data/patient_call.h"
 #include "engine/link/link_setup.h"
 #include "src/base/check.h"
 #include "src/base/held_locks.h"
@@ -31,7 +32,11 @@ Status BringUp::register_memory() {
     const Status status = paths[index].device->provide_probes();
     if (!status.ok() && !may_lack(paths[index])) return status;
   }
-  for (DeviceContext* const device : order_.may_probe) static_cast<void>(device->provide_probes());
+  for (DeviceContext* const device : order_.may_probe) {
+    if (device->has_probes()) continue;
+    const auto provide = [device] { static_cast<void>(device->provide_probes()); };
+    static_cast<void>(PatientCall::begin(*device, provide, [] {})->wait());
+  }
   LinkMemory& memory = order_.link->memory();
   if (order_.has_records) return memory.channel_memory(0).status();
   if (order_.window_bytes == 0) return {};

@@ -201,7 +201,7 @@ bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
   for (Path& path : paths.all()) {
     if (!path.ends.is_place()) path.cable_rails = rails_of_cable(plan, path.device->rail());
     configure_path(peer_link, path, link_.host().options().settings);
-    keys.push_back({.device = path.device, .spare = path.ends.is_place()});
+    keys.push_back({.device = path.device, .spare = path.ends.is_place() || path.tier != 0});
   }
   for (const auto& device : link_.context().loop.devices)
     if (names_rails(paths)) keys.push_back({.device = device.get(), .spare = true});

@@ -197,6 +197,23 @@ bool Link::on(const CardKeys& body) {
   return true;
 }
 
+bool Link::memory_rests(const DeviceContext& device) const noexcept {
+  return bring_up() == nullptr && !openings_.growing() &&
+         (!has_peer_link() || !peer_link().memory().is_late(device));
+}
+
+// Devices that were late have the link's memory now, so paths may be opened on them.
+void Link::tend_late_memory() {
+  if (!has_peer_link() || state_ == LinkState::Down || bring_up() || openings_.growing()) return;
+  for (DeviceContext* const device : peer_link().memory().take_late()) {
+    tell_card_keys(*device);
+    LOG_DETAIL("peer {}: {} stands by from now on", identity_.peer_host, device->name());
+    const ProgressLoop::Guard guard(context().loop);
+    for (const Path& path : peer_link().paths().all())
+      if (path.device == device) repair_.try_now(path.index);
+  }
+}
+
 void Link::tell_card_keys(DeviceContext& device) {
   if (!has_peer_link()) return;
   LinkMemory& memory = peer_link().memory();
@@ -244,6 +261,7 @@ bool Link::at_rest() const noexcept {
   if (!rests || (bring_up_ != nullptr && !rises) || openings_.growing() || failure() != Errc::Ok)
     return false;
   if (!peer_link_) return true;
+  if (peer_link_->memory().has_late()) return false;
   const bool wants_path =
       connector() && peer_link_->reach().lazy() && peer_link_->reach().wants_path();
   return peer_link_->paths().all_up() && !wants_path && !widening_.may_begin();
@@ -261,6 +279,7 @@ std::string Link::path_cause() const {
 
 bool Link::tend_parts() {
   finish_bring_up();
+  tend_late_memory();
   handshake_.tend();
   openings_.tend();
   const bool repairing = repair_.tend();

@@ -49,8 +49,7 @@ class Link final : public LinkCore, Handshake::Owner {
   // Describes the peer's host, and our cables to it, to other hosts. Without a ticket it takes no
   // part in relays.
   WireHost peer_as_host() const;
-  // Nothing of the link's memory is being registered.
-  bool memory_rests() const noexcept { return bring_up() == nullptr && !openings_.growing(); }
+  bool memory_rests(const DeviceContext& device) const noexcept;  // nothing is being registered
   void tell_card_keys(DeviceContext& device);  // the memory is on the new card of the device
   // Opens the channel of a connect that waits here, or leaves that to READY.
   void open_when_up(PendingConnect& stage);
@@ -100,6 +99,7 @@ class Link final : public LinkCore, Handshake::Owner {
   Link& add_sibling(const AskedRails& asked) const;
   std::string path_cause() const;
   bool tend_parts();
+  void tend_late_memory();
   bool at_rest() const noexcept;
   void finish_bring_up();
   std::unique_ptr<BringUp> take_bring_up() noexcept;

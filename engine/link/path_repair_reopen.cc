@@ -61,6 +61,10 @@ bool PathRepair::clear_for(std::uint32_t index, std::uint32_t epoch, std::string
     *why = verbs::card_left_text(rail);
     return false;
   }
+  if (link_.peer_link().memory().lacks(*path.device)) {
+    *why = fmt::format("{} has not registered the link's memory", rail.info.name);
+    return false;
+  }
   // A port that was down at start may stay down for ever. Its event ends the wait if it comes up.
   *why = verbs::why_away(path.device->provider(), rail);
   if (!why->empty()) return false;

@@ -95,6 +95,9 @@ inline constexpr std::uint64_t kHelloToWelcomeMaxNs = 500 * kNsPerMs;
 // The longest round trip that ATTACH carries; a longer one counts as this.
 inline constexpr std::uint32_t kRoundTripMaxUs = 60'000'000;
 
+// Pinning a page takes microseconds. Each communicator waits so long once for a device that hangs.
+inline constexpr std::uint64_t kSpareCallToLateNs = kNsPerSecond;
+
 // ---- Lost paths.
 
 // Then FENCE waits until the queue pairs are destroyed, which leaves no receive open either.

@@ -1,0 +1,119 @@
+// A device hangs while it registers memory. Links over the host's other devices come up without it,
+// a line names it and the call, and its paths stand by when the call returns.
+
+#include "tests/unit/engine/sick_rail.h"
+
+#include "engine/data/peer_link.h"
+#include "src/base/log.h"
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/engine_host.h"
+#include "tests/unit/engine/patience.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <memory>
+
+namespace mesh {
+namespace {
+
+using testkit::Call, testkit::EngineHost, testkit::Pair, testkit::SickRail, testkit::wait_until;
+
+constexpr const char* kTwoCables = R"({"name":"standby",
+  "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"},
+                               {"name":"n1","address":"10.0.2.1/24"}]},
+           {"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24"},
+                               {"name":"n1","address":"10.0.2.2/24"}]}],
+  "links":[{"ends":["a/n0","b/n0"]},{"ends":["a/n1","b/n1"]}]})";
+// n0 leads to another host: paths over other hosts may use it.
+constexpr const char* kRing = R"({"name":"ring",
+  "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"},
+                               {"name":"n1","address":"10.0.2.1/24"}]},
+           {"name":"b","nics":[{"name":"n0","address":"10.0.3.2/24"},
+                               {"name":"n1","address":"10.0.2.2/24"}]},
+           {"name":"c","nics":[{"name":"n0","address":"10.0.1.3/24"},
+                               {"name":"n1","address":"10.0.3.3/24"}]}],
+  "links":[{"ends":["a/n0","c/n0"]},{"ends":["a/n1","b/n1"]},{"ends":["b/n0","c/n1"]}]})";
+constexpr int kOverN1 = 1;  // rail
+
+class SickStandby : public testing::Test {
+ protected:
+  void open(const char* cables) {
+    set_log_level(LogLevel::Info);
+    EngineOptions options = testkit::on_loopback(1);
+    options.settings.rails = "auto";
+    for (std::size_t i = 0; i < hosts_.size(); ++i)
+      hosts_[i].open(std::make_unique<SickRail>(testkit::open_host(cables, i)), options, 1);
+  }
+  void TearDown() override {
+    device().heal();
+    for (EngineHost<SickRail>& host : hosts_) host.close();
+    if (HasFailure()) std::puts(log_.joined().c_str());
+  }
+  SickRail& device() { return *hosts_[0].provider; }
+  // A link from one host to the other, over the healthy device; the other one still hangs then.
+  Pair connect_while_it_hangs(std::size_t from, std::size_t to) {
+    HandleBytes handle{};
+    Engine &sender = *hosts_[from].engine, &receiver = *hosts_[to].engine;
+    Listener* const listener = receiver.listen(*hosts_[to].contexts[0], kOverN1, handle).value();
+    Pair pair;
+    EXPECT_TRUE(wait_until([&] {
+      if (pair.send == nullptr)
+        pair.send = sender.connect(*hosts_[from].contexts[0], kOverN1, handle).value();
+      if (pair.receive == nullptr) pair.receive = receiver.accept(*listener).value();
+      return pair.send != nullptr && pair.receive != nullptr;
+    }));
+    EXPECT_TRUE(device().is_waiting());
+    receiver.close_listener(listener);
+    return pair;
+  }
+  bool says(LogLevel level, const char* text, int times) {
+    return wait_until([&] { return log_.count(level, text) == times; });
+  }
+
+  testkit::LogCapture log_;
+  std::array<EngineHost<SickRail>, 2> hosts_;
+};
+
+TEST_F(SickStandby, ThatRegistersNoMemoryHoldsUpNoLinkAndJoinsLater) {
+  open(kTwoCables);
+  device().slow_down(Call::RegMr);
+  const std::array<Pair, 2> pairs = {connect_while_it_hangs(0, 1), connect_while_it_hangs(1, 0)};
+  for (const Pair& pair : pairs) testkit::exchange(pair, {8, 1 << 16}, testkit::Leaves::Nothing);
+  EXPECT_TRUE(says(LogLevel::Warn, "n0:1: ibv_reg_mr has not returned in 1000 ms", 1));
+  device().heal();
+  EXPECT_TRUE(says(LogLevel::Info, "n0:1: has registered memory after", 1));
+  EXPECT_TRUE(says(LogLevel::Detail, "n0:1 stands by from now on", 2));
+  const soft::Fault down{.kind = soft::FaultKind::PortDown, .nic = "n1"};
+  for (EngineHost<SickRail>& host : hosts_)
+    ASSERT_TRUE(host.provider->under().faults().arm(down).ok());
+  for (const Pair& pair : pairs) testkit::exchange(pair, {8, 1 << 16}, testkit::Leaves::Nothing);
+  for (const Pair& pair : pairs) close(pair.send), close(pair.receive);
+}
+
+TEST_F(SickStandby, ThatPathsOverOtherHostsMayUseHoldsUpNoLink) {
+  open(kRing);
+  device().slow_down(Call::RegMr);
+  const Pair pair = connect_while_it_hangs(0, 1);
+  testkit::exchange(pair, {8, 1 << 16}, testkit::Leaves::Nothing);
+  EXPECT_TRUE(says(LogLevel::Warn, "n0:1: ibv_reg_mr has not returned in 1000 ms", 1));
+  close(pair.send), close(pair.receive);
+}
+
+TEST_F(SickStandby, ThatNeverRegistersHoldsUpNoEndOfALink) {
+  open(kTwoCables);
+  device().slow_down(Call::RegMr);
+  const Pair pair = connect_while_it_hangs(0, 1);
+  close(pair.send), close(pair.receive);
+  EXPECT_TRUE(wait_until([&] {
+    return std::all_of(hosts_.begin(), hosts_.end(), [](const EngineHost<SickRail>& host) {
+      return host.engine->stats().links == 0;
+    });
+  }));
+  EXPECT_TRUE(device().is_waiting());
+}
+
+}  // namespace
+}  // namespace mesh
