@@ -1,9 +1,11 @@
 #pragma once
 // Small datagrams between the net devices at the two ends of a wire. They tell which port is cabled
-// to which, because they go by link-local addresses: no router passes them on, and a host answers
-// for such an address only on the net device that has it. Thread: one at a time. Bound: what the
-// kernel, or the software fabric, keeps for a socket; the rest is lost.
+// to which, because they go by link-local IPv6 addresses: no router passes them on, and a host
+// answers for such an address only on the net device that has it. Without such an address they go
+// by IPv4, and an end takes only what has come in over its own net device. Thread: one at a time.
+// Bound: what the kernel, or the software fabric, keeps for a socket; the rest is lost.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -12,10 +14,18 @@
 
 namespace mesh::verbs {
 
-// The link-local IPv6 address of a net device, and a UDP port there.
+inline constexpr std::size_t kIpv4At = 12;  // of an address in ::ffff:0:0/96
+inline constexpr std::array<std::uint8_t, 16> kIpv4Prefix{0, 0, 0,    0,    0, 0, 0, 0,
+                                                          0, 0, 0xff, 0xff, 0, 0, 0, 0};
+
+// The address of a net device, link-local IPv6 or IPv4 in ::ffff:0:0/96, and a UDP port there.
 struct DatagramPlace {
   std::array<std::uint8_t, 16> address{};
   std::uint16_t port = 0;  // 0: it takes no datagrams
+
+  bool is_ipv4() const noexcept {
+    return std::equal(kIpv4Prefix.begin(), kIpv4Prefix.begin() + kIpv4At, address.begin());
+  }
   friend bool operator==(const DatagramPlace&, const DatagramPlace&) = default;
 };
 

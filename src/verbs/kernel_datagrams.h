@@ -18,4 +18,8 @@ std::unique_ptr<CableDatagrams> open_kernel_group(const std::string& netdev);
 // address that can be used yet.
 std::unique_ptr<CableDatagrams> open_kernel_datagrams(const std::string& netdev);
 
+// Opens datagrams by the first IPv4 address of a net device. Returns null if it has none. A strict
+// filter of source addresses (rp_filter 1) drops them where several net devices share a subnet.
+std::unique_ptr<CableDatagrams> open_kernel_ipv4_datagrams(const std::string& netdev);
+
 }  // namespace mesh::verbs

@@ -258,8 +258,9 @@ class RdmaProvider final : public Provider {
   Route route(const GidEntry& from, const ibv_gid& to) override { return options_.route(from, to); }
   std::unique_ptr<CableDatagrams> open_datagrams(ibv_context*, const GidEntry& gid,
                                                  DatagramEnd end) override {
-    return end == DatagramEnd::Group ? open_kernel_group(gid.netdev)
-                                     : open_kernel_datagrams(gid.netdev);
+    if (end == DatagramEnd::Group) return open_kernel_group(gid.netdev);
+    std::unique_ptr<CableDatagrams> datagrams = open_kernel_datagrams(gid.netdev);
+    return datagrams != nullptr ? std::move(datagrams) : open_kernel_ipv4_datagrams(gid.netdev);
   }
 
   int event_fd(ibv_context* context) const noexcept override { return context->async_fd; }

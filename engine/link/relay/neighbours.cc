@@ -83,8 +83,10 @@ void Neighbours::ask() {
       fmt::format("{} {}", host_.options().provider->host_name(), counts_.asked);
   pause_ns_ += std::hash<std::string>()(draw) % (pause_ns_ / 2);
   asked_ns_ = now_ns;
+  // The group has an IPv6 address.
   open_all(mouths_, [this](ibv_context* context, const verbs::GidEntry& gid) {
-    return host_.options().provider->open_datagrams(context, gid, verbs::DatagramEnd::Port);
+    auto end = host_.options().provider->open_datagrams(context, gid, verbs::DatagramEnd::Port);
+    return end != nullptr && end->place().is_ipv4() ? nullptr : std::move(end);
   });
   if (rounds_.size() == kRoundsMax) rounds_.erase(rounds_.begin());
   rounds_.push_back({.nonce = random_id(), .until_ns = now_ns + kNeighboursToAnswerNs});

@@ -5,6 +5,7 @@
 #include "src/base/timeouts.h"
 #include "src/soft/fabric_file.h"
 #include "tests/unit/engine/link/fake_host.h"
+#include "tests/unit/engine/link/ipv4_ends.h"
 
 #include <gtest/gtest.h>
 
@@ -69,6 +70,15 @@ TEST_F(NeighboursTest, AHostWithTheSecretAnswersWithItsTicketItsAddressesAndTheC
   EXPECT_EQ(of_b_.counts().answered, 1u);
   EXPECT_TRUE(of_b_.found().empty()) << "it has not asked";
   EXPECT_NE(of_a_.told().find("b answered 1 question"), std::string::npos) << of_a_.told();
+}
+
+TEST_F(NeighboursTest, APortWithoutIpv6AsksNobodyAndSaysSo) {
+  testkit::Ipv4Provider without(*a_.provider);
+  a_.settled.provider = &without;
+  share("job");
+  ask();
+  EXPECT_EQ(of_a_.counts().asked, 0u);
+  EXPECT_EQ(of_a_.told(), "no port of ours takes datagrams to ask neighbours on the cables");
 }
 
 TEST_F(NeighboursTest, TheIdOfACommunicatorThatBothHaveOpenServes) {
