@@ -17,8 +17,9 @@ namespace mesh::soft {
 
 std::array<std::uint8_t, 16> device_address(const FabricFile& fabric, const NicRef& ref) {
   std::array<std::uint8_t, 16> address{0xfe, 0x80};
-  const std::uint64_t own = hash_text(fabric.hosts[static_cast<std::size_t>(ref.host)].name + "/" +
-                                      fabric.nic(ref).name + "/netdev");
+  const HostSpec& host = fabric.hosts[static_cast<std::size_t>(ref.host)];
+  const std::string& name = host.clone_of.empty() ? host.name : host.clone_of;
+  const std::uint64_t own = hash_text(name + "/" + fabric.nic(ref).name + "/netdev");
   std::memcpy(address.data() + 8, &own, sizeof own);
   return address;
 }

@@ -25,7 +25,8 @@ struct SoftDatagram {
   verbs::CableDatagram content;
 };
 
-// Returns the link-local address of a NIC's net device. Each has its own, whatever the GUIDs.
+// Returns the link-local address of a NIC's net device. Each has its own, whatever the GUIDs,
+// but those of a clone.
 std::array<std::uint8_t, 16> device_address(const FabricFile& fabric, const NicRef& ref);
 
 // The open datagrams of one host. Outlives them.

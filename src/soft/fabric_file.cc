@@ -50,10 +50,11 @@ void read_hosts(const Json& root, FabricFile& file) {
     fail("{} hosts are not in 1..{}", hosts.size(), kHostsMax);
   for (const Json& entry : hosts) {
     read_object(entry, [&](const Json& object) {
-      check_keys(object, "a host", {"name", "nics"});
+      check_keys(object, "a host", {"name", "nics", "clone_of"});
       const std::string name = name_of(object, "a host");
       if (file.find_host(name) >= 0) fail("host {} is there twice", name);
       file.hosts.emplace_back().name = name;
+      file.hosts.back().clone_of = text_of(object, "host " + name, "clone_of");
       read_nics(list_of(object, "host " + name, "nics"), file);
     });
   }

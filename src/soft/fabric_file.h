@@ -61,6 +61,9 @@ struct NicSpec {
 
 struct HostSpec {
   std::string name;
+  // The host whose name it tells others, and whose net devices have the same addresses as its own.
+  // Empty: it is no clone.
+  std::string clone_of;
   std::vector<NicSpec> nics;
 };
 

@@ -74,7 +74,11 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
 
   // Provider.
   const char* fabric() const noexcept override { return "soft"; }
-  std::string host_name() const override { return options_.host; }
+  std::string host_name() const override {
+    const std::string& other =
+        options_.fabric.hosts[static_cast<std::size_t>(host_index_)].clone_of;
+    return other.empty() ? options_.host : other;
+  }
   std::vector<verbs::DeviceEntry> devices() override;
   ibv_context* open_device(const std::string& name) override;
   int close_device(ibv_context* context) override;
