@@ -2,6 +2,7 @@
 
 #include "engine/data/peer_link.h"
 
+#include <algorithm>
 #include <iterator>
 
 namespace mesh::engine {
@@ -10,6 +11,29 @@ bool PeerLog::is_news(const std::string& peer, const std::string& words) {
   const std::lock_guard lock(mutex_);
   if (told_.size() >= kPeersMax && !told_.contains(peer)) told_.clear();
   return told_[peer].insert(words).second;
+}
+
+std::optional<SocketAddress> PeerLog::other_claim(const std::string& name,
+                                                  std::vector<SocketAddress> addresses) {
+  if (addresses.empty()) return std::nullopt;
+  const auto has_one_of_ours = [&addresses](const std::vector<SocketAddress>& claim) {
+    return std::any_of(claim.begin(), claim.end(), [&addresses](const SocketAddress& each) {
+      return std::any_of(addresses.begin(), addresses.end(),
+                         [&each](const SocketAddress& own) { return own.same_host(each); });
+    });
+  };
+  const std::lock_guard lock(mutex_);
+  if (claims_.size() >= kPeersMax && !claims_.contains(name)) claims_.clear();
+  std::vector<std::vector<SocketAddress>>& all = claims_[name];
+  std::optional<SocketAddress> other;
+  bool known = false;
+  for (const std::vector<SocketAddress>& claim : all) {
+    const bool same = has_one_of_ours(claim);
+    known |= same;
+    if (!same && !other) other = claim.front();
+  }
+  if (!known && all.size() < kNamesakesMax) all.push_back(std::move(addresses));
+  return other;
 }
 
 bool PeerLog::is_first_end(const std::string& peer) {

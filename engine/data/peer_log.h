@@ -2,7 +2,9 @@
 // Remembers what the log has said of peers. A peer has one link for each direction, communicator
 // and set of rails, and they all see a cut cable or a dead peer; a reader wants to read of it once.
 // Thread: any. Bound: kPeersMax peers (when another one comes, all are forgotten, and lines may
-// come again), and kPathsMax losses for each link.
+// come again), kNamesakesMax hosts of one name, and kPathsMax losses for each link.
+
+#include "src/base/socket.h"
 
 #include <cstddef>
 #include <map>
@@ -11,6 +13,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace mesh::engine {
 
@@ -19,10 +22,16 @@ struct Path;
 
 class PeerLog {
  public:
-  static constexpr std::size_t kPeersMax = 4096;
+  static constexpr std::size_t kPeersMax = 4096, kNamesakesMax = 4;
 
   // Returns true if this is the first call with these words about this peer.
   bool is_news(const std::string& peer, const std::string& words);
+
+  // ---- Names.
+  // Notes that a host with these addresses has that name. Returns an address of another host that
+  // has it: the two have no address in common.
+  std::optional<SocketAddress> other_claim(const std::string& name,
+                                           std::vector<SocketAddress> addresses);
 
   // ---- A peer's end. Returns true for the first link that ends because of its peer.
   bool is_first_end(const std::string& peer);
@@ -48,6 +57,7 @@ class PeerLog {
 
   std::mutex mutex_;
   std::map<std::string, std::set<std::string>> told_;
+  std::map<std::string, std::vector<std::vector<SocketAddress>>> claims_;  // addresses of each host
   std::set<std::string> ended_;
   std::map<Cable, Loss> losses_;
 };

@@ -1,9 +1,13 @@
-// The lines of a link that comes up.
+#include "engine/link/announce.h"
+
+#include "engine/link/cable_proofs.h"
 #include "engine/link/context.h"
 #include "engine/link/link_core.h"
 #include "src/base/log.h"
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -85,6 +89,37 @@ void announce(const LinkCore& link) {
   }
   for (const std::string& line : log_lines(fmt::format("peer {}: ", peer), cables))
     LOG_INFO("{}", line);
+}
+
+void say_name_twice(const LinkCore& link) {
+  LinkHost& host = link.host();
+  const std::string& name = link.identity().peer_host;
+  const std::span<const SocketAddress> own = host.plane().addresses();
+  std::vector<SocketAddress> its = link.port.addresses;
+  its.insert(its.end(), link.terms.peer_addresses.begin(), link.terms.peer_addresses.end());
+  PeerLog& log = host.peer_log();
+  log.other_claim(host.options().provider->host_name(), {own.begin(), own.end()});
+  const std::optional<SocketAddress> other = log.other_claim(name, its);
+  if (!other || !log.is_news(name, "its name is there twice")) return;
+  LOG_WARN(
+      "peer {}: hosts at {} and at {} both have this name (clones?): their links are kept apart, "
+      "log lines and metrics are not",
+      name, other->text(), its.front().text());
+}
+
+void take_one_way(LinkCore& link, const Id128& offer) {
+  link.terms.one_way = link.host().cables()->one_way(offer, link.terms.cables);
+  const std::size_t rails = link.terms.peer_rails.size();
+  std::erase_if(link.terms.one_way,
+                [rails](const topo::WirePair& pair) { return pair.peer >= rails; });
+  const std::string& peer = link.identity().peer_host;
+  for (const topo::WirePair& pair : link.terms.one_way) {
+    const std::string text = fmt::format(
+        "datagrams of its {} come in at our {} and our answers do not get back: the cable carries "
+        "one way only, or a firewall drops them",
+        link.terms.peer_rails[pair.peer].name, link.host().rails()[pair.local].info.name);
+    if (link.host().peer_log().is_news(peer, text)) LOG_WARN("peer {}: {}", peer, text);
+  }
 }
 
 }  // namespace mesh::engine

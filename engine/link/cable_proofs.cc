@@ -34,39 +34,6 @@ verbs::CableDatagrams* CableProofs::end_of(std::size_t rail) {
   return end.get();
 }
 
-// ---- Connector.
-
-bool CableProofs::may_be_doubtful() const {
-  std::vector<topo::RailEnd> rails;
-  for (const verbs::Rail& rail : host_.rails()) rails.push_back(rail_end(describe_rail(rail)));
-  return topo::may_be_doubtful(rails);
-}
-
-WireProof CableProofs::offer() {
-  WireProof proof;
-  proof.shared = shared_;
-  const bool always = offers_always_ || shared_ != 0;
-  if (!always && !may_be_doubtful()) return proof;
-  for (std::size_t rail = 0; rail < host_.rails().size(); ++rail) {
-    WirePlace& place = proof.places.emplace_back();
-    const verbs::CableDatagrams* const end = end_of(rail);
-    if (end == nullptr) continue;
-    const verbs::DatagramPlace its = end->place();
-    place = {.address = its.address, .port = its.port};
-  }
-  const auto is_none = [](const WirePlace& place) { return place.port == 0; };
-  if (!always && std::all_of(proof.places.begin(), proof.places.end(), is_none)) return {};
-  proof.ask = random_id();
-  proof.answer = random_id();
-  if (offers_.size() == kOffersMax) offers_.erase(offers_.begin());
-  offers_.push_back({.ask = proof.ask, .answer = proof.answer});
-  return proof;
-}
-
-void CableProofs::withdraw(const Id128& ask) noexcept {
-  std::erase_if(offers_, [&ask](const Offer& offer) { return same_secret(offer.ask, ask); });
-}
-
 // ---- Acceptor.
 
 const topo::CableProof* CableProofs::known(const Hello& hello,
@@ -91,8 +58,17 @@ bool CableProofs::can_ask(std::span<const topo::WirePair> pairs) {
 }
 
 bool CableProofs::Known::is_of(const Hello& hello) const {
-  return host == hello.host && same_devices(places, hello.proof.places);
+  return host == hello.host && control_port == hello.control_port &&
+         same_devices(places, hello.proof.places);
 }
+
+namespace {
+// Returns true if datagrams of an end may arrive at a place: both have IPv4 addresses, or none.
+bool can_send(const verbs::CableDatagrams& end, const WirePlace& to) {
+  const verbs::DatagramPlace place{.address = to.address, .port = to.port};
+  return to.port != 0 && place.is_ipv4() == end.place().is_ipv4();
+}
+}  // namespace
 
 std::unique_ptr<CableProofs::Question> CableProofs::ask(const Hello& hello,
                                                         const DoubtfulRails& rails) {
@@ -101,7 +77,8 @@ std::unique_ptr<CableProofs::Question> CableProofs::ask(const Hello& hello,
   for (const topo::WirePair& pair : rails.down)
     if (hello.proof.places[pair.local].port != 0) question->down_.push_back(pair);
   for (const topo::WirePair& pair : rails.up) {
-    if (hello.proof.places[pair.local].port == 0 || end_of(pair.peer) == nullptr) continue;
+    const verbs::CableDatagrams* const end = end_of(pair.peer);
+    if (end == nullptr || !can_send(*end, hello.proof.places[pair.local])) continue;
     question->proof_.asked.push_back(pair);
     if (hello.rails[pair.local].identity == host_.rails()[pair.peer].identity)
       question->alike_.push_back(pair);
@@ -149,6 +126,7 @@ topo::CableProof CableProofs::conclude(const Hello& hello, const Question& quest
   });
   if (known_.size() == kPeersKnownMax) known_.erase(known_.begin());
   known_.push_back({.host = hello.host,
+                    .control_port = hello.control_port,
                     .places = hello.proof.places,
                     .pairs = question.pairs_,
                     .proof = proof,
@@ -178,8 +156,9 @@ void CableProofs::on_readable(int fd) {
 void CableProofs::take(std::size_t rail, const verbs::CableDatagram& datagram) {
   const std::optional<CableMessage> message = cable_message_of(datagram.span());
   if (message && message->kind == CableMessage::Kind::Question && message->connector_rail == rail) {
-    for (const Offer& offer : offers_) {
+    for (Offer& offer : offers_) {
       if (!same_secret(offer.ask, message->nonce)) continue;
+      offer.note({.local = rail, .peer = message->acceptor_rail});
       CableMessage answer = *message;
       answer.kind = CableMessage::Kind::Answer;
       answer.nonce = offer.answer;
@@ -207,6 +186,9 @@ void CableProofs::take(std::size_t rail, const verbs::CableDatagram& datagram) {
 
 void CableProofs::doubt() noexcept {
   for (Known& each : known_) each.doubted = true;
+  // A port that has come up may have an IPv6 address now.
+  for (auto& end : ends_)
+    if (end != nullptr && end->place().is_ipv4()) end.reset();
 }
 
 }  // namespace mesh::engine

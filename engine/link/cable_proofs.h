@@ -28,6 +28,7 @@ class CableProofs {
   static constexpr std::size_t kOffersMax = 256;
   static constexpr std::size_t kPeersKnownMax = 1024;
   static constexpr int kDatagramsPerPass = 64;
+  static constexpr int kOneWayQuestions = 4;  // 70 ms pass between the first and the fourth
 
   explicit CableProofs(LinkHost& host) : host_(host) {}
   CableProofs(const CableProofs&) = delete;
@@ -42,6 +43,9 @@ class CableProofs {
   std::uint64_t shared() const noexcept { return shared_; }
   bool may_be_doubtful() const;              // our addresses leave a choice with some peer
   void withdraw(const Id128& ask) noexcept;  // the peer has decided; zero: there was no offer
+  // Returns the pairs over which the peer has asked us again and again, while it says that it heard
+  // none of our answers: what the cable carries goes one way. Call it before withdraw().
+  std::vector<topo::WirePair> one_way(const Id128& ask, const topo::CableProof& told) const;
 
   // ---- Acceptor. The connector's rails are the local ones of a pair.
   // The question about one HELLO. It ends when it is destroyed, and `proofs` outlives it.
@@ -96,16 +100,24 @@ class CableProofs {
  private:
   struct Known {
     std::string host;
+    std::uint16_t control_port = 0;  // of its process: clones of a host have all else alike
     std::vector<WirePlace> places;
     std::vector<topo::WirePair> pairs;  // the doubtful ones at that time
     topo::CableProof proof;
     std::uint64_t until_ns = 0;
     bool doubted = false;
 
-    bool is_of(const Hello& hello) const;  // of these ports of that host
+    bool is_of(const Hello& hello) const;  // of these ports of that process
+  };
+  struct Heard {
+    topo::WirePair pair;
+    int times = 0;
   };
   struct Offer {
     Id128 ask{}, answer{};
+    std::vector<Heard> heard{};  // questions; our rails are the local ones
+
+    void note(const topo::WirePair& pair);
   };
   verbs::CableDatagrams* end_of(std::size_t rail);  // null: it takes none
   void take(std::size_t rail, const verbs::CableDatagram& datagram);

@@ -1,6 +1,7 @@
 #include "engine/link/handshake.h"
 
 #include "engine/control/handle.h"
+#include "engine/link/announce.h"
 #include "engine/link/context.h"
 #include "engine/link/link_core.h"
 #include "engine/link/link_setup.h"
@@ -130,6 +131,7 @@ void Handshake::take_terms(Hello& hello) {
   link_.port = {.addresses = ways_back(std::move(hello.control_addresses), source_),
                 .port = hello.control_port};
   link_.note_address();
+  say_name_twice(link_);
   link_.terms.peer_ticket = hello.ticket;
   link_.terms.marking = {.traffic_class = hello.traffic_class,
                          .service_level = hello.service_level};
@@ -270,8 +272,11 @@ bool Handshake::on(const Welcome& body) {
   link_.terms.peer_ticket = body.ticket;
   link_.terms.cables = heard_cables(body.cables);
   meet_ = body.meet;
-  if (CableProofs* const cables = link_.host().cables(); cables != nullptr)
+  say_name_twice(link_);
+  if (CableProofs* const cables = link_.host().cables(); cables != nullptr) {
+    take_one_way(link_, offered_);
     cables->withdraw(offered_);
+  }
   owner_.distribute_connects();
   cross_to(body.site, std::min(link_.host().now_ns() - hello_at_ns_, kHelloToWelcomeMaxNs));
   TransferPolicy policy = policy_towards(body.site);

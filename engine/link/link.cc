@@ -1,5 +1,6 @@
 #include "engine/link/link.h"
 
+#include "engine/link/announce.h"
 #include "engine/link/context.h"
 #include "engine/link/relay/known_cables.h"
 #include "src/base/held_locks.h"

@@ -63,6 +63,8 @@ struct LinkTerms {
   std::vector<WireRail> peer_rails;  // empty until the peer is known
   Id128 peer_ticket{};               // zero: there is none
   topo::CableProof cables;           // what datagrams have told; our rails are the local ones
+  // Connector: pairs over which the peer's datagrams come in, and ours do not arrive.
+  std::vector<topo::WirePair> one_way;
   // Acceptor: where other hosts may find the peer. A connector has that from the handle.
   std::vector<SocketAddress> peer_addresses;
   PeerWritable window_words;  // connector
@@ -213,8 +215,5 @@ class LinkCore {
   bool unsaid_ = false;
   std::unique_ptr<BringUp> bring_up_;
 };
-
-// Logs that the link is up.
-void announce(const LinkCore& link);
 
 }  // namespace mesh::engine

@@ -1,5 +1,6 @@
 #include "engine/link/openings.h"
 
+#include "engine/link/announce.h"
 #include "engine/link/context.h"
 #include "engine/link/half_open.h"
 #include "engine/link/link_core.h"

@@ -1,6 +1,7 @@
 #include "engine/link/recabling.h"
 
 #include "engine/link/acceptance.h"
+#include "engine/link/announce.h"
 #include "engine/link/link_core.h"
 #include "engine/link/link_setup.h"
 #include "engine/link/path_choice.h"
@@ -89,6 +90,7 @@ void Recabling::begin(const AskCables& asked) {
   Hello hello;
   hello.host = link_.identity().peer_host;
   hello.rails = link_.terms.peer_rails;
+  hello.control_port = link_.port.port;
   hello.site = host.options().settings.site;
   hello.proof = asked.proof;
   for (std::size_t i = 0; i < hello.rails.size(); ++i)
@@ -115,10 +117,11 @@ void Recabling::answer() {
 
 bool Recabling::on(const CablesAre& body) {
   if (link_.host().cables() == nullptr) return link_.complain("tells cables that nobody asked for");
-  link_.host().cables()->withdraw(offered_);
-  offered_ = {};
   next_ns_ = link_.host().now_ns() + kAskCablesToNextNs;
   link_.terms.cables = heard_cables(body.cables);
+  take_one_way(link_, offered_);
+  link_.host().cables()->withdraw(offered_);
+  offered_ = {};
   link_.host().tend_soon();
   return true;
 }

@@ -180,7 +180,9 @@ bool RelayedPaths::find_cable(std::uint32_t index, std::string* why) {
   };
   const std::vector<topo::RailEnd> own =
       ends_of(describe_rails(*link_.host().options().provider, link_.host().rails()));
-  const topo::CableProof& told = link_.terms.cables;
+  // A cable that carries datagrams one way only may carry messages all the same.
+  topo::CableProof told = link_.terms.cables;
+  told.met.insert(told.met.end(), link_.terms.one_way.begin(), link_.terms.one_way.end());
   std::vector<topo::RailPair> cables = topo::pair_rails(
       own, ends_of(link_.terms.peer_rails), {.path_count_max = kMeetMax, .proof = &told});
   std::erase_if(cables, [&](const topo::RailPair& pair) {

@@ -1,8 +1,5 @@
 // Cables of one subnet that are not where they were, or not up, when the hosts shook hands.
-#include "tests/unit/base/log_capture.h"
-#include "tests/unit/engine/bed.h"
-
-#include "engine/data/peer_link.h"
+#include "tests/unit/engine/one_subnet.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -11,72 +8,18 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace mesh {
 namespace {
 
-using testkit::Bed, testkit::Seat, testkit::Talk, testkit::LogCapture;
+using testkit::Bed, testkit::Talk, testkit::kTalkBytes, testkit::kTwoCables;
 
-constexpr std::size_t kTalkBytes = 100'000;
-
-// Returns a fabric of hosts a, b, ... with so many ports each, all in one subnet.
-std::string fabric_of(const std::vector<int>& ports, const std::string& links) {
-  std::vector<std::string> hosts;
-  int address = 0;
-  for (std::size_t host = 0; host < ports.size(); ++host) {
-    std::vector<std::string> nics;
-    nics.reserve(static_cast<std::size_t>(ports[host]));
-    for (int port = 0; port < ports[host]; ++port)
-      nics.push_back(
-          fmt::format(R"({{"name": "n{}", "address": "10.0.0.{}/24"}})", port, ++address));
-    hosts.push_back(fmt::format(R"({{"name": "{:c}", "nics": [{}]}})", 'a' + static_cast<int>(host),
-                                fmt::join(nics, ", ")));
-  }
-  return fmt::format(R"({{"name": "one-subnet", "hosts": [{}], "links": [{}]}})",
-                     fmt::join(hosts, ", "), links);
-}
-
-constexpr const char* kTwoCables = R"({"ends": ["a/n0", "b/n0"]}, {"ends": ["a/n1", "b/n1"]})";
 constexpr const char* kLastTwoCrossed =
     R"({"ends": ["a/n0", "b/n0"]}, {"ends": ["a/n1", "b/n2"]}, {"ends": ["a/n2", "b/n1"]})";
 // a is the middle.
 constexpr const char* kStar = R"({"ends": ["a/n0", "b/n0"]}, {"ends": ["a/n1", "c/n0"]})";
 
-class Recabling : public testing::Test {
- protected:
-  void open(const std::vector<int>& ports, const char* links, const char* rails = "all") {
-    fabric_ = fabric_of(ports, links);
-    bed_ = std::make_unique<Bed>(
-        testkit::BedOptions{.fabric = fabric_.c_str(), .path_timeout_s = 8, .rails = rails});
-    bed_->tick_ns = 100'000;
-    set_log_level(LogLevel::Info);
-  }
-  std::unique_ptr<Talk> talk(std::size_t from, std::size_t to) {
-    return std::make_unique<Talk>(*bed_, Seat{from, 0}, Seat{to, 0}, kTalkBytes);
-  }
-  void port(std::size_t host, int nic, bool up) {
-    const soft::Fault fault{.kind = soft::FaultKind::PortDown, .nic = fmt::format("n{}", nic)};
-    soft::FaultPlan& faults = bed_->hosts[host].provider->faults();
-    if (up) return faults.lift(fault);
-    EXPECT_TRUE(faults.arm(fault).ok());
-  }
-  void ports_of_both(const std::vector<int>& nics, bool up) {
-    for (const std::size_t host : {0u, 1u})
-      for (const int nic : nics) port(host, nic, up);
-  }
-  // Names the path of the link that is up.
-  static std::string path_in_use(const Talk& talk) {
-    for (const engine::Path& path : talk.pair.send->link.paths().all())
-      if (path.health.state == engine::PathState::Up) return path.name;
-    return "none";
-  }
-  void end(Talk& talk) { talk.release(), talk.close_both(); }
-
-  LogCapture log_;
-  std::string fabric_;
-  std::unique_ptr<Bed> bed_;
-};
+class Recabling : public testkit::OneSubnet {};
 
 TEST_F(Recabling, MessagesGoOverCablesThatHaveMoved) {
   for (const char* const rails : {"all", "auto"}) {
@@ -97,6 +40,50 @@ TEST_F(Recabling, MessagesGoOverCablesThatHaveMoved) {
     end(*both);
     EXPECT_TRUE(bed_->empties());
   }
+}
+
+// The second connect finds the link of the first one, whatever the cables do between the two.
+TEST_F(Recabling, AConnectAfterCablesHaveMovedUsesTheLinkThatIsThere) {
+  for (const char* const rails : {"all", "auto"}) {
+    SCOPED_TRACE(rails);
+    open({2, 2}, kTwoCables, rails);
+    const auto first = talk(0, 1);
+    first->exchange(kTalkBytes);
+    ports_of_both({0, 1}, false);
+    for (testkit::BedHost& host : bed_->hosts) host.provider->swap_plugs({1, 0}, {1, 1});
+    bed_->rounds(1000);
+    ports_of_both({0, 1}, true);
+    const auto second = talk(0, 1);
+    EXPECT_EQ(&second->pair.send->link, &first->pair.send->link);
+    EXPECT_EQ(bed_->stats(0).links, 1u) << log_.joined();
+    second->exchange(kTalkBytes);
+    first->exchange(kTalkBytes);
+    end(*second);
+    end(*first);
+    EXPECT_TRUE(bed_->empties());
+  }
+}
+
+// NCCL names the other device at the second connect. Its link is a second one, over the cable that
+// leads from that device now, and a line names it.
+TEST_F(Recabling, AConnectByTheOtherDeviceAfterCablesHaveMovedIsToldInALine) {
+  open({2, 2}, kTwoCables, "auto");
+  const auto first = talk(0, 1);
+  first->exchange(kTalkBytes);
+  ports_of_both({0, 1}, false);
+  for (testkit::BedHost& host : bed_->hosts) host.provider->swap_plugs({1, 0}, {1, 1});
+  bed_->rounds(1000);
+  ports_of_both({0, 1}, true);
+  const testkit::Devices devices{.connects = 1, .listens = 0};
+  Talk second(*bed_, bed_->connect({0, 0}, {1, 0}, devices), kTalkBytes);
+  Talk third(*bed_, bed_->connect({0, 0}, {1, 0}, devices), kTalkBytes);
+  EXPECT_NE(&second.pair.send->link, &first->pair.send->link);
+  EXPECT_EQ(&third.pair.send->link, &second.pair.send->link) << "by its own WELCOME";
+  EXPECT_EQ(path_in_use(second), "n1:1 10.0.0.2 -> n0:1 10.0.0.3");
+  EXPECT_EQ(log_.count(LogLevel::Info, "peer b: n1:1 10.0.0.2 -> n0:1 10.0.0.3"), 1);
+  for (Talk* const each : {first.get(), &second, &third}) each->exchange(kTalkBytes);
+  for (Talk* const each : {&third, &second, first.get()}) end(*each);
+  EXPECT_TRUE(bed_->empties());
 }
 
 // Their places say n1 to n1, and n2 to n2.

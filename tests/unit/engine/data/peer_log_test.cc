@@ -34,6 +34,17 @@ TEST_F(PeerLogTest, WordsAreNewsOnceForEachPeer) {
   EXPECT_TRUE(log_.is_news("c", "n0"));
 }
 
+TEST_F(PeerLogTest, HostsOfOneNameAreTwoIfTheyHaveNoAddressInCommon) {
+  const auto address = [](const char* text) { return *SocketAddress::from_text(text); };
+  const SocketAddress one = address("10.0.0.1"), other = address("10.0.0.2");
+  EXPECT_EQ(log_.other_claim("b", {}), std::nullopt);
+  EXPECT_EQ(log_.other_claim("b", {one, address("10.0.1.1")}), std::nullopt);
+  EXPECT_EQ(log_.other_claim("b", {address("10.0.1.1")}), std::nullopt) << "another interface";
+  EXPECT_EQ(log_.other_claim("c", {other}), std::nullopt);
+  EXPECT_EQ(log_.other_claim("b", {other}), one);
+  EXPECT_EQ(log_.other_claim("b", {one}), other);
+}
+
 TEST_F(PeerLogTest, AnEndIsNewsAgainAfterANewBegin) {
   EXPECT_TRUE(log_.is_first_end("b"));
   EXPECT_FALSE(log_.is_first_end("b"));

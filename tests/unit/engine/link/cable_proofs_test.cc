@@ -6,6 +6,7 @@
 #include "src/base/clock.h"
 #include "src/base/timeouts.h"
 #include "tests/unit/engine/link/cable_hosts.h"
+#include "tests/unit/engine/link/ipv4_ends.h"
 
 #include <gtest/gtest.h>
 
@@ -97,6 +98,21 @@ TEST(CableProofs, APortWithoutANetDeviceIsNotAsked) {
   EXPECT_EQ(none.ask(said), nullptr);
 }
 
+TEST(CableProofs, APortIsAskedOnlyByAPortWithAnAddressOfItsKind) {
+  CableHosts hosts(fabric_of(kStraight));
+  const Hello by_ipv6 = hosts.hello();
+  testkit::Ipv4Provider without(*hosts.a.provider);
+  hosts.a.settled.provider = &without;
+  for (std::size_t rail = 0; rail < 2; ++rail) hosts.of_a.forget_end(rail);
+  const Hello by_ipv4 = hosts.hello();
+  EXPECT_NE(hosts.ask(by_ipv6), nullptr);
+  EXPECT_EQ(hosts.ask(by_ipv4), nullptr);
+  hosts.a.settled.provider = hosts.a.provider.get();
+  hosts.of_a.doubt();
+  EXPECT_EQ(hosts.hello().proof.places[0].address, by_ipv6.proof.places[0].address)
+      << "the port has come up, and has an IPv6 address again";
+}
+
 // Questions arrive and answers do not: the cable answers in one direction only.
 TEST(CableProofs, ACableThatCarriesOneDirectionIsSilentUntilTheTimeIsUp) {
   CableHosts hosts(fabric_of(R"({"ends": ["a/n0", "b/n0"]})", R"(, "firewall": true)"));
@@ -105,6 +121,44 @@ TEST(CableProofs, ACableThatCarriesOneDirectionIsSilentUntilTheTimeIsUp) {
   EXPECT_EQ(hosts.finish(*question), kProofToPlaceNs);
   EXPECT_EQ(question->proof().met, Wires{});
   EXPECT_EQ(hosts.of_a.ignored(), 0u) << "they were answered";
+  EXPECT_EQ(hosts.of_a.one_way(said.proof.ask, topo::turned(question->proof())), (Wires{{0, 0}}));
+  EXPECT_EQ(hosts.of_a.one_way(said.proof.answer, topo::turned(question->proof())), Wires{});
+}
+
+// The one beside it answers, so the silent one is waited for no longer than others.
+TEST(CableProofs, TheConnectorKnowsACableThatCarriesOneDirection) {
+  CableHosts hosts(fabric_of(kCrossed, R"(, "firewall": true)"));
+  const Hello said = hosts.hello();
+  const auto question = hosts.ask(said);
+  EXPECT_LE(hosts.finish(*question), kProofToSettledNs + kNsPerMs);
+  EXPECT_EQ(question->proof().met, (Wires{{0, 1}}));
+  EXPECT_EQ(hosts.of_a.one_way(said.proof.ask, question->proof()), (Wires{{1, 0}}));
+  hosts.of_a.withdraw(said.proof.ask);
+  EXPECT_EQ(hosts.of_a.one_way(said.proof.ask, question->proof()), Wires{});
+}
+
+TEST(CableProofs, CablesThatAnswerAndPortsThatAreOnNoneAreNoCablesOfOneDirection) {
+  for (const char* const links : {kStraight, kCrossed, kTriangle}) {
+    CableHosts hosts(fabric_of(links));
+    const Hello said = hosts.hello();
+    const auto question = hosts.ask(said);
+    hosts.finish(*question);
+    EXPECT_EQ(hosts.of_a.one_way(said.proof.ask, question->proof()), Wires{}) << links;
+  }
+}
+
+// All that HELLO tells of two clones is alike, but not the port of their process.
+TEST(CableProofs, WhatIsKnownOfOneHostIsNotKnownOfItsClone) {
+  CableHosts hosts(fabric_of(kCrossed));
+  const Hello said = hosts.hello();
+  const auto question = hosts.ask(said);
+  hosts.finish(*question);
+  hosts.of_b.conclude(said, *question);
+  EXPECT_NE(hosts.of_b.known(said, hosts.doubtful(said).up), nullptr);
+  Hello clone = said;
+  clone.control_port = 4712;
+  EXPECT_EQ(hosts.of_b.known(clone, hosts.doubtful(clone).up), nullptr);
+  EXPECT_EQ(hosts.of_b.former(clone), nullptr);
 }
 
 // Both ends of the only cable are up again while their hosts shake hands.

@@ -46,6 +46,27 @@ TEST(Handshake, AnAcceptorTellsOthersAllAddressesOfItsPeer) {
   EXPECT_EQ(ends.receiver().peer_as_host().addresses, (std::vector{ends.b.wire.peer, other}));
 }
 
+TEST(Handshake, ACloneOfOurHostIsNamedOnceByEachSideWithBothAddresses) {
+  const testkit::LogCapture log;
+  TwoEnds ends(R"({"name": "clones", "hosts": [
+      {"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/24"}]},
+      {"name": "b", "nics": [{"name": "n0", "address": "10.0.0.2/24"}], "clone_of": "a"}],
+      "links": [{"ends": ["a/n0", "b/n0"]}]})");
+  const SocketAddress one = *SocketAddress::from_text("10.1.0.1"),
+                      other = *SocketAddress::from_text("10.1.0.2");
+  ends.a.wire.own = {one};
+  ends.a.wire.peer = other;
+  ends.sender().port.addresses = {other};
+  ends.b.wire.own = {other};
+  ends.b.wire.peer = one;
+  ends.come_up();
+  EXPECT_EQ(log.count(LogLevel::Warn, "peer a: hosts at 10.1.0.1 and at 10.1.0.2 both have"), 1)
+      << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "peer a: hosts at 10.1.0.2 and at 10.1.0.1 both have"), 1)
+      << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, ""), 2) << log.joined();
+}
+
 // A peer that was stopped has no long path: with such timers its queue pairs would wait for
 // minutes.
 TEST(Handshake, ARoundTripThatIsTooLongForAnyWayIsNotForTheTimers) {

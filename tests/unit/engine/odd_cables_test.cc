@@ -1,0 +1,93 @@
+// One subnet on all ports, and odd cables and hosts: cables that carry one way, hosts without a
+// cable between them, and clones.
+#include "tests/unit/engine/one_subnet.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mesh {
+namespace {
+
+using testkit::Talk, testkit::one_subnet, testkit::kTalkBytes, testkit::kTwoCables;
+
+constexpr const char* kFirewall = R"("name": "n1", "address": "10.0.0.4/24")";
+
+class Clones : public testkit::OneSubnet {};
+
+class OneWay : public testkit::OneSubnet {
+ protected:
+  // b hears nothing over n1, whose cable carries its own datagrams and all messages.
+  void open_one_way() {
+    std::string text = one_subnet({2, 2}, kTwoCables);
+    const std::size_t at = text.find(kFirewall);
+    ASSERT_NE(at, std::string::npos);
+    text.insert(at, R"("firewall": true, )");
+    open_text(text, "auto");
+  }
+  int warned() const { return log_.count(LogLevel::Warn, "one way only"); }
+};
+
+TEST_F(OneWay, ACableThatAnswersInOneDirectionIsNamedAndStandsBy) {
+  open_one_way();
+  const auto both = talk(0, 1);
+  both->exchange(kTalkBytes);
+  EXPECT_EQ(log_.count(LogLevel::Warn, "peer b: datagrams of its n1:1 come in at our n1:1"), 1)
+      << log_.joined();
+  EXPECT_EQ(path_in_use(*both), "n0:1 10.0.0.1 -> n0:1 10.0.0.3");
+  ports_of_both({0}, false);
+  both->exchange(kTalkBytes);
+  EXPECT_EQ(path_in_use(*both), "n1:1 10.0.0.2 -> n1:1 10.0.0.4") << log_.joined();
+  EXPECT_EQ(warned(), 1) << log_.joined();
+  end(*both);
+  EXPECT_TRUE(bed_->empties());
+}
+
+// Nothing that a sends over n1 arrives.
+TEST_F(OneWay, ACableThatCarriesNothingInOneDirectionIsNamedAndNotUsed) {
+  open({2, 2}, kTwoCables, "auto");
+  EXPECT_TRUE(bed_->hosts[0]
+                  .provider->faults()
+                  .arm({.kind = soft::FaultKind::PeerLost, .nic = "n1", .peer_host = "b"})
+                  .ok());
+  const auto both = talk(0, 1);
+  both->exchange(kTalkBytes);
+  EXPECT_EQ(warned(), 1) << log_.joined();
+  EXPECT_EQ(path_in_use(*both), "n0:1 10.0.0.1 -> n0:1 10.0.0.3");
+  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 1) << log_.joined();
+  end(*both);
+  EXPECT_TRUE(bed_->empties());
+}
+
+// a is cabled to a host and to its clone, whose names, addresses and net devices are alike.
+TEST_F(Clones, AHostAndItsCloneGetTheirOwnMessages) {
+  constexpr const char* kPort = R"("nics": [{"name": "n0", "address": "10.0.0.3/24"}])";
+  open_text(fmt::format(R"({{"name": "clones", "hosts": [
+                {{"name": "a", "nics": [{{"name": "n0", "address": "10.0.0.1/24"}},
+                                       {{"name": "n1", "address": "10.0.0.2/24"}}]}},
+                {{"name": "b", {}}}, {{"name": "c", "clone_of": "b", {}}}],
+                "links": [{{"ends": ["a/n0", "b/n0"]}}, {{"ends": ["a/n1", "c/n0"]}}]}})",
+                        kPort, kPort),
+            "auto");
+  EXPECT_EQ(bed_->hosts[2].provider->host_name(), "b");
+  std::vector<std::unique_ptr<Talk>> all;
+  for (const auto& [from, to] :
+       {std::pair(1, 0), std::pair(2, 0), std::pair(0, 1), std::pair(0, 2)})
+    all.push_back(talk(static_cast<std::size_t>(from), static_cast<std::size_t>(to)));
+  for (const auto& each : all) each->exchange(kTalkBytes);
+  EXPECT_EQ(path_in_use(*all[0]), "n0:1 10.0.0.3 -> n0:1 10.0.0.1");
+  EXPECT_EQ(path_in_use(*all[1]), "n0:1 10.0.0.3 -> n1:1 10.0.0.2");
+  EXPECT_EQ(path_in_use(*all[2]), "n0:1 10.0.0.1 -> n0:1 10.0.0.3");
+  EXPECT_EQ(path_in_use(*all[3]), "n1:1 10.0.0.2 -> n0:1 10.0.0.3");
+  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+  for (const auto& each : all) end(*each);
+  EXPECT_TRUE(bed_->empties());
+}
+
+}  // namespace
+}  // namespace mesh
