@@ -52,6 +52,7 @@ struct PathEnds {
   std::uint32_t peer_speed_mbps = 0;  // 0: not known
   std::uint32_t mtu_bytes = 0;        // the smaller of both ports'
   bool port_down = false;             // a port of it was down when the link was made
+  bool guessed = false;               // nothing but addresses says so far that its rails meet
   bool relayed = false;               // over other hosts; the route names rails and addresses
   bool by_proof = false;              // over a cable that datagrams tell when it is opened
   bool is_place() const noexcept { return relayed || by_proof; }  // opening names its rails

@@ -81,7 +81,8 @@ void announce(const LinkCore& link) {
   }
   std::vector<std::string> cables;
   for (const Path& path : link.peer_link().paths().all()) {
-    if (!path.ends.is_place() && log.is_news(peer, path.name)) cables.push_back(path.name);
+    const bool is_cable = !path.ends.is_place() && !path.ends.guessed;
+    if (is_cable && log.is_news(peer, path.name)) cables.push_back(path.name);
   }
   if (const SiteCrossing& crossing = link.terms.crossing; crossing.apart() && !cables.empty()) {
     cables.push_back(fmt::format("from site {} to site {}, round trip {} us", crossing.own,

@@ -210,6 +210,7 @@ bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
   if (complete) paths.order();
   link_.set_peer_link(std::move(made));
   if (!complete) return false;
+  mark_guesses(plan);
   const std::size_t bytes = link_.connector() ? policy.slots * credit_bytes(paths.primary_count())
                                               : policy.slots * sizeof(Record);
   peer_link.memory().configure(bytes, std::move(keys));
@@ -419,6 +420,7 @@ void Handshake::ready(const BringUp& done) {
     set_peer_windows(peer_link.paths()[done.indices()[tried]].queue_pairs, done.paths()[tried]);
   const std::vector<std::uint8_t> down = not_up(done);
   owner_.leave_out(down);
+  drop_guesses();
   enter(LinkState::Up);
   link_.send(Ready{.down = down});
 }
@@ -426,6 +428,7 @@ void Handshake::ready(const BringUp& done) {
 bool Handshake::on(const Ready& body) {
   if (!may_be_down(body.down)) return false;
   owner_.leave_out(body.down);
+  drop_guesses();
   link_.set_state(LinkState::Up);
   probe_paths();
   link_.note_address();

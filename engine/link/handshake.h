@@ -140,6 +140,9 @@ class Handshake {
   void give_up(const char* what);
   std::uint64_t rails_up() const;
   bool was_asked_in_vain(const Welcome& body);
+  std::uint64_t rails_to_ask() const;
+  void mark_guesses(const PathPlan& plan);
+  void drop_guesses();
   bool met_nobody(const BringUp& done);
   bool offers_anew(const Refuse& body);
   bool dials_anew(const Refuse& body);

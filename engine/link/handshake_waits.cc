@@ -203,21 +203,46 @@ bool Handshake::was_asked_in_vain(const Welcome& body) {
   return true;
 }
 
-// Dials anew if no path could be brought up between two hosts of one port: their subnet may be on
-// several cables of a third host. The next HELLO says so, and datagrams tell whether the ports
-// meet.
-bool Handshake::met_nobody(const BringUp& done) {
+// Returns, as bits, our rails of a link between two hosts of one port: their subnet may be on
+// several cables of a third host, and nobody has asked whether the ports meet.
+std::uint64_t Handshake::rails_to_ask() const {
   CableProofs* const cables = link_.host().cables();
   const PathSet& paths = link_.peer_link().paths();
-  if (!link_.connector() || done.outcome() != Errc::Transport || paths.standby_count() != 0 ||
-      cables == nullptr || link_.terms.crossing.apart() || link_.waiting.empty() ||
-      own_rails().size() != 1 || link_.terms.peer_rails.size() != 1)
-    return false;
+  if (!link_.connector() || paths.standby_count() != 0 || cables == nullptr ||
+      link_.terms.crossing.apart() || link_.waiting.empty() || own_rails().size() != 1 ||
+      link_.terms.peer_rails.size() != 1)
+    return 0;
   std::uint64_t rails = 0;
   for (const Path& path : paths.all())
     if (path.device->rail().ethernet) rails |= std::uint64_t{1} << path.rail;
-  if ((rails & ~cables->shared()) == 0) return false;
-  cables->note_shared(rails);
+  return rails & ~cables->shared();
+}
+
+// Marks the paths that may be none: datagrams over them got no answer, or are yet to be sent. Other
+// ways to the peer are looked for then.
+void Handshake::mark_guesses(const PathPlan& plan) {
+  const topo::CableProof& cables = link_.terms.cables;
+  const bool ask_later = rails_to_ask() != 0;
+  for (Path& path : link_.peer_link().paths().all()) {
+    const bool silent =
+        plan.relayed != 0 && cables.met.empty() &&
+        topo::holds(cables.asked, {.local = path.rail, .peer = path.ends.peer_rail});
+    path.ends.guessed = !path.ends.is_place() && (silent || ask_later);
+  }
+}
+
+// Drops the marks of the paths that have come up.
+void Handshake::drop_guesses() {
+  for (Path& path : link_.peer_link().paths().all())
+    if (path.health.state == PathState::Up) path.ends.guessed = false;
+}
+
+// Dials anew if no path could be brought up between such hosts. The next HELLO says so, and
+// datagrams tell whether the ports meet.
+bool Handshake::met_nobody(const BringUp& done) {
+  const std::uint64_t rails = done.outcome() == Errc::Transport ? rails_to_ask() : 0;
+  if (rails == 0) return false;
+  link_.host().cables()->note_shared(rails);
   link_.send(Refuse{.reason = Errc::Exhausted,
                     .text = fmt::format("host {}: it asks first whether the ports meet",
                                         link_.host().options().provider->host_name())});
@@ -238,7 +263,9 @@ void Handshake::end_as_refused(const Refuse& body) {
     const bool first = link_.failure() == Errc::Ok && link_.host().peer_log().is_first_end(host);
     MESH_LOG(first ? LogLevel::Warn : LogLevel::Detail, "peer {}: {}", host, body.text);
   } else if (link_.may_cause_lines()) {
-    LOG_WARN("peer {}: {}", link_.connection() != 0 ? link_.connection_name() : host, body.text);
+    const bool dials_again = !link_.connector() && body.reason == Errc::Exhausted;
+    MESH_LOG(dials_again ? LogLevel::Detail : LogLevel::Warn, "peer {}: {}",
+             link_.connection() != 0 ? link_.connection_name() : host, body.text);
   }
   fail_named(body.reason);
   link_.take_down(body.reason);

@@ -57,6 +57,13 @@ std::uint64_t long_path_timeout_ns(std::uint64_t usual_ns, std::uint64_t round_t
 }
 
 namespace {
+// Returns the level of lines about a failure. It is no news at a later try, nor on a path whose
+// rails may not meet at all.
+LogLevel failure_level(const Path& path, const PeerEnd& peer) {
+  if (path.ends.guessed) return LogLevel::Detail;
+  return peer.again ? LogLevel::Info : LogLevel::Warn;
+}
+
 // Fails if this host would not send to the peer by this port, neither by its own subnet nor by a
 // route. Otherwise the kernel would ask the wire for a second.
 Status look_for_route(const Path& path, const PeerEnd& peer) {
@@ -73,21 +80,12 @@ Status look_for_route(const Path& path, const PeerEnd& peer) {
           ? fmt::format("{}: this host has no route to that address", path.name)
           : fmt::format("{}: this host's route to that address leaves by {}", path.name,
                         route.netdev);
-  if (peer.again) {
-    LOG_INFO("{}", text);
-  } else {
-    LOG_WARN("{}", text);
-  }
+  MESH_LOG(failure_level(path, peer), "{}", text);
   return Errc::Transport;
 }
 
 Status say_address_lost(const Path& path, const PeerEnd& peer) {
-  const std::string text = fmt::format("{}: our port has lost its address", path.name);
-  if (peer.again) {
-    LOG_INFO("{}", text);
-  } else {
-    LOG_WARN("{}", text);
-  }
+  MESH_LOG(failure_level(path, peer), "{}: our port has lost its address", path.name);
   return Errc::Transport;
 }
 
@@ -336,7 +334,7 @@ Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings) {
              .psn = peer.path->psn,
              .mtu = static_cast<ibv_mtu>(std::min<int>(peer.path->mtu, own_port(path).mtu))};
   if (!peer.late) path.ends.mtu_bytes = 128u << far.mtu;
-  ResolveTries tries{.abandoned = peer.abandoned, .again = peer.again};
+  ResolveTries tries{.abandoned = peer.abandoned, .level = failure_level(path, peer)};
   for (std::size_t i = 0; i < queue_pairs.size(); ++i) {
     QueuePair& queue_pair = *queue_pairs[i];
     const PortEnd own = port_end(path, queue_pair.provider(), *gid_index, settings);

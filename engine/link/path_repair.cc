@@ -97,15 +97,25 @@ void PathRepair::leave_out(const std::vector<std::uint8_t>& down) {
     const std::uint64_t now_ns = link_.host().now_ns();
     repairs_[index] = {
         .at_ns = now_ns + kReopenPauseMinNs, .backoff_ns = kReopenPauseMinNs, .lost_at_ns = now_ns};
-    const bool first = link_.host().peer_log().is_first_loss(link_.peer_link(), path);
-    MESH_LOG(!first      ? LogLevel::Detail
-             : port_down ? LogLevel::Info
-                         : LogLevel::Warn,
-             "peer {}: path {} {}; {} of {} paths carry on", link_.identity().peer_host, path.name,
-             port_down ? "has a port that is down, and joins when it comes up"
-                       : "could not be brought up",
-             link_.peer_link().paths().usable_count(), link_.peer_link().paths().primary_count());
+    say_left_out(path);
   }
+}
+
+void PathRepair::say_left_out(const Path& path) const {
+  const PathSet& paths = link_.peer_link().paths();
+  const std::string& peer = link_.identity().peer_host;
+  const bool first = link_.host().peer_log().is_first_loss(link_.peer_link(), path);
+  if (path.ends.guessed && !path.ends.port_down) {
+    LOG_DETAIL("peer {}: path {} could not be brought up and may be no cable", peer, path.name);
+    return;
+  }
+  MESH_LOG(!first                ? LogLevel::Detail
+           : path.ends.port_down ? LogLevel::Info
+                                 : LogLevel::Warn,
+           "peer {}: path {} {}; {} of {} paths carry on", peer, path.name,
+           path.ends.port_down ? "has a port that is down, and joins when it comes up"
+                               : "could not be brought up",
+           paths.usable_count(), paths.primary_count());
 }
 
 void PathRepair::try_now(std::uint32_t index) {

@@ -163,6 +163,7 @@ class PathRepair {
   // it waits for.
   std::string causes() const;
   std::string what_is_awaited(std::uint32_t index) const;
+  void say_left_out(const Path& path) const;
   void note_admitted();
 
   // ---- Opening a path again (path_repair_reopen.cc).

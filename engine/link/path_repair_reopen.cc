@@ -398,8 +398,9 @@ void PathRepair::tell_admitted(const Path& path, std::uint64_t away_ns) {
   const std::string& peer = link_.identity().peer_host;
   PeerLog& log = link_.host().peer_log();
   const std::string over = path.over.empty() ? "other hosts" : path.over;
-  if (link_.peer_link().reach().all_relayed() && log.is_news(peer, over))
-    LOG_INFO("peer {}: messages go over {}", peer, over);
+  const bool no_neighbour = link_.peer_link().reach().all_relayed() ||
+                            (path.ends.relayed && link_.peer_link().paths()[0].ends.guessed);
+  if (no_neighbour && log.is_news(peer, over)) LOG_INFO("peer {}: messages go over {}", peer, over);
   const std::optional<std::string> meanwhile = log.end_of_loss(link_.peer_link(), path);
   if (path.ends.relayed || path.tier != 0)
     log.note_stand_in(link_.peer_link(), path.ends.relayed ? over : path.device->name());
@@ -425,6 +426,7 @@ void PathRepair::admit(std::uint32_t index) {
     link_.peer_link().admit(path);
     note_admitted();
   }
+  path.ends.guessed = false;
   const std::uint64_t now_ns = link_.host().now_ns();
   tell_admitted(path, now_ns - repair.lost_at_ns);
   leave_better_ones(index);

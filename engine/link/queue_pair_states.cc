@@ -75,14 +75,9 @@ Status to_rtr(const PortEnd& own, ibv_qp* qp, const FarEnd& far, ResolveTries& t
   }
   if (error == 0) return {};
   if (tries.is_abandoned()) return Errc::PeerClosed;
-  const std::string text =
-      fmt::format("{}: queue pair to RTR: {} (the peer's address is not reachable over this port)",
-                  own.name, std::strerror(error));
-  if (tries.again) {
-    LOG_INFO("{}", text);
-  } else {
-    LOG_WARN("{}", text);
-  }
+  MESH_LOG(tries.level,
+           "{}: queue pair to RTR: {} (the peer's address is not reachable over this port)",
+           own.name, std::strerror(error));
   return Errc::Transport;
 }
 

@@ -6,6 +6,7 @@
 #include <mesh/config.h>
 #include <mesh/status.h>
 
+#include "src/base/log.h"
 #include "src/verbs/discovery.h"
 #include "src/verbs/provider.h"
 
@@ -38,7 +39,7 @@ struct FarEnd {
 // second, so one lost frame would end the link. All queue pairs of a path share them.
 struct ResolveTries {
   const std::atomic<bool>* abandoned = nullptr;  // set by another thread: ends before the next try
-  bool again = false;                            // not the first try: a failure is no news
+  LogLevel level = LogLevel::Warn;               // of the line about a failure
   int left = 3;
 
   bool is_abandoned() const noexcept {

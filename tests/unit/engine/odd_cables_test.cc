@@ -18,6 +18,10 @@ using testkit::Talk, testkit::one_subnet, testkit::kTalkBytes, testkit::kTwoCabl
 
 constexpr const char* kFirewall = R"("name": "n1", "address": "10.0.0.4/24")";
 
+constexpr const char* kRing = R"({"ends": ["a/n1", "b/n0"]}, {"ends": ["b/n1", "c/n0"]},
+                                 {"ends": ["c/n1", "d/n0"]}, {"ends": ["d/n1", "a/n0"]})";
+
+class NoNeighbours : public testkit::OneSubnet {};
 class Clones : public testkit::OneSubnet {};
 
 class OneWay : public testkit::OneSubnet {
@@ -61,6 +65,37 @@ TEST_F(OneWay, ACableThatCarriesNothingInOneDirectionIsNamedAndNotUsed) {
   EXPECT_EQ(path_in_use(*both), "n0:1 10.0.0.1 -> n0:1 10.0.0.3");
   EXPECT_EQ(log_.count(LogLevel::Warn, ""), 1) << log_.joined();
   end(*both);
+  EXPECT_TRUE(bed_->empties());
+}
+
+// a and c are no neighbours. Datagrams have told so, as far as silence tells anything.
+TEST_F(NoNeighbours, WarnOfNothingIfAWayOverOthersIsFound) {
+  open({2, 2, 2, 2}, kRing, "auto");
+  std::vector<std::unique_ptr<Talk>> all;
+  for (const auto& [from, to] :
+       {std::pair(0, 1), std::pair(1, 2), std::pair(2, 3), std::pair(3, 0)})
+    all.push_back(talk(static_cast<std::size_t>(from), static_cast<std::size_t>(to)));
+  all.push_back(talk(0, 2));
+  for (const auto& each : all) each->exchange(kTalkBytes);
+  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Info, "could not be brought up"), 0) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Info, "queue pair to RTR"), 0) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Info, "peer c: messages go over"), 1) << log_.joined();
+  for (const auto& each : all) end(*each);
+  EXPECT_TRUE(bed_->empties());
+}
+
+TEST_F(NoNeighbours, WarnIfNobodyKnowsAWay) {
+  open({2, 2, 2, 2}, kRing, "auto");
+  const auto alone = talk(0, 2);
+  const auto sending = alone->send({.bytes = 8});
+  ASSERT_TRUE(sending.ok());
+  EXPECT_FALSE(bed_->finish(*sending).ok());
+  EXPECT_EQ(log_.count(LogLevel::Warn, "peer c: none of"), 1) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Warn, "peer a: host a: its end of the link failed"), 1)
+      << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 2) << log_.joined();
+  end(*alone);
   EXPECT_TRUE(bed_->empties());
 }
 

@@ -118,6 +118,7 @@ TEST_F(Recabling, LeavesOfAStarInOneSubnetTalkOverItsMiddle) {
   const auto leaves = talk(1, 2);
   leaves->exchange(kTalkBytes);
   EXPECT_TRUE(bed_->hosts[0].engine->carries_for_others()) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
   for (Talk* const each : {leaves.get(), one.get(), other.get()}) end(*each);
   EXPECT_TRUE(bed_->empties());
 }
