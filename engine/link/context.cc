@@ -131,10 +131,10 @@ void Context::take_down() noexcept {
 
 bool Context::may_go(std::uint64_t now_ns) const noexcept {
   if (!lingering) return false;
-  return links.empty() ||
-         (now_ns >= linger_until_ns && rising.empty() &&
-          std::none_of(links.begin(), links.end(),
-                       [](const auto& link) { return link->openings().growing(); }));
+  return links.empty() || (now_ns >= linger_until_ns && rising.empty() &&
+                           std::none_of(links.begin(), links.end(), [](const auto& link) {
+                             return link->openings().growing();
+                           }));
 }
 
 void Context::cut_links() {

@@ -38,6 +38,7 @@ bool Redial::begin(Errc reason, const std::string& text) {
   under_way_ = true;
   told_of_life_ = false;
   signs_.clear();
+  moved_ns_ = now_ns;
   if (!link_.over()) look_for_life();
   rounds_ = 0;
   lost_ns_ = now_ns;
@@ -108,16 +109,19 @@ std::vector<SocketAddress> Redial::other_ways() const {
 
 // Returns true if the peer has answered or sent anything on a path that is up since the last call.
 // Asks it for another sign. If a lost path waits for its fence, which needs frames, and no request
-// has ended since, requests wait for that fence: then life alone leads nowhere.
+// has ended since, requests wait for that fence: then life alone leads nowhere, and they wait no
+// longer than for a path.
 bool Redial::look_for_life() {
   const ProgressLoop::Guard guard(link_.context().loop);
   PeerLink& peer_link = link_.peer_link();
   const std::vector<std::uint64_t> before =
       std::exchange(signs_, peer_link.paths().signs_of_peer());
   const std::uint64_t ended_before = std::exchange(ended_, peer_link.channels().ended_requests());
-  if (peer_link.paths().fencing() && peer_link.channels().have_open_requests() &&
-      ended_ == ended_before)
-    return false;
+  const std::uint64_t now_ns = link_.host().now_ns();
+  const bool waits_for_fence = peer_link.paths().fencing() &&
+                               peer_link.channels().have_open_requests() && ended_ == ended_before;
+  if (!waits_for_fence) moved_ns_ = now_ns;
+  if (now_ns >= moved_ns_ + link_.path_timeout_ns()) return false;
   for (std::size_t i = 0; i < before.size(); ++i) {
     if (before[i] != 0 && signs_[i] > before[i]) return true;
   }

@@ -79,6 +79,7 @@ class Redial {
   bool on_ways_ = false;              // the dial that is under way does
   bool told_of_life_ = false;         // a line says that the link goes on without a connection
   std::uint64_t ended_ = 0;           // requests that had ended when it was last asked
+  std::uint64_t moved_ns_ = 0;        // when they were last seen not to wait for a fence
   std::vector<std::uint64_t> signs_;  // PathSet::signs_of_peer() when it was last asked
 };
 

@@ -67,6 +67,8 @@ RENDEZVOUS_OVER_THE_CABLE = CLOCKED + "export MESH_RENDEZVOUS=10.1.12.1:29500"
 MOMENT = """
 moment() { echo "$1 at $(date +%s%3N) ms"; }
 """
+# Without control no lost path is replaced, so none may be lost because a host stands still.
+SILENT = {"NCCL_SOCKET_IFNAME": "=mgmt0", "NCCL_MESH_PATH_TIMEOUT": "60", "NCCL_IB_TIMEOUT": "20"}
 CONTROL_OVER_THE_CABLES = RENDEZVOUS_OVER_THE_CABLE + "; ip link set mgmt0 down"
 # The card's driver lets go of it. The kernel waits until the job has closed its RDMA device.
 UNBIND = CLOCKED + """
@@ -173,7 +175,7 @@ class Failover(FailoverCase):
             "pair2", "clocked before; ip link set mgmt0 down; clocked after; sleep %d; "
             "lab cut ab0; sleep 10; ip link set mgmt0 up; clocked cut; makes_say ' is back after ' "
             "lab restore ab0" % (SILENT_S - 10), before=RENDEZVOUS_OVER_THE_CABLE,
-            env={"NCCL_SOCKET_IFNAME": "=mgmt0", "NCCL_MESH_PATH_TIMEOUT": "60"})
+            env=SILENT)
         self.went_on(lab)
         self.print_clocks(lab)
 
@@ -183,7 +185,7 @@ class Failover(FailoverCase):
             "pair2", "ip link set mgmt0 down; sleep %d; clocked silent; moment killed; lab kill b; "
             "until [ -e /run/ended ]; do sleep 0.2; done; moment ended" % SILENT_S, times=1,
             before=RENDEZVOUS_OVER_THE_CABLE + MOMENT,
-            env={"NCCL_SOCKET_IFNAME": "=mgmt0", "NCCL_MESH_PATH_TIMEOUT": "60"})
+            env=SILENT)
         self.assertEqual(lab.code, 1)
         before, killed, after = lab.text.partition("killed at ")
         self.assertTrue(killed, "the job ended before the host died")

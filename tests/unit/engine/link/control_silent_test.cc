@@ -17,6 +17,7 @@ using testkit::Talk;
 // hears anything, then TCP gives the connection up, and dials stay unanswered.
 class ControlSilent : public ResumeTest {
  protected:
+  explicit ControlSilent(const testkit::BedOptions& options = {}) : ResumeTest(options) {}
   static constexpr std::uint64_t kSilentNs = 120 * kSecond;
   static constexpr std::size_t kBytes = 4096;
 
@@ -81,6 +82,30 @@ TEST_F(ControlSilent, AndAPeerThatDiesMeanwhileIsANamedErrorWithinThePathTimeout
       << log_.joined();
   print("the peer dies then, and its error comes", took_ns);
   dead.nics_stand = dead.loops_stand = dead.control_stands = false;
+  end(talk);
+}
+
+class ControlSilentOverTwoPaths : public ControlSilent {
+ protected:
+  ControlSilentOverTwoPaths() : ControlSilent({.fabric = testkit::kHalves}) {}
+};
+
+// The fence of a lost path needs control. What was sent over that path waits for it.
+TEST_F(ControlSilentOverTwoPaths, AMessageOfALostPathWaitsForControlAsLongAsForAPath) {
+  constexpr std::size_t kLarge = 1 << 20;
+  Talk talk(bed_, kA, kB, kLarge);
+  talk.exchange(kLarge);
+  talk_in_silence(talk);
+  ASSERT_TRUE(
+      bed_.hosts[0].provider->faults().arm({.kind = soft::FaultKind::QpError, .nic = "n1"}).ok());
+  receiving_ = *talk.receive({.bytes = kLarge});
+  sending_ = *talk.send({.bytes = kLarge});
+  const std::uint64_t lost_ns = bed_.now_ns();
+  bed_.until([&] { return bed_.now_ns() >= lost_ns + 25 * kSecond; });
+  EXPECT_EQ(log_.count(LogLevel::Warn, "peer b is lost: "), 0) << log_.joined();
+  proxy_.come_alive();
+  EXPECT_TRUE(bed_.finish(sending_).ok()) << log_.joined();
+  EXPECT_TRUE(bed_.finish(receiving_).ok());
   end(talk);
 }
 
