@@ -262,7 +262,7 @@ bool Link::at_rest() const noexcept {
   if (!rests || (bring_up_ != nullptr && !rises) || openings_.growing() || failure() != Errc::Ok)
     return false;
   if (!peer_link_) return true;
-  if (peer_link_->memory().has_late()) return false;
+  if (bring_up_ == nullptr && peer_link_->memory().has_late()) return false;
   const bool wants_path =
       connector() && peer_link_->reach().lazy() && peer_link_->reach().wants_path();
   return peer_link_->paths().all_up() && !wants_path && !widening_.may_begin();
