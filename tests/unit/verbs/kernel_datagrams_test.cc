@@ -22,6 +22,20 @@ namespace {
 
 using testkit::Family, testkit::hears, testkit::Ports, testkit::TwoHosts, testkit::words;
 
+// A question arrives, and its answer finds the way back to where it came from.
+void ask_and_answer(CableDatagrams& asks, CableDatagrams& answers) {
+  asks.send(answers.place(), words(2));
+  ASSERT_TRUE(hears(answers));
+  const auto question = answers.next();
+  ASSERT_TRUE(question.has_value());
+  EXPECT_EQ(question->from, asks.place());
+  ASSERT_EQ(question->bytes, 3u);
+  EXPECT_EQ(question->data[0], std::byte{2});
+  answers.send(question->from, words(3));
+  ASSERT_TRUE(hears(asks));
+  EXPECT_EQ(asks.next()->from, answers.place());
+}
+
 TEST(KernelDatagrams, GoOverTheirOwnCableOnly) {
   TwoHosts hosts;
   const std::string missing = hosts.open();
@@ -30,16 +44,7 @@ TEST(KernelDatagrams, GoOverTheirOwnCableOnly) {
   CableDatagrams &b0 = *hosts.b.end[0], &b1 = *hosts.b.end[1];
   EXPECT_EQ(a0.place().address[15], 0xa0);
   a0.send(b0.place(), words(1));  // nobody has that address on this cable
-  a0.send(b1.place(), words(2));
-  ASSERT_TRUE(hears(b1));
-  const auto question = b1.next();
-  ASSERT_TRUE(question.has_value());
-  EXPECT_EQ(question->from, a0.place());
-  ASSERT_EQ(question->bytes, 3u);
-  EXPECT_EQ(question->data[0], std::byte{2});
-  b1.send(question->from, words(3));
-  ASSERT_TRUE(hears(a0));
-  EXPECT_EQ(a0.next()->from, b1.place());
+  ASSERT_NO_FATAL_FAILURE(ask_and_answer(a0, b1));
   a1.send(b0.place(), words(4));
   ASSERT_TRUE(hears(b0));
   EXPECT_EQ(b0.next()->data[0], std::byte{4}) << "and not the first one";
@@ -112,16 +117,7 @@ TEST(KernelDatagrams, WithoutIpv6TheyGoByIpv4AndAreTakenFromTheirOwnCableOnly) {
   EXPECT_TRUE(a0.place().is_ipv4());
   EXPECT_EQ(a0.place().address[15], 0xa0);
   a0.send(b0.place(), words(1));  // arrives at b's n1, which is at the other end of the cable
-  a0.send(b1.place(), words(2));
-  ASSERT_TRUE(hears(b1));
-  const auto question = b1.next();
-  ASSERT_TRUE(question.has_value());
-  EXPECT_EQ(question->from, a0.place());
-  ASSERT_EQ(question->bytes, 3u);
-  EXPECT_EQ(question->data[0], std::byte{2});
-  b1.send(question->from, words(3));
-  ASSERT_TRUE(hears(a0));
-  EXPECT_EQ(a0.next()->from, b1.place());
+  ASSERT_NO_FATAL_FAILURE(ask_and_answer(a0, b1));
   ASSERT_TRUE(hears(b0)) << "the first one has come, over the wrong cable";
   EXPECT_FALSE(b0.next().has_value());
   a1.send(b0.place(), words(4));
