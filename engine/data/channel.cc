@@ -29,12 +29,12 @@ Channel::Channel(engine::PeerLink& link_of, engine::Side side_of, std::uint32_t 
     : side(side_of),
       index(index_of),
       link(link_of),
-      loop(link_of.loop()),
       slot_count(link_of.policy().slots),
+      loop(link_of.loop()),
+      requests(std::make_unique<Request[]>(slot_count)),
       slot_mask(slot_count - 1),
       callers_turn(!loop.has_poller()),
       batch(loop.has_poller() ? 1 : link_of.policy().batch),
-      requests(std::make_unique<Request[]>(slot_count)),
       takes(side_of == engine::Side::Send ? engine::kTakesAnySend : engine::kTakesReceives) {
   DCHECK(std::has_single_bit(slot_count) && slot_count <= kSlotsMax);
   DCHECK(index < kChannelsMax);

@@ -165,36 +165,38 @@ class Channel {
   // NCCL releases, wake() acquires: the first send's tag, or kTakesAnySend.
   std::atomic<std::uint64_t> first_tag{engine::kTakesAnySend};
 
+  // The line of what a message needs only if the loop visits its channel, or a call is in vain.
   alignas(64) const engine::Side side;
-  const std::uint32_t index;  // in the link, what the immediate carries
+  std::atomic<Errc> failure{Errc::Ok};  // sticky; loop releases, NCCL acquires
+  const std::uint32_t index;            // in the link, what the immediate carries
   engine::PeerLink& link;
-  engine::ProgressLoop& loop;
+  Channel* next_active = nullptr;  // loop: its list of channels with work
   const std::uint32_t slot_count;
-  const std::uint32_t slot_mask;
-  const bool callers_turn;    // the loop has no poller
-  const std::uint64_t batch;  // the policy's; 1 if the loop has a poller: nothing waits for test()
-  const std::unique_ptr<Request[]> requests;
-
-  alignas(64) std::atomic<std::uint64_t> submitted{0};  // requests ever published, by NCCL's thread
-  // NCCL's thread: number of the request behind the one that test() will end next, less the open
-  // sends of other tags.
-  std::uint64_t second = 1;
-  std::uint64_t group_end = 0;  // NCCL's thread: the loop is told when so many are published
-  bool asked = true;         // NCCL's thread: test() was called since the last request was started
-  bool poller_late = false;  // NCCL's thread: at its last look the poller had made no turn
-  std::uint8_t vain_tests = 0;          // NCCL's thread: calls of poller_is_late()
+  std::uint32_t mail_bit = 0;           // constant once attached
+  std::uint32_t life_number = 0;        // how often this index was used before
   std::uint32_t poller_turns_seen = 0;  // NCCL's thread: the loop's, at its last look
+
+  // The line of NCCL's thread. Each call needs this line of the object and no other.
+  alignas(64) engine::ProgressLoop& loop;
+  const std::unique_ptr<Request[]> requests;
+  const std::uint32_t slot_mask;
+  const bool callers_turn;      // the loop has no poller
+  bool asked = true;            // test() was called since the last request was started
+  bool poller_late = false;     // at its last look the poller had made no turn
+  std::uint8_t vain_tests = 0;  // calls of poller_is_late()
+  const std::uint64_t batch;  // the policy's; 1 if the loop has a poller: nothing waits for test()
+  std::uint64_t group_end = 0;  // the loop is told when so many are published
+  // The number of the request behind the one that test() will end next, less the open sends of
+  // other tags.
+  std::uint64_t second = 1;
   // kTakesNothing once it has failed: one comparison checks side, failure and tag.
   std::atomic<std::uint64_t> takes;
-  std::atomic<Errc> failure{Errc::Ok};  // sticky; loop releases, NCCL acquires
+  std::atomic<std::uint64_t> submitted{0};  // requests ever published
 
-  std::uint32_t mail_bit = 0;     // constant once attached
-  std::uint32_t life_number = 0;  // how often this index was used before
-
-  // Loop: requests before this one are matched (sends), or have their credit (receives).
+  // The line of the loop, which the derived class goes on with.
+  // Requests before this one are matched (sends), or have their credit (receives).
   alignas(64) std::atomic<std::uint64_t> accepted{0};
-  Channel* next_active = nullptr;  // loop: its list of channels with work
-  // Loop: work requests and uniform messages that are posted and still to complete.
+  // Work requests and uniform messages that are posted and still to complete.
   std::uint32_t outstanding = 0;
   bool active = false;
 

@@ -30,10 +30,34 @@
 
 namespace mesh {
 
-class Registration {
+class alignas(64) Registration {
  public:
   struct Keys {
     std::uint32_t lkey = 0, rkey = 0;
+  };
+  // The keys of each rail. Those of a host with up to four rails lie in the object, in the line
+  // that a message reads anyway.
+  class RailKeys {
+   public:
+    RailKeys() = default;
+    RailKeys(const RailKeys&) = delete;
+    RailKeys& operator=(const RailKeys&) = delete;
+
+    void resize(std::size_t rails) {  // once
+      count_ = rails;
+      if (rails <= near_.size()) return;
+      far_ = std::make_unique<Keys[]>(rails);
+      first_ = far_.get();
+    }
+    std::size_t size() const noexcept { return count_; }
+    Keys& operator[](std::size_t rail) noexcept { return first_[rail]; }
+    const Keys& operator[](std::size_t rail) const noexcept { return first_[rail]; }
+
+   private:
+    std::array<Keys, 4> near_{};
+    Keys* first_ = near_.data();
+    std::unique_ptr<Keys[]> far_;
+    std::size_t count_ = 0;
   };
 
   bool covers(const void* data, std::size_t size) const noexcept {
@@ -55,7 +79,7 @@ class Registration {
   std::uint32_t inline_bytes = 0;
   std::uint32_t count = 0;  // register_memory calls not yet taken back, of all channels
   // Its size is fixed; a rail's entry is set before a link on that rail uses it.
-  std::vector<Keys> keys_by_rail;
+  RailKeys keys_by_rail;
   std::vector<std::uint32_t> count_by_rail;  // register_memory calls that need the rail
   std::vector<verbs::MrHandle> mr_by_rail;
   std::uint32_t holds = 0;                  // see hold()

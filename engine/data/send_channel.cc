@@ -9,12 +9,12 @@ namespace mesh::engine {
 
 SendChannel::SendChannel(PeerLink& link_of, std::uint32_t index_of, std::byte* credits)
     : Channel(link_of, Side::Send, index_of),
-      credits_(credits),
       express_(&SendQueuePair::of(link_of.paths().express(index_of))),
-      cursor_({.slots = slot_count,
-               .cts_bytes = credit_bytes(link_of.paths().primary_count()),
+      cursor_({.cts_bytes = credit_bytes(link_of.paths().primary_count()),
+               .slots = slot_count,
                .channel = index_of,
                .stripes = 1}),
+      credits_(credits),
       key_count_(link_of.paths().primary_count()),
       apart_above_(apart_above(link_of)),
       wr_bytes_(link_of.policy().wr_bytes),

@@ -185,18 +185,20 @@ class SendChannel final : public Channel {
     return reinterpret_cast<std::uint64_t*>(cursor_.address());
   }
 
-  // The first fields share the line of what the loop moves in every channel; rare ones come last.
-  // slow_path_ is true if anything holds that needs_slow_path() looks at.
+  // The first fields share the line of what the loop moves in every channel: a small message needs
+  // no other. Rare ones come last. slow_path_ is true if anything holds that needs_slow_path()
+  // looks at.
   bool far_ = false;  // the express queue pair is not on the first path: its key lies elsewhere
-  std::byte* const credits_;
+  std::uint8_t express_rail_ = 0;  // the rail of the express queue pair; kRailsMax fits
   SendQueuePair* express_;
-  RingCursor cursor_;                                   // the next credit
-  std::uint32_t express_place_ = 0, express_rail_ = 0;  // those of the express queue pair
-  const std::uint32_t key_count_;                       // the number of keys in a CTS entry
+  std::uint64_t near_bytes_ = 0;  // a message up to this size takes the express queue pair only
+  RingCursor cursor_;             // the next credit
+  std::byte* const credits_;
+  std::uint32_t express_place_ = 0;  // the place of the express queue pair's path
+  const std::uint32_t key_count_;    // the number of keys in a CTS entry
   // A larger message has a record where its data goes apart from its announcements.
   const std::uint64_t apart_above_;
   const std::uint64_t wr_bytes_, express_bytes_;
-  std::uint64_t near_bytes_ = 0;  // a message up to this size takes the express queue pair only
   bool have_credit_ = false;
   // True until it posts in this visit: a channel that has had its share does not claim the rest.
   bool may_wait_for_bytes_ = false;

@@ -31,7 +31,7 @@ void SendChannel::choose_express() noexcept {
   express_ = &SendQueuePair::of(link.paths().express(index));
   express_place_ = express_->path().key_place;
   far_ = express_place_ != 0;
-  express_rail_ = express_->path().rail;
+  express_rail_ = static_cast<std::uint8_t>(express_->path().rail);
   // Chains over other hosts take turns for a mebibyte each, so there every small message is near.
   near_bytes_ = express_->path().ends.relayed ? express_bytes_
                                               : std::min(link.policy().near_bytes, express_bytes_);

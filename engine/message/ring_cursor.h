@@ -14,7 +14,7 @@ namespace mesh::engine {
 class RingCursor {
  public:
   struct Shape {
-    std::uint32_t slots = 0, cts_bytes = 0, channel = 0;
+    std::uint32_t cts_bytes = 0, slots = 0, channel = 0;
     std::uint32_t stripes = 0;  // in the immediates
   };
   explicit RingCursor(const Shape& shape) : shape_(shape) {

@@ -36,7 +36,7 @@ TEST(Announcement, GenerationIsCutToItsBitsOnly) {
 }
 
 TEST(RingCursor, StepsThroughSlotsAndThenGenerations) {
-  RingCursor cursor({.slots = 4, .cts_bytes = 32, .channel = 5, .stripes = 1});
+  RingCursor cursor({.cts_bytes = 32, .slots = 4, .channel = 5, .stripes = 1});
   cursor.set_base(0x1000);
   cursor.start(0x7f);
   for (std::uint32_t step = 0; step < 12; ++step) {
