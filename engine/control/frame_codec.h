@@ -143,18 +143,18 @@ class Decoder {
 
 using Bytes = std::vector<std::byte>;
 
-// Completes a frame whose body stands behind the room for its header.
-Bytes finish_frame(FrameHeader header, std::size_t body_bytes, Bytes frame);
+// Makes a whole frame of a header, whose size becomes that of the body, and a body's bytes.
+Bytes whole_frame(FrameHeader header, std::span<const std::byte> body);
 
 // Makes a whole frame of a header and a body. Type and size come from the body, everything else
 // from the header.
 template <typename Body>
 Bytes encode(FrameHeader header, const Body& body) {
-  Bytes frame(kFrameHeaderBytes + kBodyBytesMax);
-  Encoder io{std::span(frame).subspan(kFrameHeaderBytes)};
+  std::array<std::byte, kBodyBytesMax> room;
+  Encoder io{room};
   Body::fields(io, body);
   header.type = Body::kKind.type;
-  return finish_frame(header, io.size(), std::move(frame));
+  return whole_frame(header, std::span(room).first(io.size()));
 }
 
 // Returns Protocol if the magic is wrong, the version (stored in *peer_version) is not ours and

@@ -4,6 +4,7 @@
 #include "src/base/byte_order.h"
 #include "src/base/check.h"
 
+#include <algorithm>
 #include <span>
 
 namespace mesh::engine {
@@ -39,9 +40,10 @@ std::string_view frame_name(MessageType type) noexcept {
   return name;
 }
 
-Bytes finish_frame(FrameHeader header, std::size_t body_bytes, Bytes frame) {
-  DCHECK(body_bytes <= kBodyBytesMax);
-  header.body_bytes = static_cast<std::uint32_t>(body_bytes);
+Bytes whole_frame(FrameHeader header, std::span<const std::byte> body) {
+  DCHECK(body.size() <= kBodyBytesMax);
+  header.body_bytes = static_cast<std::uint32_t>(body.size());
+  Bytes frame(kFrameHeaderBytes + body.size());
   ByteWriter writer(std::span<std::byte>(frame).first(kFrameHeaderBytes));
   writer.put_u32(kFrameMagic);
   writer.put_u16(kProtocolVersion);
@@ -52,8 +54,7 @@ Bytes finish_frame(FrameHeader header, std::size_t body_bytes, Bytes frame) {
   writer.put_bytes(std::as_bytes(std::span(header.link)));
   writer.put_u64(header.acknowledged);
   DCHECK(writer.ok() && writer.size() == kFrameHeaderBytes);
-  frame.resize(kFrameHeaderBytes + body_bytes);
-  frame.shrink_to_fit();
+  std::copy(body.begin(), body.end(), frame.begin() + kFrameHeaderBytes);
   return frame;
 }
 
