@@ -7,11 +7,14 @@
 
 #include <sys/eventfd.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace mesh::engine {
 
@@ -139,7 +142,7 @@ std::vector<SocketAddress> with_scopes(std::span<const SocketAddress> addresses,
 
 Result<ControlListener> listen_on(std::span<const InterfaceAddress> interfaces) {
   ControlListener listener;
-  std::string name;
+  std::vector<std::string> told;
   for (const InterfaceAddress& each : interfaces) {
     Result<UniqueFd> fd = tcp_listen(each.address, listener.port);
     const Result<std::uint16_t> port =
@@ -149,15 +152,14 @@ Result<ControlListener> listen_on(std::span<const InterfaceAddress> interfaces) 
                each.name, std::generic_category().message(errno));
       continue;
     }
-    if (listener.fds.empty()) name = each.name;
     listener.port = *port;
+    told.push_back(fmt::format("{} ({})", each.address.text_with_port(listener.port), each.name));
     listener.fds.push_back(std::move(*fd));
     listener.addresses.push_back(each.address);
   }
   if (listener.fds.empty()) return Errc::System;
   DCHECK(listener.fds.size() == listener.addresses.size() && listener.port != 0);
-  LOG_INFO("nccl-mesh {}: handshakes on {} ({})", version(),
-           listener.addresses.front().text_with_port(listener.port), name);
+  LOG_INFO("nccl-mesh {}: handshakes on {}", version(), fmt::join(told, ", "));
   return listener;
 }
 
