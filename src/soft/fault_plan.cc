@@ -49,7 +49,7 @@ Status FaultPlan::arm(const Fault& fault, std::uint64_t now_ns) {
     if (faults_.size() >= kFaultsMax) return Errc::Exhausted;
     faults_.push_back({fault, now_ns, 0});
     DCHECK(faults_.size() <= kFaultsMax);
-    armed_.store(true, std::memory_order_release);
+    note_kinds();
   }
   if (when_changed_) when_changed_();
   return Errc::Ok;
@@ -59,7 +59,7 @@ void FaultPlan::disarm_all() {
   {
     std::lock_guard lock(mutex_);
     faults_.clear();
-    armed_.store(false, std::memory_order_release);
+    note_kinds();
   }
   if (when_changed_) when_changed_();
 }
@@ -71,9 +71,15 @@ void FaultPlan::lift(const Fault& fault) {
       return armed.fault.kind == fault.kind && armed.fault.nic == fault.nic &&
              armed.fault.peer_host == fault.peer_host;
     });
-    armed_.store(!faults_.empty(), std::memory_order_release);
+    note_kinds();
   }
   if (when_changed_) when_changed_();
+}
+
+void FaultPlan::note_kinds() noexcept {
+  std::uint32_t kinds = 0;
+  for (const Armed& armed : faults_) kinds |= bit_of(armed.fault.kind);
+  kinds_.store(kinds, std::memory_order_release);
 }
 
 bool FaultPlan::in_time(Armed& armed, std::uint64_t now_ns) {
@@ -171,6 +177,7 @@ bool FaultPlan::cut_off(const std::string& nic, const std::string& peer_host,
 }
 
 bool FaultPlan::any_strikes(FaultKind kind, const std::string& nic, std::uint64_t now_ns) {
+  if ((kinds_.load(std::memory_order_acquire) & bit_of(kind)) == 0) return false;
   std::lock_guard lock(mutex_);
   return std::any_of(faults_.begin(), faults_.end(), [&](Armed& armed) {
     return armed.fault.kind == kind && strikes(armed, nic, now_ns);

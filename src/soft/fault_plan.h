@@ -63,6 +63,9 @@ enum class FaultKind : std::uint8_t {
   CardReplaced,
 };
 inline constexpr FaultKind kFaultKindLast = FaultKind::CardReplaced;
+constexpr std::uint32_t bit_of(FaultKind kind) noexcept {
+  return 1u << static_cast<std::uint32_t>(kind);
+}
 constexpr bool takes_port_down(FaultKind kind) noexcept {
   return kind == FaultKind::PortDown || kind == FaultKind::CardLeft ||
          kind == FaultKind::CardReplaced;
@@ -106,7 +109,7 @@ class FaultPlan {
   // the plan.
   void when_changed(std::function<void()> call) { when_changed_ = std::move(call); }
 
-  bool armed() const noexcept { return armed_.load(std::memory_order_acquire); }
+  bool armed() const noexcept { return kinds_.load(std::memory_order_acquire) != 0; }
 
   // The NIC asks the following only while armed() is true.
   struct PostVerdict {
@@ -157,8 +160,9 @@ class FaultPlan {
   static bool strikes(Armed& armed, const std::string& nic, std::uint64_t now_ns);
   static bool silences(Armed& armed, const std::string& nic, std::uint64_t now_ns);
   bool any_strikes(FaultKind kind, const std::string& nic, std::uint64_t now_ns);
+  void note_kinds() noexcept;  // holding the mutex
 
-  std::atomic<bool> armed_{false};  // released in arm(), acquired in armed()
+  std::atomic<std::uint32_t> kinds_{0};  // the kinds that are armed, each a bit; released, acquired
   std::mutex mutex_;
   std::vector<Armed> faults_;
   std::function<void()> when_changed_;

@@ -252,11 +252,11 @@ void World::watch_for_stillness() {
   }
 }
 
-// A snapshot costs as much as its host has links, so in a large world only some passes are followed
-// by one.
+// A snapshot costs as much as its host has links and more than the pass itself, so only some passes
+// are followed by one. What is watched are counters, which stay fallen, and bounds of seconds.
 void World::watch_counters(Host& host) {
-  constexpr std::size_t kSmallWorld = 8;
-  if (hosts_.size() > kSmallWorld && ++host.passes % hosts_.size() != 0) return;
+  constexpr std::size_t kPassesToLook = 4;
+  if (++host.passes % std::max(kPassesToLook, hosts_.size()) != 0) return;
   const auto number = static_cast<std::size_t>(&host - hosts_.data());
   const bool was = std::exchange(switched_, true);  // all its figures are of one moment
   const EngineSnapshot shot = host.engine->snapshot();
