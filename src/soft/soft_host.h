@@ -111,6 +111,7 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
   void swap_plugs(const NicRef& one, const NicRef& other) override {
     options_.fabric.swap_plugs(one, other);
   }
+  std::uint64_t host_id() const override;
   // With a thread as its agent, a NIC stands still with its process.
   bool acknowledges_alone() const noexcept override { return options_.agent == Agent::None; }
   int to_init(QueuePair& qp, const ibv_qp_attr& attr, int mask);

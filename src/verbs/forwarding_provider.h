@@ -19,6 +19,7 @@ class ForwardingProvider : public Provider {
 
   const char* fabric() const noexcept override { return beneath_.fabric(); }
   std::string host_name() const override { return beneath_.host_name(); }
+  std::uint64_t host_id() const override { return beneath_.host_id(); }
   bool acknowledges_alone() const noexcept override { return beneath_.acknowledges_alone(); }
   std::vector<DeviceEntry> devices() override { return beneath_.devices(); }
   ibv_context* open_device(const std::string& name) override { return beneath_.open_device(name); }

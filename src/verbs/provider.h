@@ -92,6 +92,9 @@ class Provider {
 
   virtual const char* fabric() const noexcept = 0;  // "rdma" or "soft"
   virtual std::string host_name() const = 0;        // for log lines
+  // Returns a number that all processes of this host have, and no other host, not even one that
+  // was cloned with its name and addresses. 0: nothing tells it.
+  virtual std::uint64_t host_id() const = 0;
   // Returns true if a device acknowledges what peers write while its process stands still, as a NIC
   // does.
   virtual bool acknowledges_alone() const noexcept = 0;
@@ -155,6 +158,7 @@ class Provider {
 // calls above have no defaults, so that a provider that passes calls on cannot forget one.
 class PlainProvider : public Provider {
  public:
+  std::uint64_t host_id() const override { return 0; }
   bool acknowledges_alone() const noexcept override { return true; }
   int query_pkey(ibv_context*, std::uint8_t, int index, std::uint16_t* pkey) override {
     *pkey = 0xffff;  // there are no partitions

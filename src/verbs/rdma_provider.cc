@@ -1,6 +1,7 @@
 #include "src/verbs/rdma_provider.h"
 
 #include "src/base/log.h"
+#include "src/base/small_file.h"
 #include "src/verbs/kernel_datagrams.h"
 #include "src/verbs/rdma_sysfs.h"
 
@@ -15,6 +16,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <climits>
 #include <cstring>
 #include <memory>
@@ -157,10 +159,22 @@ DeviceEvent translate(const ibv_async_event& raw) noexcept {
   }
 }
 
+// Returns the first 64 bits of a UUID in text, or 0 if it is none.
+std::uint64_t id_of_boot(std::string_view uuid) {
+  std::string digits(uuid.substr(0, std::min<std::size_t>(uuid.size(), 18)));
+  std::erase(digits, '-');
+  std::uint64_t id = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, id, 16);
+  return error == std::errc{} && stop == end && digits.size() == 16 ? id : 0;
+}
+
 class RdmaProvider final : public Provider {
  public:
   explicit RdmaProvider(RdmaOptions options)
-      : options_(std::move(options)), sysfs_(options_.sysfs_root) {
+      : options_(std::move(options)),
+        sysfs_(options_.sysfs_root),
+        host_id_(id_of_boot(read_first_line(options_.boot_id_file).value_or(""))) {
     static std::once_flag once;
     std::call_once(once, [this] {
       if (const int error = options_.api.fork_init(); error != 0)
@@ -178,6 +192,7 @@ class RdmaProvider final : public Provider {
     std::array<char, HOST_NAME_MAX + 1> name{};
     return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
   }
+  std::uint64_t host_id() const override { return host_id_; }
 
   std::vector<DeviceEntry> devices() override {
     std::vector<DeviceEntry> entries;
@@ -385,6 +400,7 @@ class RdmaProvider final : public Provider {
 
   RdmaOptions options_;
   RdmaSysfs sysfs_;
+  const std::uint64_t host_id_;
 };
 
 }  // namespace

@@ -70,10 +70,14 @@ Result<VerbsApi> load_verbs_api(const char* library, std::string& why);
 // INFO line. If there is no device, devices() is empty, which is no error.
 Result<std::unique_ptr<Provider>> open_rdma(std::string* why = nullptr);
 
-// The seam for tests: a table of functions, a sysfs tree, interface addresses and routes.
+// The seam for tests: a table of functions, a sysfs tree, the kernel's boot id, interface addresses
+// and routes.
 struct RdmaOptions {
   VerbsApi api;
   std::string sysfs_root = "/sys";
+  // A UUID that the kernel draws at its start. A clone of a host has its /etc/machine-id, but not
+  // this. Containers of a host have it in common.
+  std::string boot_id_file = "/proc/sys/kernel/random/boot_id";
   std::function<std::vector<InterfaceAddress>()> addresses = all_interfaces;
   std::function<Route(const GidEntry& from, const ibv_gid& to)> route = kernel_route;
 };

@@ -31,8 +31,9 @@ constexpr const char* kOneDevice = R"({"name":"one","hosts":[
   "links":[{"ends":["a/n0","b/n0"]}]})";
 
 // These ask no device: what they return never changes, or is the kernel's, of net devices.
-constexpr std::array<std::string_view, 7> kOfNoDevice = {
-    "fabric", "host_name", "acknowledges_alone", "devices", "route", "event_fd", "open_datagrams"};
+constexpr std::array<std::string_view, 8> kOfNoDevice = {
+    "fabric",  "host_name", "host_id",  "acknowledges_alone",
+    "devices", "route",     "event_fd", "open_datagrams"};
 
 bool asks_no_device(std::string_view call) {
   return std::find(kOfNoDevice.begin(), kOfNoDevice.end(), call) != kOfNoDevice.end();

@@ -59,6 +59,24 @@ int to_rtr(contract::Endpoint& endpoint, const ibv_gid& gid, std::uint32_t qp_nu
                                           IBV_QP_MIN_RNR_TIMER);
 }
 
+TEST(SoftProvider, AHostAndItsCloneHaveOneNameAndTwoIds) {
+  const FabricFile fabric = testkit::parsed(R"({"name": "clones", "hosts": [
+      {"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/24"}]},
+      {"name": "b", "nics": [{"name": "n0", "address": "10.0.0.2/24"}], "clone_of": "a"}],
+      "links": [{"ends": ["a/n0", "b/n0"]}]})");
+  const auto clone = open_host(fabric, "b");
+  std::uint64_t id = 0;
+  for (int process = 0; process < 2; ++process) {
+    const auto host = open_host(fabric, "a");
+    EXPECT_EQ(host->host_name(), clone->host_name());
+    EXPECT_NE(host->host_id(), clone->host_id());
+    if (process == 1) {
+      EXPECT_EQ(host->host_id(), id);
+    }
+    id = host->host_id();
+  }
+}
+
 TEST(SoftProvider, TheAddressIsNeverAtAFixedIndex) {
   const std::unique_ptr<SoftProvider> a = open_host(own_file("triangle"), "a");
   std::set<int> indices;

@@ -187,6 +187,18 @@ class RdmaProviderTest : public testing::Test {
   std::unique_ptr<Provider> provider_;
 };
 
+TEST_F(RdmaProviderTest, AHostsIdIsTheOneOfItsBoot) {
+  options_.boot_id_file = sysfs_.path("boot_id");
+  sysfs_.write("boot_id", "0123abcd-4567-4b9a-8cde-f00112233445");
+  EXPECT_EQ(provider().host_id(), 0x0123abcd45674b9au);
+  for (const char* const none : {"", "0123abcd-4567-4b9", "0123abcd-4567-4b9g-8cde-f00112233445"}) {
+    sysfs_.write("boot_id", none);
+    EXPECT_EQ(make_rdma_provider(options_)->host_id(), 0u) << none;
+  }
+  options_.boot_id_file = sysfs_.path("none");
+  EXPECT_EQ(make_rdma_provider(options_)->host_id(), 0u);
+}
+
 TEST_F(RdmaProviderTest, DevicesCarryWhatSysfsSays) {
   sysfs_.link("class/infiniband/mlx5_0/device", "devices/pci0000:00/0000:00:01.0/0000:01:00.1");
   sysfs_.write("devices/pci0000:00/0000:00:01.0/0000:01:00.1/numa_node", "1");
