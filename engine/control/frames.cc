@@ -9,14 +9,14 @@
 
 namespace mesh::engine {
 
-static_assert(2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 +
+static_assert(2 + kTextBytesMax + 20 + 1 + kRailsMax * kWireRailBytesMax + 1 +
                       kPathsMax * kWirePathBytesMax + 1 + kMeetMax * kWireMeetBytes + 1 + 2 + 2 +
                       kSiteBytesMax + 16 + 1 + kWireCablesBytesMax + 1 <=
                   kBodyBytesMax,
               "the largest WELCOME fits");
 static_assert(kTextBytesMax <= kPathsMax * kWirePathBytesMax,
               "so does one that says why there are no paths");
-static_assert(2 * 16 + 2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 + 2 + 1 +
+static_assert(2 * 16 + 2 + kTextBytesMax + 20 + 1 + kRailsMax * kWireRailBytesMax + 1 + 2 + 1 +
                       kControlAddressesMax * 18 + 1 + kHelloListenersMax * 16 + 2 + 2 + 2 +
                       kSiteBytesMax + 4 + 16 + 1 + 4 + kWireProofBytesMax <=
                   kBodyBytesMax,

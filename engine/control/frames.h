@@ -25,7 +25,7 @@
 namespace mesh::engine {
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
-inline constexpr std::uint16_t kProtocolVersion = 20;
+inline constexpr std::uint16_t kProtocolVersion = 21;
 inline constexpr std::uint32_t kHelloListenersMax = 16;
 inline constexpr std::uint32_t kMeetMax = 64;      // pairs of rails that meet
 inline constexpr std::uint32_t kKeyRunsMax = 128;  // in one frame
@@ -91,36 +91,12 @@ struct FrameKind {
   When when;
 };
 
-inline constexpr std::size_t kWireProofBytesMax = 1 + 18 * kRailsMax + 32 + 8;
-// The place at which a rail's net device takes datagrams: a link-local IPv6 address and a UDP port.
-// Port 0: it takes none.
-struct WirePlace {
-  std::array<std::uint8_t, 16> address{};
-  std::uint16_t port = 0;
-  friend bool operator==(const WirePlace&, const WirePlace&) = default;
-};
-// The connector's part of a proof: with it an acceptor finds out which rails are on one wire.
-struct WireProof {
-  std::vector<WirePlace> places;  // of every rail, or none if addresses leave no choice
-  Id128 ask{}, answer{};          // the nonces of questions and of answers
-  std::uint64_t shared = 0;       // bits: rails whose subnet is known to be on several cables
-};
-
-void proof_fields(auto& io, auto& proof) {
-  io.list(proof.places, {0, kRailsMax}, [&io](auto& place) {
-    io.id(place.address);
-    io.u16(place.port);
-  });
-  io.id(proof.ask);
-  io.id(proof.answer);
-  io.u64(proof.shared);
-}
-
 // The connector names itself, its rails and its wishes.
 struct Hello {
   static constexpr FrameKind kKind{MessageType::Hello, "HELLO", By::Connector, When::First};
   Id128 connector_context{}, acceptor_context{};
-  std::string host;  // for log lines
+  std::string host;           // for log lines
+  std::uint64_t host_id = 0;  // of the provider; 0: nothing tells it
   std::uint32_t qps = 0, rq_depth = 0, slots = 0;
   AskedRails asked{};
   std::vector<WireRail> rails;
@@ -163,6 +139,7 @@ struct Hello {
 struct Welcome {
   static constexpr FrameKind kKind{MessageType::Welcome, "WELCOME", By::Acceptor, When::Shake};
   std::string host;
+  std::uint64_t host_id = 0;
   std::uint32_t qps = 0, rq_depth = 0, slots = 0;  // the smaller of both sides
   std::vector<WireRail> rails;
   std::vector<WirePath> paths;

@@ -1,13 +1,40 @@
 #pragma once
-// The cables between two hosts as frames tell them. Thread: any (values). Bound: kRailsMax rails of
-// each host.
+// The cables between two hosts as frames tell them, and how they are found out. Thread: any
+// (values). Bound: kRailsMax rails of each host.
 
 #include "engine/control/wire_values.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace mesh::engine {
+
+inline constexpr std::size_t kWireProofBytesMax = 1 + 18 * kRailsMax + 32 + 8;
+// The place at which a rail's net device takes datagrams: a link-local IPv6 address and a UDP port.
+// Port 0: it takes none.
+struct WirePlace {
+  std::array<std::uint8_t, 16> address{};
+  std::uint16_t port = 0;
+  friend bool operator==(const WirePlace&, const WirePlace&) = default;
+};
+// The connector's part of a proof: with it an acceptor finds out which rails are on one wire.
+struct WireProof {
+  std::vector<WirePlace> places;  // of every rail, or none if addresses leave no choice
+  Id128 ask{}, answer{};          // the nonces of questions and of answers
+  std::uint64_t shared = 0;       // bits: rails whose subnet is known to be on several cables
+};
+
+void proof_fields(auto& io, auto& proof) {
+  io.list(proof.places, {0, kRailsMax}, [&io](auto& place) {
+    io.id(place.address);
+    io.u16(place.port);
+  });
+  io.id(proof.ask);
+  io.id(proof.answer);
+  io.u64(proof.shared);
+}
 
 inline constexpr std::size_t kWireCablesBytesMax = 1 + (1 + 8 + 8) * kRailsMax;
 

@@ -193,6 +193,7 @@ void asked_fields(auto& io, auto& asked) {
 // ---- Parts of bodies.
 void hosts_fields(auto& io, auto& body) {
   io.text(body.host, kTextBytesMax);
+  io.u64(body.host_id);
   io.u32(body.qps, {1, kQpsMax});
   io.u32(body.rq_depth, {1, kDepthMax});
   io.u32(body.slots, {1, kSlotsMax});

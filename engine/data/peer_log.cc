@@ -13,26 +13,38 @@ bool PeerLog::is_news(const std::string& peer, const std::string& words) {
   return told_[peer].insert(words).second;
 }
 
-std::optional<SocketAddress> PeerLog::other_claim(const std::string& name,
-                                                  std::vector<SocketAddress> addresses) {
-  if (addresses.empty()) return std::nullopt;
-  const auto has_one_of_ours = [&addresses](const std::vector<SocketAddress>& claim) {
-    return std::any_of(claim.begin(), claim.end(), [&addresses](const SocketAddress& each) {
-      return std::any_of(addresses.begin(), addresses.end(),
-                         [&each](const SocketAddress& own) { return own.same_host(each); });
-    });
-  };
+namespace {
+bool holds(const std::vector<SocketAddress>& all, const SocketAddress& address) {
+  return std::any_of(all.begin(), all.end(),
+                     [&address](const SocketAddress& each) { return each.same_host(address); });
+}
+}  // namespace
+
+bool PeerLog::Namesake::is(const Namesake& other) const {
+  if (id != 0 && other.id != 0) return id == other.id;
+  return std::any_of(addresses.begin(), addresses.end(), [&other](const SocketAddress& address) {
+    return holds(other.addresses, address);
+  });
+}
+
+std::optional<SocketAddress> PeerLog::other_claim(const std::string& name, Namesake host) {
+  if (host.addresses.empty()) return std::nullopt;
   const std::lock_guard lock(mutex_);
   if (claims_.size() >= kPeersMax && !claims_.contains(name)) claims_.clear();
-  std::vector<std::vector<SocketAddress>>& all = claims_[name];
+  std::vector<Namesake>& all = claims_[name];
   std::optional<SocketAddress> other;
   bool known = false;
-  for (const std::vector<SocketAddress>& claim : all) {
-    const bool same = has_one_of_ours(claim);
+  for (const Namesake& each : all) {
+    const bool same = each.is(host);
     known |= same;
-    if (!same && !other) other = claim.front();
+    if (same || other) continue;
+    // Clones may have addresses in common, too, such as that of a bridge for containers.
+    const auto own = std::find_if(
+        each.addresses.begin(), each.addresses.end(),
+        [&host](const SocketAddress& address) { return !holds(host.addresses, address); });
+    other = own == each.addresses.end() ? each.addresses.front() : *own;
   }
-  if (!known && all.size() < kNamesakesMax) all.push_back(std::move(addresses));
+  if (!known && all.size() < kNamesakesMax) all.push_back(std::move(host));
   return other;
 }
 

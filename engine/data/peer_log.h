@@ -7,6 +7,7 @@
 #include "src/base/socket.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -28,10 +29,16 @@ class PeerLog {
   bool is_news(const std::string& peer, const std::string& words);
 
   // ---- Names.
-  // Notes that a host with these addresses has that name. Returns an address of another host that
-  // has it: the two have no address in common.
-  std::optional<SocketAddress> other_claim(const std::string& name,
-                                           std::vector<SocketAddress> addresses);
+  // A host with its id, as verbs::Provider tells it, and some of its addresses.
+  struct Namesake {
+    std::uint64_t id = 0;
+    std::vector<SocketAddress> addresses;
+
+    bool is(const Namesake& other) const;
+  };
+  // Notes that a host has that name. Returns an address of another host that has it: their ids
+  // differ or, if one of them has none, they have no address in common.
+  std::optional<SocketAddress> other_claim(const std::string& name, Namesake host);
 
   // ---- A peer's end. Returns true for the first link that ends because of its peer.
   bool is_first_end(const std::string& peer);
@@ -57,7 +64,7 @@ class PeerLog {
 
   std::mutex mutex_;
   std::map<std::string, std::set<std::string>> told_;
-  std::map<std::string, std::vector<std::vector<SocketAddress>>> claims_;  // addresses of each host
+  std::map<std::string, std::vector<Namesake>> claims_;  // all hosts of a name
   std::set<std::string> ended_;
   std::map<Cable, Loss> losses_;
 };

@@ -99,8 +99,11 @@ void say_name_twice(const LinkCore& link) {
   std::vector<SocketAddress> its = link.port.addresses;
   its.insert(its.end(), link.terms.peer_addresses.begin(), link.terms.peer_addresses.end());
   PeerLog& log = host.peer_log();
-  log.other_claim(host.options().provider->host_name(), {own.begin(), own.end()});
-  const std::optional<SocketAddress> other = log.other_claim(name, its);
+  const verbs::Provider& provider = *host.options().provider;
+  log.other_claim(provider.host_name(),
+                  {.id = provider.host_id(), .addresses = {own.begin(), own.end()}});
+  const std::optional<SocketAddress> other =
+      log.other_claim(name, {.id = link.terms.peer_host_id, .addresses = its});
   if (!other || !log.is_news(name, "its name is there twice")) return;
   LOG_WARN(
       "peer {}: hosts at {} and at {} both have this name (clones?): their links are kept apart, "

@@ -58,8 +58,9 @@ bool CableProofs::can_ask(std::span<const topo::WirePair> pairs) {
 }
 
 bool CableProofs::Known::is_of(const Hello& hello) const {
-  return host == hello.host && control_port == hello.control_port &&
-         same_devices(places, hello.proof.places);
+  const bool has_id = host_id != 0 && hello.host_id != 0;
+  const bool same = has_id ? host_id == hello.host_id : control_port == hello.control_port;
+  return same && host == hello.host && same_devices(places, hello.proof.places);
 }
 
 namespace {
@@ -126,6 +127,7 @@ topo::CableProof CableProofs::conclude(const Hello& hello, const Question& quest
   });
   if (known_.size() == kPeersKnownMax) known_.erase(known_.begin());
   known_.push_back({.host = hello.host,
+                    .host_id = hello.host_id,
                     .control_port = hello.control_port,
                     .places = hello.proof.places,
                     .pairs = question.pairs_,

@@ -100,7 +100,8 @@ class CableProofs {
  private:
   struct Known {
     std::string host;
-    std::uint16_t control_port = 0;  // of its process: clones of a host have all else alike
+    std::uint64_t host_id = 0;       // clones of a host have all else alike
+    std::uint16_t control_port = 0;  // of its process, where a host has no id
     std::vector<WirePlace> places;
     std::vector<topo::WirePair> pairs;  // the doubtful ones at that time
     topo::CableProof proof;

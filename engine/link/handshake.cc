@@ -92,6 +92,7 @@ void Handshake::greet() {
   link_.send(Hello{.connector_context = link_.context().id,
                    .acceptor_context = link_.identity().peer_context,
                    .host = options.provider->host_name(),
+                   .host_id = options.provider->host_id(),
                    .qps = options.policy.qps,
                    .rq_depth = options.policy.rq_depth,
                    .slots = options.policy.slots,
@@ -131,6 +132,7 @@ void Handshake::take_terms(Hello& hello) {
   link_.port = {.addresses = ways_back(std::move(hello.control_addresses), source_),
                 .port = hello.control_port};
   link_.note_address();
+  link_.terms.peer_host_id = hello.host_id;
   say_name_twice(link_);
   link_.terms.peer_ticket = hello.ticket;
   link_.terms.marking = {.traffic_class = hello.traffic_class,
@@ -161,6 +163,7 @@ void Handshake::accept(Hello hello, PathChoice choice) {
                       .none = choice.no_path}))
     return end_unmade();
   welcome_ = std::make_unique<Welcome>(Welcome{.host = host.options().provider->host_name(),
+                                               .host_id = host.options().provider->host_id(),
                                                .qps = policy.qps,
                                                .rq_depth = policy.rq_depth,
                                                .slots = policy.slots,
@@ -269,6 +272,7 @@ bool Handshake::on(const Welcome& body) {
   }
   if (was_asked_in_vain(body)) return true;
   link_.name_peer(body.host);
+  link_.terms.peer_host_id = body.host_id;
   link_.terms.peer_rails = body.rails;
   link_.terms.peer_ticket = body.ticket;
   link_.terms.cables = heard_cables(body.cables);

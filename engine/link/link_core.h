@@ -62,6 +62,7 @@ struct LinkTerms {
   SiteCrossing crossing;
   std::vector<WireRail> peer_rails;  // empty until the peer is known
   Id128 peer_ticket{};               // zero: there is none
+  std::uint64_t peer_host_id = 0;    // 0: it has told none
   topo::CableProof cables;           // what datagrams have told; our rails are the local ones
   // Connector: pairs over which the peer's datagrams come in, and ours do not arrive.
   std::vector<topo::WirePair> one_way;

@@ -90,6 +90,7 @@ void Recabling::begin(const AskCables& asked) {
   Hello hello;
   hello.host = link_.identity().peer_host;
   hello.rails = link_.terms.peer_rails;
+  hello.host_id = link_.terms.peer_host_id;
   hello.control_port = link_.port.port;
   hello.site = host.options().settings.site;
   hello.proof = asked.proof;

@@ -89,6 +89,7 @@ TEST(MessageHello, KeepsEveryField) {
   EXPECT_EQ(out.connector_context, in.connector_context);
   EXPECT_EQ(out.acceptor_context, in.acceptor_context);
   EXPECT_EQ(out.host, "host-a");
+  EXPECT_EQ(out.host_id, 0xfedcba9876543211u);
   EXPECT_EQ(out.qps, 4u);
   EXPECT_EQ(out.rq_depth, 256u);
   EXPECT_EQ(out.slots, 64u);
@@ -214,7 +215,7 @@ TEST(MessageHello, TooManyRailsAreRefused) {
   Hello in = sample<Hello>();
   in.rails.assign(kRailsMax, sample_rail(1));
   Bytes body = body_of(encode(sample_header(), in));
-  const std::size_t at = 32 + 2 + in.host.size() + 12;
+  const std::size_t at = 32 + 2 + in.host.size() + 8 + 12;
   ASSERT_EQ(body[at], std::byte{kRailsMax});
   body[at] = std::byte{kRailsMax + 1};
   body.insert(body.end(), 200, std::byte{1});

@@ -140,6 +140,7 @@ inline Hello sample<Hello>() {
   return {id_of(1),
           id_of(2),
           "host-a",
+          0xfedcba9876543211,
           4,
           256,
           64,
@@ -159,7 +160,7 @@ inline Hello sample<Hello>() {
 }
 template <>
 inline Welcome sample<Welcome>() {
-  Welcome body{"host-b", 2, 16, 32, {sample_rail(5)}, {sample_path(0, 2), sample_path(7, 2)}};
+  Welcome body{"host-b", 7, 2, 16, 32, {sample_rail(5)}, {sample_path(0, 2), sample_path(7, 2)}};
   body.meet = {sample_pair(0), sample_pair(7), sample_pair(3)};
   body.site = "west";
   body.cables = {{.rail = 0, .asked = 3, .met = 1}, {.rail = 63, .asked = 2, .met = 0}};

@@ -34,15 +34,26 @@ TEST_F(PeerLogTest, WordsAreNewsOnceForEachPeer) {
   EXPECT_TRUE(log_.is_news("c", "n0"));
 }
 
-TEST_F(PeerLogTest, HostsOfOneNameAreTwoIfTheyHaveNoAddressInCommon) {
-  const auto address = [](const char* text) { return *SocketAddress::from_text(text); };
+SocketAddress address(const char* text) { return *SocketAddress::from_text(text); }
+
+TEST_F(PeerLogTest, HostsOfOneNameAndWithoutIdsAreTwoIfTheyHaveNoAddressInCommon) {
   const SocketAddress one = address("10.0.0.1"), other = address("10.0.0.2");
   EXPECT_EQ(log_.other_claim("b", {}), std::nullopt);
-  EXPECT_EQ(log_.other_claim("b", {one, address("10.0.1.1")}), std::nullopt);
-  EXPECT_EQ(log_.other_claim("b", {address("10.0.1.1")}), std::nullopt) << "another interface";
-  EXPECT_EQ(log_.other_claim("c", {other}), std::nullopt);
-  EXPECT_EQ(log_.other_claim("b", {other}), one);
-  EXPECT_EQ(log_.other_claim("b", {one}), other);
+  EXPECT_EQ(log_.other_claim("b", {0, {one, address("10.0.1.1")}}), std::nullopt);
+  EXPECT_EQ(log_.other_claim("b", {7, {address("10.0.1.1")}}), std::nullopt) << "one interface";
+  EXPECT_EQ(log_.other_claim("c", {0, {other}}), std::nullopt);
+  EXPECT_EQ(log_.other_claim("b", {0, {other}}), one);
+  EXPECT_EQ(log_.other_claim("b", {0, {one}}), other);
+}
+
+TEST_F(PeerLogTest, HostsOfOneNameAreTwoIfTheirIdsDiffer) {
+  const SocketAddress one = address("10.0.0.1"), other = address("10.0.0.2"),
+                      bridge = address("172.17.0.1");
+  EXPECT_EQ(log_.other_claim("b", {1, {bridge, one}}), std::nullopt);
+  EXPECT_EQ(log_.other_claim("b", {1, {other}}), std::nullopt) << "another interface of it";
+  EXPECT_EQ(log_.other_claim("b", {2, {bridge, other}}), one);
+  EXPECT_EQ(log_.other_claim("b", {1, {bridge, one}}), other);
+  EXPECT_EQ(log_.other_claim("b", {3, {bridge, one, other}}), bridge) << "it has all in common";
 }
 
 TEST_F(PeerLogTest, AnEndIsNewsAgainAfterANewBegin) {

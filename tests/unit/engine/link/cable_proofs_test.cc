@@ -147,18 +147,28 @@ TEST(CableProofs, CablesThatAnswerAndPortsThatAreOnNoneAreNoCablesOfOneDirection
   }
 }
 
-// All that HELLO tells of two clones is alike, but not the port of their process.
-TEST(CableProofs, WhatIsKnownOfOneHostIsNotKnownOfItsClone) {
+// All that HELLO tells of two clones is alike, but not the id of the host or, if it has none, the
+// port of the process.
+TEST(CableProofs, WhatIsKnownOfOneHostIsKnownOfItsProcessesAndNotOfItsClone) {
   CableHosts hosts(fabric_of(kCrossed));
-  const Hello said = hosts.hello();
+  Hello said = hosts.hello();
+  said.host_id = 1;
+  said.control_port = 4711;
   const auto question = hosts.ask(said);
   hosts.finish(*question);
   hosts.of_b.conclude(said, *question);
   EXPECT_NE(hosts.of_b.known(said, hosts.doubtful(said).up), nullptr);
-  Hello clone = said;
-  clone.control_port = 4712;
-  EXPECT_EQ(hosts.of_b.known(clone, hosts.doubtful(clone).up), nullptr);
-  EXPECT_EQ(hosts.of_b.former(clone), nullptr);
+  const auto knows = [&hosts](std::uint64_t host_id, std::uint16_t port, Hello hello) {
+    hello.host_id = host_id;
+    hello.control_port = port;
+    const bool former = hosts.of_b.former(hello) != nullptr;
+    EXPECT_EQ(hosts.of_b.known(hello, hosts.doubtful(hello).up) != nullptr, former);
+    return former;
+  };
+  EXPECT_TRUE(knows(1, 4712, said)) << "another process";
+  EXPECT_FALSE(knows(2, 4711, said)) << "a clone";
+  EXPECT_TRUE(knows(0, 4711, said));
+  EXPECT_FALSE(knows(0, 4712, said)) << "a clone, or another process";
 }
 
 // Both ends of the only cable are up again while their hosts shake hands.

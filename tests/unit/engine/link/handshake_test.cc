@@ -1,5 +1,6 @@
 #include "engine/link/handshake.h"
 
+#include "engine/link/announce.h"
 #include "engine/link/half_open.h"
 #include "engine/link/link.h"
 #include "src/base/timeouts.h"
@@ -54,10 +55,11 @@ TEST(Handshake, ACloneOfOurHostIsNamedOnceByEachSideWithBothAddresses) {
       "links": [{"ends": ["a/n0", "b/n0"]}]})");
   const SocketAddress one = *SocketAddress::from_text("10.1.0.1"),
                       other = *SocketAddress::from_text("10.1.0.2");
-  ends.a.wire.own = {one};
+  const SocketAddress bridge = *SocketAddress::from_text("172.17.0.1");  // of either host
+  ends.a.wire.own = {one, bridge};
   ends.a.wire.peer = other;
-  ends.sender().port.addresses = {other};
-  ends.b.wire.own = {other};
+  ends.sender().port.addresses = {other, bridge};
+  ends.b.wire.own = {other, bridge};
   ends.b.wire.peer = one;
   ends.come_up();
   EXPECT_EQ(log.count(LogLevel::Warn, "peer a: hosts at 10.1.0.1 and at 10.1.0.2 both have"), 1)
@@ -65,6 +67,21 @@ TEST(Handshake, ACloneOfOurHostIsNamedOnceByEachSideWithBothAddresses) {
   EXPECT_EQ(log.count(LogLevel::Warn, "peer a: hosts at 10.1.0.2 and at 10.1.0.1 both have"), 1)
       << log.joined();
   EXPECT_EQ(log.count(LogLevel::Warn, ""), 2) << log.joined();
+}
+
+TEST(Handshake, AHostWhoseProcessesHaveNoAddressInCommonIsOneHost) {
+  const testkit::LogCapture log;
+  TwoEnds ends;
+  ends.sender().port.addresses = {*SocketAddress::from_text("10.1.0.2")};
+  ends.come_up();
+  ends.sender().port.addresses = {*SocketAddress::from_text("10.2.0.2")};
+  say_name_twice(ends.sender());
+  EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << "another process: " << log.joined();
+  ends.sender().port.addresses = {*SocketAddress::from_text("10.3.0.2")};
+  ends.sender().terms.peer_host_id = 1;
+  say_name_twice(ends.sender());
+  EXPECT_EQ(log.count(LogLevel::Warn, "peer b: hosts at 10.1.0.2 and at 10.3.0.2 both have"), 1)
+      << log.joined();
 }
 
 // A peer that was stopped has no long path: with such timers its queue pairs would wait for
