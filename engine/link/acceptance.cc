@@ -12,7 +12,8 @@ namespace mesh::engine {
 
 OwnRails own_rails(LinkHost& host, const std::vector<WireRail>& rails) {
   return {rails, host.options().settings.site,
-          host.cables() == nullptr ? 0 : host.cables()->shared()};
+          host.cables() == nullptr ? 0 : host.cables()->shared(),
+          host.options().provider->host_id()};
 }
 
 Acceptance decide(LinkHost& host, const Hello& hello, const topo::CableProof* proof) {

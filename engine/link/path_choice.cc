@@ -20,6 +20,11 @@ Way way_of(const Hello& hello, const OwnRails& own) {
   return hello.site == own.site ? Way::WithinASite : Way::BetweenSites;
 }
 
+topo::Sides sides_of(const Hello& hello, const OwnRails& own) {
+  const bool known = hello.host_id != 0 && own.host_id != 0 && hello.host_id != own.host_id;
+  return known ? topo::Sides::TwoHosts : topo::Sides::Unknown;
+}
+
 std::vector<topo::RailEnd> rail_ends(const std::vector<WireRail>& rails, Way way) {
   std::vector<topo::RailEnd> ends;
   ends.reserve(rails.size());
@@ -61,7 +66,7 @@ DoubtfulRails doubtful_rails(const Hello& hello, const OwnRails& own) {
   for (std::size_t i = 0; i < theirs.size(); ++i)
     theirs[i].shared = (hello.proof.shared >> i & 1) != 0;
   for (std::size_t i = 0; i < ours.size(); ++i) ours[i].shared = (own.shared >> i & 1) != 0;
-  for (const topo::WirePair& pair : topo::doubtful_pairs(theirs, ours)) {
+  for (const topo::WirePair& pair : topo::doubtful_pairs(theirs, ours, sides_of(hello, own))) {
     const bool up = hello.rails[pair.local].up != 0 && own.rails[pair.peer].up != 0;
     (up ? doubtful.up : doubtful.down).push_back(pair);
   }
@@ -86,7 +91,10 @@ PathChoice choose_paths(const Hello& hello, const OwnRails& own_side, const AskR
   };
   for (const topo::RailPair& pair :
        topo::pair_rails(rail_ends(hello.rails, way), rail_ends(own_rails, way),
-                        {.path_count_max = kMeetMax, .reach = reach, .proof = proof})) {
+                        {.path_count_max = kMeetMax,
+                        .reach = reach,
+                        .proof = proof,
+                        .sides = sides_of(hello, own_side)})) {
     WirePath path;
     path.connector_rail = static_cast<std::uint8_t>(pair.local);
     path.connector_address = static_cast<std::uint8_t>(pair.local_address);

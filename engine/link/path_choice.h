@@ -37,15 +37,16 @@ struct PathChoice {
 };
 topo::RailEnd rail_end(const WireRail& rail);  // as topo::pair_rails() takes it
 
-// The acceptor's rails and site.
+// The acceptor's rails, site and host.
 struct OwnRails {
   // NOLINTNEXTLINE(google-explicit-constructor): without a site they are rails and nothing else.
   OwnRails(const std::vector<WireRail>& all, std::string of_site = {},
-           std::uint64_t on_several_cables = 0)
-      : rails(all), site(std::move(of_site)), shared(on_several_cables) {}
+           std::uint64_t on_several_cables = 0, std::uint64_t of_host = 0)
+      : rails(all), site(std::move(of_site)), shared(on_several_cables), host_id(of_host) {}
   const std::vector<WireRail>& rails;
   std::string site;
-  std::uint64_t shared = 0;  // as in WireProof
+  std::uint64_t shared = 0;   // as in WireProof
+  std::uint64_t host_id = 0;  // as in HELLO
 };
 // In a proof the connector's rails are the local ones.
 PathChoice choose_paths(const Hello& hello, const OwnRails& own, const AskRoute& ask,

@@ -42,7 +42,12 @@ bool Recabling::in_doubt() const {
   const std::vector<WireRail> rails = rails_now(link_.host());
   Hello hello;
   hello.rails = link_.terms.peer_rails;
-  return !doubtful_rails(hello, {rails, {}, link_.host().cables()->shared()}).empty();
+  hello.host_id = link_.terms.peer_host_id;
+  return !doubtful_rails(hello, {rails,
+                                 {},
+                                 link_.host().cables()->shared(),
+                                 link_.host().options().provider->host_id()})
+              .empty();
 }
 
 void Recabling::tend() {

@@ -226,7 +226,8 @@ class Pairing {
 
 // Returns true if one side has every rail of the other side. Processes of one host may have been
 // given different rails.
-bool same_host(std::span<const RailEnd> locals, std::span<const RailEnd> peers) {
+bool same_host(std::span<const RailEnd> locals, std::span<const RailEnd> peers, Sides sides) {
+  if (sides == Sides::TwoHosts) return false;
   const auto same_address = [](const RailAddress& a, const RailAddress& b) {
     return a.gid == b.gid;
   };
@@ -261,12 +262,12 @@ bool may_meet(std::span<const RailEnd> locals, std::span<const RailEnd> peers) {
 }
 
 std::vector<RailPair> all_pairs(std::span<const RailEnd> locals, std::span<const RailEnd> peers,
-                                const CableProof* proof) {
+                                const PairingWish& wish) {
   if (!may_meet(locals, peers)) return {};
-  for (const bool equal_addresses : {same_host(locals, peers), true}) {
+  for (const bool equal_addresses : {same_host(locals, peers, wish.sides), true}) {
     for (const Scope scope : {Scope::Subnet, Scope::LinkLocal}) {
       Pairing pairing(locals.size(), peers.size(),
-                      reachable_pairs(locals, peers, {scope, equal_addresses, proof}));
+                      reachable_pairs(locals, peers, {scope, equal_addresses, wish.proof}));
       if (std::vector<RailPair> pairs = pairing.pairs(scope); !pairs.empty()) return pairs;
     }
   }
@@ -307,7 +308,7 @@ CableProof turned(const CableProof& proof) {
 
 std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<const RailEnd> peers,
                                  const PairingWish& wish) {
-  std::vector<RailPair> pairs = all_pairs(locals, peers, wish.proof);
+  std::vector<RailPair> pairs = all_pairs(locals, peers, wish);
   if (wish.reach) {
     const std::vector<RailPair> routed = routed_pairs(locals, peers, pairs, wish.reach);
     pairs.insert(pairs.end(), routed.begin(), routed.end());
@@ -331,8 +332,8 @@ std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<cons
 }
 
 std::vector<WirePair> doubtful_pairs(std::span<const RailEnd> locals,
-                                     std::span<const RailEnd> peers) {
-  if (!may_meet(locals, peers) || same_host(locals, peers)) return {};
+                                     std::span<const RailEnd> peers, Sides sides) {
+  if (!may_meet(locals, peers) || same_host(locals, peers, sides)) return {};
   std::vector<bool> local_certain(locals.size()), peer_certain(peers.size());
   std::vector<WirePair> shared, local_only;
   bool certain = false;

@@ -79,12 +79,17 @@ struct CableProof {
 };
 CableProof turned(const CableProof& proof);  // as the other host sees it
 
+// Whether the two sides of a pairing are known to be two hosts. Otherwise equal addresses of all
+// rails are taken for one host's.
+enum class Sides : std::uint8_t { Unknown, TwoHosts };
+
 struct PairingWish {
   static constexpr std::size_t kNoPreference = SIZE_MAX;
   std::size_t preferred_local = kNoPreference;  // the rail that NCCL asked for
   std::size_t path_count_max = kPathsMax;
   AskReach reach = {};  // empty: there are no routers
   const CableProof* proof = nullptr;
+  Sides sides = Sides::Unknown;
 };
 
 // Returns the pairs of rails that speak to each other, or none if nothing reaches anything. The
@@ -114,7 +119,7 @@ std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<cons
 // meet. A port that is down leaves the same doubt. A rail with a subnet that only one pair shares
 // is in none of them, unless the subnet is known to be on several cables.
 std::vector<WirePair> doubtful_pairs(std::span<const RailEnd> locals,
-                                     std::span<const RailEnd> peers);
+                                     std::span<const RailEnd> peers, Sides sides = Sides::Unknown);
 // Returns true if the rails of a host leave such a doubt with some peer: two of them share a
 // subnet, or one has link-local addresses.
 bool may_be_doubtful(std::span<const RailEnd> rails);

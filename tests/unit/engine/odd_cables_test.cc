@@ -125,5 +125,22 @@ TEST_F(Clones, AHostAndItsCloneGetTheirOwnMessages) {
   EXPECT_TRUE(bed_->empties());
 }
 
+// Without the ids of the hosts, equal addresses of all ports would be those of one host.
+TEST_F(Clones, AHostAndItsCloneReachEachOtherOverTheirCables) {
+  constexpr const char* kPorts = R"("nics": [{"name": "n0", "address": "10.0.0.1/24"},
+                                             {"name": "n1", "address": "10.0.0.2/24"}])";
+  open_text(fmt::format(R"({{"name": "clones", "hosts": [
+                {{"name": "a", {}}}, {{"name": "b", "clone_of": "a", {}}}],
+                "links": [{{"ends": ["a/n0", "b/n1"]}}, {{"ends": ["a/n1", "b/n0"]}}]}})",
+                        kPorts, kPorts),
+            "all");
+  const auto both = talk(0, 1);
+  both->exchange(kTalkBytes);
+  EXPECT_EQ(path_in_use(*both), "n0:1 10.0.0.1 -> n1:1 10.0.0.2");
+  EXPECT_EQ(log_.count(LogLevel::Warn, "peer a: hosts at"), 2) << "of each side: " << log_.joined();
+  end(*both);
+  EXPECT_TRUE(bed_->empties());
+}
+
 }  // namespace
 }  // namespace mesh

@@ -44,6 +44,21 @@ TEST(ProvenPairing, ASharedSubnetIsDoubtful) {
   EXPECT_EQ(doubtful(global6, {rail("fd00::3", 64), rail("fd00::4", 64)}), kAll);
 }
 
+// A clone of a host has its addresses on all ports, and a port has no cable to one of its address.
+TEST(ProvenPairing, TwoHostsWithEqualAddressesAreNotOneHost) {
+  EXPECT_EQ(pair_rails(kA, kA, {.sides = Sides::TwoHosts}), (Pairs{{0, 1}, {1, 0}}));
+  EXPECT_EQ(doubtful_pairs(kA, kA, Sides::TwoHosts), Wires{}) << "that is the only choice";
+  const Rails three{rail("192.168.1.1"), rail("192.168.1.2"), rail("192.168.1.3")};
+  const Wires asked = doubtful_pairs(three, three, Sides::TwoHosts);
+  EXPECT_EQ(asked, (Wires{{0, 1}, {0, 2}, {1, 0}, {1, 2}, {2, 0}, {2, 1}}));
+  const CableProof proof{.asked = asked, .met = {{0, 2}, {1, 0}}};
+  EXPECT_EQ(pair_rails(three, three, {.proof = &proof, .sides = Sides::TwoHosts}),
+            (Pairs{{0, 2}, {1, 0}}));
+  const Rails alone{rail("10.0.0.1")};
+  EXPECT_EQ(pair_rails(alone, alone, {.sides = Sides::TwoHosts}), (Pairs{{0, 0}}))
+      << "nothing else meets";
+}
+
 TEST(ProvenPairing, AddressesThatLeaveNoChoiceAreNotDoubtful) {
   const Rails a = of_subnet("10.0.12.1", "10.0.13.1"), b = of_subnet("10.0.13.2", "10.0.12.2");
   EXPECT_EQ(doubtful(a, b), Wires{}) << "each cable has its subnet";
