@@ -66,7 +66,7 @@ Path& PathSet::add_primary(DeviceContext& device, const PathEnds& ends, std::str
   CHECK(primary_count_ == paths_.size());
   Path& added = place(device, ends, std::move(name));
   added.key_place = primary_count_++;
-  add_rails({&added.rail, 1});
+  insert_rails({&added.rail, 1});
   provide(added, policy_.late_qps ? 1 : 1 + policy_.qps);
   return added;
 }
@@ -84,7 +84,7 @@ Path& PathSet::add_primary_on_standby(DeviceContext& device, const PathEnds& end
 void PathSet::add_beside(DeviceContext& device, const PathEnds& ends, std::string name) {
   CHECK(ends.relayed && !has_beside_);
   has_beside_ = true;
-  add_rails({&add_primary_on_standby(device, ends, std::move(name)).rail, 1});
+  insert_rails({&add_primary_on_standby(device, ends, std::move(name)).rail, 1});
 }
 
 void PathSet::add_standby(DeviceContext& device, const PathEnds& ends, std::string name) {
@@ -142,6 +142,11 @@ void PathSet::add_none(DeviceContext& any) {
 }
 
 void PathSet::add_rails(std::span<const std::uint32_t> rails) {
+  DCHECK(loop_.held());
+  insert_rails(rails);
+}
+
+void PathSet::insert_rails(std::span<const std::uint32_t> rails) {
   for (const std::uint32_t rail : rails) {
     const auto at = std::lower_bound(rails_.begin(), rails_.end(), rail);
     if (at == rails_.end() || *at != rail) rails_.insert(at, rail);

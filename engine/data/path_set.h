@@ -178,7 +178,7 @@ class PathSet {
   // registration through this link is on all of them, so its release need not ask on which it is:
   // they only grow, together with what is registered (standby_memory.h).
   const std::vector<std::uint32_t>& rails() const noexcept { return rails_; }
-  void add_rails(std::span<const std::uint32_t> rails);
+  void add_rails(std::span<const std::uint32_t> rails);  // holding the progress lock, too
 
   // ---- Queue pairs.
   void provide_queue_pairs(Path& path);  // the objects of all, for make()
@@ -190,14 +190,14 @@ class PathSet {
   void destroy_all() noexcept;
 
  private:
-  // Adds a primary path that rests, over other hosts: the last one beside direct paths, or the
-  // first one of a link without direct paths. Its queue pairs are objects without a verbs queue
-  // pair.
+  // Adds a primary path that rests, over other hosts: the last beside direct paths, or the first of
+  // a link without any. Its queue pairs are objects without a verbs queue pair.
   Path& add_primary_on_standby(DeviceContext& device, const PathEnds& ends, std::string name);
   Path& place(DeviceContext& device, const PathEnds& ends, std::string name);
   void note_tier(const Path& path) noexcept;
   void number_keys() noexcept;
   void provide(Path& path, std::uint32_t count);
+  void insert_rails(std::span<const std::uint32_t> rails);
   void note_written_rails() noexcept;
 
   PeerLink& link_;

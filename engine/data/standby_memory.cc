@@ -1,6 +1,7 @@
 #include "engine/data/standby_memory.h"
 
 #include "engine/data/peer_link.h"
+#include "engine/data/progress_loop.h"
 #include "engine/data/registration.h"
 
 #include <algorithm>
@@ -84,6 +85,7 @@ Status StandbyMemory::take_over(PeerLink& link) {
     }
   }
   if (status.ok()) {
+    const ProgressLoop::Guard guard(link.loop());
     link.paths().add_rails(rails_);
     return {};
   }
