@@ -239,6 +239,7 @@ void DeviceContext::on_queue_failed(const ibv_cq* queue, ProgressLoop& loop) noe
   const auto found = std::find_if(queues_.begin(), queues_.end(),
                                   [queue](const Queue& each) { return each.cq.get() == queue; });
   if (found == queues_.end()) return;
+  drain_queue(*found);  // the peer has sent what it shows, and may send it no more
   found->failed = true;
   loop.drop_source(queue);
   const auto number = static_cast<std::uint32_t>(found - queues_.begin());

@@ -106,5 +106,44 @@ TEST(QueueError, ThePathsOfAFailedCompletionQueueAreLostAndComeBackOnAnother) {
   for (EngineHost<QueuesFail>& host : hosts) host.close();
 }
 
+TEST(QueueError, WhatTheQueueStillShowsCounts) {
+  constexpr std::size_t kBytes = 4 << 20;
+  set_log_level(LogLevel::Info);
+  const LogCapture log;
+  std::array<EngineHost<QueuesFail>, 2> hosts;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    hosts[i].open(std::make_unique<QueuesFail>(testkit::open_host(kHalves, i)),
+                  testkit::on_loopback(0));
+  }
+  const testkit::Pair pair = testkit::connect({*hosts[0].engine, *hosts[0].contexts[0]},
+                                              {*hosts[1].engine, *hosts[1].contexts[0]});
+  testkit::exchange(pair, {kBytes}, Leaves::Nothing);
+  std::vector<std::byte> source(kBytes, std::byte{1}), target(kBytes);
+  Registration* const from =
+      register_memory(*pair.send, source.data(), kBytes, MemoryType::Host).value();
+  Registration* const to =
+      register_memory(*pair.receive, target.data(), kBytes, MemoryType::Host).value();
+  Request* const receiving =
+      irecv(*pair.receive, {.data = target.data(), .bytes = kBytes, .region = to}).value();
+  Request* const sending =
+      isend(*pair.send, {.data = source.data(), .bytes = kBytes, .region = from}).value();
+  // Nobody tests the receive, so its completions stay in their queues.
+  ASSERT_TRUE(testkit::wait_until([&] { return test(*sending, nullptr).ok(); }));
+  hosts[1].provider->fail_queue("n1");
+  ASSERT_TRUE(testkit::wait_until(
+      [&] { return log.count(LogLevel::Info, "a completion queue has failed") == 1; }));
+  Status received = Errc::WouldBlock;
+  EXPECT_TRUE(testkit::wait_until([&] {
+    received = test(*receiving, nullptr);
+    return received.code() != Errc::WouldBlock;
+  }));
+  EXPECT_TRUE(received.ok()) << errc_name(received.code()) << log.joined();
+  EXPECT_EQ(source, target);
+  testkit::exchange(pair, {kBytes}, Leaves::Nothing);
+  deregister_memory(*pair.receive, to);
+  deregister_memory(*pair.send, from);
+  for (EngineHost<QueuesFail>& host : hosts) host.close();
+}
+
 }  // namespace
 }  // namespace mesh
