@@ -279,6 +279,8 @@ bool EngineImpl::poll_control_locked() {
   }
   watch_.look(contexts_, clock_.now_ns());
   silence_watch_.look(contexts_, clock_.now_ns());
+  for (const auto& context : contexts_)
+    for (const auto& device : context->loop.devices) device->calls.tell_late();
   if (times_paths_) latency_watch_.look(contexts_);
   changed_.notify_all();
   return moved;

@@ -154,6 +154,7 @@ Status DeviceContext::provide_room(const Wanted& wanted, ProgressLoop& loop) {
     return Errc::Exhausted;
   }
   verbs::Provider& made_by = maker(wanted.relayed);
+  const CallWatch::Call waits(calls, name(), "ibv_create_cq");
   verbs::CqHandle cq(made_by, made_by.create_cq(device_.get(), static_cast<int>(entries)));
   if (!cq) {
     LOG_WARN("{}: cannot create a completion queue of {} entries: {}", name(), entries,
@@ -201,6 +202,7 @@ void DeviceContext::give_back(const Place& place) noexcept {
 verbs::QpHandle DeviceContext::make(ibv_cq* queue, const Order& order, InlineBytes* granted) {
   const TransferPolicy& policy = *order.policy;
   verbs::Provider& made_by = maker(order.relayed);
+  const CallWatch::Call waits(calls, name(), "ibv_create_qp");
   for (const std::uint32_t tried : {std::max(policy.inline_bytes, kInlineMin), kInlineMin}) {
     ibv_qp_init_attr attr{};
     attr.send_cq = attr.recv_cq = queue;

@@ -7,6 +7,7 @@
 #include <mesh/policy.h>
 #include <mesh/status.h>
 
+#include "engine/data/call_watch.h"
 #include "engine/data/device_gate.h"
 #include "engine/data/device_work.h"
 #include "engine/data/patient_call.h"
@@ -117,6 +118,7 @@ class DeviceContext final : private relay::Stopper {
   // When the gate is closed nothing is made or registered here: the device answers no more.
   DeviceGate gate;
   LateCalls late_calls;
+  CallWatch calls;
   void leave() noexcept {
     gone_.store(true, std::memory_order_release);
     gate.close();

@@ -61,6 +61,7 @@ Status LinkMemory::register_block(Block& block, const Spares& spares) const {
   }
   for (DeviceContext* const device : devices) {
     if (is_spare(device)) continue;
+    const CallWatch::Call waits(device->calls, device->name(), "ibv_reg_mr");
     verbs::MrHandle mr = register_at(*device, block.memory.get(), block.bytes);
     if (!mr && !device->gone()) return Errc::System;  // gone: a new card may come
     note_region(block, *device, std::move(mr));

@@ -29,7 +29,9 @@ bool BringUp::may_lack(const Path& path) const noexcept {
 Status BringUp::register_memory() {
   PathSet& paths = order_.link->paths();
   for (const std::uint32_t index : order_.makes) {
-    const Status status = paths[index].device->provide_probes();
+    DeviceContext& device = *paths[index].device;
+    const CallWatch::Call waits(device.calls, device.name(), "ibv_reg_mr");
+    const Status status = device.provide_probes();
     if (!status.ok() && !may_lack(paths[index])) return status;
   }
   for (DeviceContext* const device : order_.may_probe) {

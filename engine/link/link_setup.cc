@@ -317,6 +317,17 @@ void note_ece(Path& path, const QueuePair& one) {
   path.ece = has ? ece : ibv_ece{};
 }
 
+namespace {
+// Moves a queue pair to INIT or RTS. RTR is another matter: the kernel may look for the peer's
+// address for seconds.
+template <typename Move>
+Status await_device(const Path& path, const Move& move) {
+  const CallWatch::Call waits(path.device->calls, path.device->name(), "ibv_modify_qp");
+  return move();
+}
+
+}  // namespace
+
 Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings) {
   const std::span<const std::unique_ptr<QueuePair>> queue_pairs =
       peer.late ? path.late : path.queue_pairs;
@@ -338,7 +349,8 @@ Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings) {
   for (std::size_t i = 0; i < queue_pairs.size(); ++i) {
     QueuePair& queue_pair = *queue_pairs[i];
     const PortEnd own = port_end(path, queue_pair.provider(), *gid_index, settings);
-    if (const Status status = to_init(own, queue_pair.verbs()); !status.ok()) return status;
+    const Status init = await_device(path, [&] { return to_init(own, queue_pair.verbs()); });
+    if (!init.ok()) return init;
     queue_pair.set_started();
     const bool has_ece = take_ece(path, queue_pair, peer.path->ece);
     if (!peer.late) path.has_ece = has_ece;  // the express one tells
@@ -347,8 +359,9 @@ Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings) {
     far.qpn = peer.path->qpn[i];
     if (const Status status = to_rtr(own, queue_pair.verbs(), far, tries); !status.ok())
       return status;
-    if (const Status status = to_rts(own, queue_pair.verbs(), peer.own_psn); !status.ok())
-      return status;
+    const Status rts =
+        await_device(path, [&] { return to_rts(own, queue_pair.verbs(), peer.own_psn); });
+    if (!rts.ok()) return rts;
   }
   note_ece(path, *queue_pairs[0]);
   return {};

@@ -97,6 +97,8 @@ inline constexpr std::uint32_t kRoundTripMaxUs = 60'000'000;
 
 // Pinning a page takes microseconds. Each communicator waits so long once for a device that hangs.
 inline constexpr std::uint64_t kSpareCallToLateNs = kNsPerSecond;
+// A command takes milliseconds, and hundreds of them beside 256 peers that come at once.
+inline constexpr std::uint64_t kCallToToldNs = kNsPerSecond;
 
 // ---- Lost paths.
 

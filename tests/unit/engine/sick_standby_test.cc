@@ -1,5 +1,6 @@
 // A device hangs while it registers memory. Links over the host's other devices come up without it,
-// a line names it and the call, and its paths stand by when the call returns.
+// a line names it and the call, and its paths stand by when the call returns. So does a line if a
+// link cannot do without the device.
 
 #include "tests/unit/engine/sick_rail.h"
 
@@ -37,6 +38,11 @@ constexpr const char* kRing = R"({"name":"ring",
                                {"name":"n1","address":"10.0.3.3/24"}]}],
   "links":[{"ends":["a/n0","c/n0"]},{"ends":["a/n1","b/n1"]},{"ends":["b/n0","c/n1"]}]})";
 constexpr int kOverN1 = 1;  // rail
+
+struct Command {
+  Call call = Call::RegMr;
+  const char* name = "";
+};
 
 class SickStandby : public testing::Test {
  protected:
@@ -101,6 +107,44 @@ TEST_F(SickStandby, ThatPathsOverOtherHostsMayUseHoldsUpNoLink) {
   EXPECT_TRUE(says(LogLevel::Warn, "n0:1: ibv_reg_mr has not returned in 1000 ms", 1));
   close(pair.send), close(pair.receive);
 }
+
+// Nothing goes on without the card of a primary rail, but somebody must say which it is.
+class SickPrimary : public SickStandby, public testing::WithParamInterface<Command> {};
+
+TEST_P(SickPrimary, IsNamedWithItsCommandWhileALinkWaits) {
+  constexpr int kOverN0 = 0;
+  open(kTwoCables);
+  device().slow_down(GetParam().call);
+  HandleBytes handle{};
+  Listener* const listener =
+      hosts_[1].engine->listen(*hosts_[1].contexts[0], kOverN0, handle).value();
+  Channel *send = nullptr, *receive = nullptr;
+  const auto try_both = [&] {
+    if (send == nullptr)
+      send = hosts_[0].engine->connect(*hosts_[0].contexts[0], kOverN0, handle).value();
+    if (receive == nullptr) receive = hosts_[1].engine->accept(*listener).value();
+    return send != nullptr && receive != nullptr;
+  };
+  const std::string name = GetParam().name;
+  EXPECT_TRUE(wait_until([&] {
+    return !try_both() && log_.count(LogLevel::Warn, "n0:1: " + name + " has not returned") == 1;
+  }));
+  device().heal();
+  EXPECT_TRUE(wait_until(try_both));
+  EXPECT_TRUE(says(LogLevel::Info, ("n0:1: " + name + " has returned after").c_str(), 1));
+  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 1);
+  hosts_[1].engine->close_listener(listener);
+  close(send), close(receive);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, SickPrimary,
+                         testing::Values(Command{Call::RegMr, "ibv_reg_mr"},
+                                         Command{Call::CreateCq, "ibv_create_cq"},
+                                         Command{Call::CreateQp, "ibv_create_qp"},
+                                         Command{Call::ModifyToInit, "ibv_modify_qp"}),
+                         [](const auto& command) {
+                           return testkit::test_name_of(command.param.call);
+                         });
 
 TEST_F(SickStandby, ThatNeverRegistersHoldsUpNoEndOfALink) {
   open(kTwoCables);
