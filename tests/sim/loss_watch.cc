@@ -4,12 +4,15 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 namespace mesh::sim {
 
 namespace {
 // A FENCE that is not answered has 200 ms, and an address that does not answer 300 ms. The bar is
 // half a second; hosts here are slow, too.
 constexpr std::uint64_t kFencedNs = 1 * kSecond;
+constexpr std::string_view kArrow = " -> ";  // in the name of a path
 }  // namespace
 
 std::string FenceWatch::see(std::size_t host, const EngineSnapshot& shot, std::uint64_t now_ns) {
@@ -28,13 +31,13 @@ std::string FenceWatch::see(std::size_t host, const EngineSnapshot& shot, std::u
   return {};
 }
 
-bool CardWatch::is_late(const std::string& what, bool up, const Look& look) {
+bool CalmWatch::is_late(const std::string& what, bool up, const Look& look) {
   std::uint64_t& since_ns = not_up_since_.try_emplace(what, look.now_ns).first->second;
   since_ns = up ? look.now_ns : std::max(since_ns, calm_ns_);
   return look.now_ns >= since_ns + look.bound_ns;
 }
 
-std::string CardWatch::see(std::size_t host, const EngineSnapshot& shot, const Look& look) {
+std::string CalmWatch::see(std::size_t host, const EngineSnapshot& shot, const Look& look) {
   const auto was_away = [&](const std::string& rail) { return cards_.contains({host, rail}); };
   for (const RailSnapshot& rail : shot.rails) {
     if (was_away(rail.name) && is_late(fmt::format("{} {}", host, rail.name), rail.active, look))
@@ -48,6 +51,32 @@ std::string CardWatch::see(std::size_t host, const EngineSnapshot& shot, const L
       if (is_late(fmt::format("{} {} {} {}", host, peer.peer, peer.sends, path.name), up, look))
         return fmt::format("host {}: path {} is not up {} ms after a new card has come: {}", host,
                            path.name, look.bound_ns / kMs, path.last_cause);
+    }
+  }
+  return {};
+}
+
+std::string CalmWatch::see_standby(std::size_t host, const EngineSnapshot& shot, const Look& look) {
+  const std::string self = fmt::format("h{}", host);
+  auto& own = standby_[self];
+  own.clear();
+  for (const PeerSnapshot& peer : shot.peers) {
+    for (const PathSnapshot& path : peer.paths) {
+      if (peer.sends) {
+        own[{peer.peer, path.name}] = path.standby;
+        continue;
+      }
+      const std::size_t arrow = path.name.find(kArrow);
+      if (arrow == std::string::npos) continue;
+      const std::string there = path.name.substr(arrow + kArrow.size()) + std::string(kArrow) +
+                                path.name.substr(0, arrow);
+      const auto& far = standby_[peer.peer];
+      const auto at = far.find({self, there});
+      const bool rests = at == far.end() || path.standby >= at->second || peer.channels == 0;
+      if (is_late(fmt::format("{} standby {} {}", host, peer.peer, path.name), rests, look))
+        return fmt::format(
+            "host {}: path {} does not stand by {} ms after its peer has left it: {}", host,
+            path.name, look.bound_ns / kMs, path.last_cause);
     }
   }
   return {};

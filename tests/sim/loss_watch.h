@@ -33,8 +33,9 @@ class FenceWatch {
   std::uint64_t excused_ns_ = 0;
 };
 
-// If a card is back in its place and nothing fails any more, every path over it carries again.
-class CardWatch {
+// If a card is back in its place and nothing fails any more, every path over it carries again. A
+// path that its connector lets stand by stands by at its acceptor, too.
+class CalmWatch {
  public:
   void left(std::size_t host, const std::string& nic) { cards_.insert({host, nic + ":1"}); }
   // Something fails, or is away, until then.
@@ -45,12 +46,18 @@ class CardWatch {
     std::uint64_t now_ns = 0, bound_ns = 0;
   };
   std::string see(std::size_t host, const EngineSnapshot& shot, const Look& look);
+  // Returns in words which path of the host has not stood by for `bound_ns` after its connector's
+  // end did; empty if each does.
+  std::string see_standby(std::size_t host, const EngineSnapshot& shot, const Look& look);
 
  private:
   bool is_late(const std::string& what, bool up, const Look& look);
 
   std::set<std::pair<std::size_t, std::string>> cards_;  // by host and rail
-  std::map<std::string, std::uint64_t> not_up_since_;    // rails and paths
+  // By the connector's host, the acceptor's host and the path's name there: how many links let the
+  // path stand by.
+  std::map<std::string, std::map<std::pair<std::string, std::string>, std::uint64_t>> standby_;
+  std::map<std::string, std::uint64_t> not_up_since_;  // rails and paths
   std::uint64_t calm_ns_ = 0;
 };
 

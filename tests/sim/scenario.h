@@ -140,11 +140,12 @@ struct FaultPlan {
     HostPauses,
     ControlReset,
     ControlHalfOpen,
-    HostExits,      // in good order, whatever is open
+    HostExits,      // its process ends, whatever is open
     ControlOutage,  // no frame and no dial between the two hosts gets through for duration_ns
     Mute,           // a card completes nothing for duration_ns; 0: for ever
     CablesMove,     // the plugs of two NICs change places, whose ports are down for duration_ns
-    CardReplaced    // a card is gone, and after duration_ns another one is in its place
+    CardReplaced,   // a card is gone, and after duration_ns another one is in its place
+    QueueDies       // a completion queue of a card shows no completion any more
   };
   enum class FarEnd : std::uint8_t { Stays, PortDown, Replaced };
   Kind kind = Kind::QueuePairError;
@@ -153,6 +154,7 @@ struct FaultPlan {
   std::size_t host = 0, other = 0;
   std::string nic, other_nic;  // other_nic: of CablesMove
   std::uint64_t duration_ns = 0;
+  bool finalizes = true;           // of HostExits: closes its communicators before
   FarEnd far_end = FarEnd::Stays;  // of CardReplaced: what happens at the other end of the cable
   std::uint64_t far_duration_ns = 0;
   std::uint64_t after_work_requests = 0, work_requests = 1;

@@ -2,7 +2,7 @@
 // is cut for longer than every patience while another one works, devices take their time, and other
 // threads run wherever the control path has let go of a progress lock. Each of these is drawn by
 // itself. In three seeds of eight, cards vanish and others come in their places, and some card
-// hangs without a word. No request may fail for them.
+// hangs without a word. In one more a completion queue dies. No request may fail for them.
 
 #include "tests/sim/scenario.h"
 
@@ -17,10 +17,12 @@ constexpr std::uint64_t kCutsMax = 3, kCutMax = 60, kBurstMax = 8, kRestMax = 8;
 // From the end of a cut to the next one: the path is back, and has been up for long enough.
 constexpr std::uint64_t kBetweenCutsNs = 12 * kSecond;
 constexpr std::uint64_t kCardsStream = 17;                 // of Random
+constexpr std::uint64_t kQueuesStream = 18;                // of Random
 constexpr std::uint64_t kOnlyCardAwayMaxNs = 2 * kSecond;  // its link waits for it
 
 // Chooses by the seed's number, so that what the other seeds draw stays as it was.
 bool has_cards(std::uint64_t seed) { return seed % 4 == 0 || seed % 8 == 3; }
+bool has_dead_queue(std::uint64_t seed) { return seed % 8 == 1; }
 
 void add_cut(Scenario& scenario, Random& random) {
   FaultPlan fault;
@@ -64,6 +66,18 @@ void draw_cards(Scenario& scenario) {
   take_card(fault, random);
   scenario.faults.push_back(fault);
 }
+
+void draw_dead_queue(Scenario& scenario) {
+  Random random(scenario.seed, kQueuesStream);
+  FaultPlan fault;
+  fault.kind = FaultPlan::Kind::QueueDies;
+  fault.at = random.below(scenario.messages() + 1);
+  fault.host = random.below(scenario.hosts.size());
+  fault.other = (fault.host + 1) % scenario.hosts.size();
+  const std::vector<std::string>& nics = scenario.hosts[fault.host].nics;
+  fault.nic = nics[random.below(nics.size())];
+  if (scenario.has_double(fault.host, fault.nic)) scenario.faults.push_back(fault);
+}
 }  // namespace
 
 void draw_pessimistic(Scenario& scenario) {
@@ -80,6 +94,7 @@ void draw_pessimistic(Scenario& scenario) {
   for (std::uint64_t cuts = random.between(1, kCutsMax); cuts != 0; --cuts)
     add_cut(scenario, random);
   if (has_cards(scenario.seed)) draw_cards(scenario);
+  if (has_dead_queue(scenario.seed)) draw_dead_queue(scenario);
   std::stable_sort(scenario.faults.begin(), scenario.faults.end(),
                    [](const FaultPlan& a, const FaultPlan& b) { return a.at < b.at; });
   for (std::size_t i = 1; i < scenario.faults.size(); ++i)

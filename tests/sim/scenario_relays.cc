@@ -16,7 +16,8 @@ namespace mesh::sim {
 
 namespace {
 
-constexpr std::uint64_t kCablingStream = 7, kRelaysStream = 8, kBothWaysStream = 9;  // of Random
+constexpr std::uint64_t kCablingStream = 7, kRelaysStream = 8, kBothWaysStream = 9,
+                        kExitStream = 19;  // of Random
 constexpr int kLittleMib = 3;
 constexpr std::uint32_t kFewSlots = 16, kManyRequests = 64;
 constexpr std::uint64_t kSmallMax = 500;
@@ -128,7 +129,20 @@ FaultPlan draw_exit(const Scenario& scenario, Random& random) {
   fault.kind = FaultPlan::Kind::HostExits;
   fault.host = random.below(scenario.hosts.size());
   fault.at = random.below(scenario.messages() + 1);
+  fault.finalizes = Random(scenario.seed, kExitStream).one_in(2);
   return fault;
+}
+
+// A process that exits with its communicators open is no excuse for those whose messages it
+// carries, unless something else is.
+void let_all_else_work(Scenario& scenario) {
+  scenario.faults.clear();
+  scenario.leaves_early = false;
+  for (ContextPlan& context : scenario.contexts) context.abort_at = UINT64_MAX;
+  for (HostPlan& host : scenario.hosts) {
+    host.relays = true;
+    host.relay_mib = HostPlan{}.relay_mib;
+  }
 }
 
 }  // namespace
@@ -206,7 +220,9 @@ void draw_relays(Scenario& scenario) {
   if (random.one_in(8)) host.relays = false;
   if (random.one_in(6)) host.relay_mib = static_cast<int>(random.between(1, kLittleMib));
   if (!random.one_in(4)) return;
-  scenario.faults.push_back(draw_exit(scenario, random));
+  const FaultPlan exit = draw_exit(scenario, random);
+  if (!exit.finalizes) let_all_else_work(scenario);
+  scenario.faults.push_back(exit);
   std::stable_sort(scenario.faults.begin(), scenario.faults.end(),
                    [](const FaultPlan& a, const FaultPlan& b) { return a.at < b.at; });
 }

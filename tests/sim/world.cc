@@ -267,7 +267,7 @@ void World::watch_counters(Host& host) {
   watch_routes(number, shot);
   watch_silence(shot);
   if (!scenario_.options.pessimistic) return;
-  watch_cards(number, shot);
+  watch_calm(number, shot);
   if (muted_) return;  // the acceptor waits a second for receives that the card holds
   if (const std::string late = fences_.see(number, shot, now_ns()); !late.empty())
     trace_.violate(late);
@@ -348,6 +348,11 @@ void World::abort_contexts() {
 
 void World::abort_context(std::size_t i) {
   leave();
+  excuse_aborted(i);
+  close_one(i);
+}
+
+void World::excuse_aborted(std::size_t i) {
   ++tally_.aborts;
   trace_.note("abort", {i});
   for (const auto& channel : channels_) {
@@ -357,7 +362,6 @@ void World::abort_context(std::size_t i) {
       channel->lose_side(channel->receiver()), channel->sender().excuses |= kPeerAborted;
   }
   for (const auto& group : groups_) group->abort(i);
-  close_one(i);
 }
 
 void World::close_one(std::size_t number) {

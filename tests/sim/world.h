@@ -100,6 +100,7 @@ class World {
   bool traffic_over() const;
   void abort_contexts();
   void abort_context(std::size_t number);
+  void excuse_aborted(std::size_t number);
   void close_one(std::size_t number);
   void watch_for_stillness();
   void watch_counters(Host& host);
@@ -114,6 +115,7 @@ class World {
   void apply(const FaultPlan& fault);
   void fail_nics(const FaultPlan& fault, const soft::Fault& what);
   void lose_host(const FaultPlan& fault);
+  void end_host(std::size_t number, ControlNetwork::End end);
   void lose_control(const FaultPlan& fault, std::uint32_t young);
   void silence_control(const FaultPlan& fault);
   void excuse_hosts(std::size_t host, std::size_t other, Excuses excuses);
@@ -130,11 +132,12 @@ class World {
   void watch_silence(const EngineSnapshot& shot);
   void mute_nic(const FaultPlan& fault);
   void replace_card(const FaultPlan& fault);
+  void kill_queue(const FaultPlan& fault);
   void take_port(const soft::NicRef& nic, const soft::Fault& what);
-  void watch_cards(std::size_t host, const EngineSnapshot& shot);
+  void watch_calm(std::size_t host, const EngineSnapshot& shot);
   void move_cables(const FaultPlan& fault);
   void break_queue_pair();
-  void leave();
+  void leave(std::uint64_t own_faults = 0);
   void exit_host(const FaultPlan& fault);
 
   // world_end.cc
@@ -179,7 +182,7 @@ class World {
   bool switched_ = false;      // between_guards() runs, or may not
   std::uint64_t breaks_left_;  // queue pairs that may still fail there
   FenceWatch fences_;
-  CardWatch cards_;
+  CalmWatch calm_;
   LossWatch losses_;
   std::uint64_t lost_ns_ = 0;  // when a host was killed or unplugged; 0: none was
   // The newest outage of control, by which a lost host may have been silent before.

@@ -59,7 +59,7 @@ void World::apply(const FaultPlan& fault) {
   trace_.note("fault",
               {static_cast<std::uint64_t>(fault.kind), fault.host, fault.other, fault.duration_ns});
   moved_ = true;
-  cards_.disturb(now_ns + fault.lasts_ns());
+  calm_.disturb(now_ns + fault.lasts_ns());
   switch (fault.kind) {
     case Kind::QueuePairError:
       return fail_nics(fault,
@@ -84,6 +84,7 @@ void World::apply(const FaultPlan& fault) {
     case Kind::Mute: return mute_nic(fault);
     case Kind::CablesMove: return move_cables(fault);
     case Kind::CardReplaced: return replace_card(fault);
+    case Kind::QueueDies: return kill_queue(fault);
   }
 }
 
@@ -122,7 +123,7 @@ void World::break_queue_pair() {
   broken.nic = nics[switching_.below(nics.size())];
   if (!hosts_[host].provider->under().faults().arm(broken, now_ns()).ok())
     trace_.violate("a fault cannot be armed");
-  cards_.disturb(now_ns());
+  calm_.disturb(now_ns());
   trace_.note("queue pair breaks", {host});
 }
 
@@ -158,7 +159,7 @@ void World::take_port(const soft::NicRef& nic, const soft::Fault& what) {
   armed.nic = scenario_.fabric.nic(nic).name;
   if (!host.provider->under().faults().arm(armed, now_ns()).ok())
     trace_.violate("a fault cannot be armed");
-  if (what.kind == soft::FaultKind::CardReplaced) cards_.left(number, armed.nic);
+  if (what.kind == soft::FaultKind::CardReplaced) calm_.left(number, armed.nic);
   for (const auto& channel : channels_) {
     const ChannelPlan& plan = channel->plan();
     if (contexts_[plan.from].host != number && contexts_[plan.to].host != number) continue;
@@ -181,6 +182,21 @@ void World::replace_card(const FaultPlan& fault) {
   const bool replaced = fault.far_end == FarEnd::Replaced;
   take_port(far, {.kind = replaced ? soft::FaultKind::CardReplaced : soft::FaultKind::PortDown,
                   .duration_ns = fault.far_duration_ns});
+}
+
+// The paths that use the queue are lost, and come back on another one.
+void World::kill_queue(const FaultPlan& fault) {
+  constexpr std::uint64_t kFencedNs = 3 * kSecond;  // receives do not come back: see kStopToDrained
+  if (!hosts_[fault.host].provider->kill_queue(fault.nic)) return;
+  ++tally_.path_faults;
+  fences_.excuse(now_ns() + kFencedNs);
+  calm_.left(fault.host, fault.nic);
+  for (const auto& channel : channels_) {
+    const ChannelPlan& plan = channel->plan();
+    if (contexts_[plan.from].host != fault.host && contexts_[plan.to].host != fault.host) continue;
+    channel->strike();
+    if (!channel->connected()) channel->excuse_both(kPathFailed);
+  }
 }
 
 void World::move_cables(const FaultPlan& fault) {
@@ -255,29 +271,33 @@ void World::excuse_everybody(std::size_t host) {
     excuse_hosts(host, other, kPathFailed);
 }
 
-void World::lose_host(const FaultPlan& fault) {
-  Host& lost = hosts_[fault.host];
+// The process of a host ends, or the host is gone.
+void World::end_host(std::size_t number, ControlNetwork::End end) {
+  Host& lost = hosts_[number];
   lost.alive = false;
-  other_jobs_.leave(fault.host);
-  lost_ns_ = now_ns();
-  control_.lose_host(fault.host, fault.kind == FaultPlan::Kind::HostLost
-                                     ? ControlNetwork::End::Killed
-                                     : ControlNetwork::End::Unplugged);
+  other_jobs_.leave(number);
+  control_.lose_host(number, end);
   for (Host& host : hosts_) {
     if (&host == &lost) continue;
     soft::Fault gone;
     gone.kind = soft::FaultKind::PeerLost;
-    gone.peer_host = scenario_.fabric.hosts[fault.host].name;
+    gone.peer_host = scenario_.fabric.hosts[number].name;
     if (!host.provider->under().faults().arm(gone, clock_ns_.load(std::memory_order_relaxed)).ok())
       trace_.violate("a fault cannot be armed");
   }
+  for (ContextState& context : contexts_) {
+    if (context.host == number) context.context = nullptr;
+  }
+}
+
+void World::lose_host(const FaultPlan& fault) {
+  lost_ns_ = now_ns();
+  end_host(fault.host, fault.kind == FaultPlan::Kind::HostLost ? ControlNetwork::End::Killed
+                                                               : ControlNetwork::End::Unplugged);
   excuse_everybody(fault.host);
   for (const auto& channel : channels_) {
     if (contexts_[channel->plan().from].host == fault.host) channel->lose_side(channel->sender());
     if (contexts_[channel->plan().to].host == fault.host) channel->lose_side(channel->receiver());
-  }
-  for (ContextState& context : contexts_) {
-    if (context.host == fault.host) context.context = nullptr;
   }
   for (const auto& group : groups_) {
     for (std::size_t i = 0; i < contexts_.size(); ++i)
@@ -338,11 +358,12 @@ void World::excuse_relayed(bool carried_too) {
 }
 
 // Notes that some host is unknown to others now: lost paths find no way, the others go on.
-void World::leave() {
+// `own_faults`: how many of the faults so far are the leaving itself.
+void World::leave(std::uint64_t own_faults) {
   if (left_) return excuse_relayed(false);
   left_ = true;
   trace_.note("left", {});
-  excuse_relayed(tally_.faults != 0);
+  excuse_relayed(tally_.faults > own_faults);
 }
 
 // Excuses relayed channels if a host refuses to relay or has little room: no way may exist.
@@ -411,32 +432,44 @@ void World::watch_silence(const EngineSnapshot& shot) {
 
 // Devices that take their time do one thing in so many passes. Queue pairs that were to break while
 // the port was down break those of the next tries, which pause for up to 10 s.
-void World::watch_cards(std::size_t host, const EngineSnapshot& shot) {
-  constexpr std::uint64_t kBackNs = 25 * kSecond, kSlowNs = 100 * kMs;
-  const std::uint64_t bound_ns = kBackNs + scenario_.device_works_one_in * kSlowNs;
-  const std::string late = cards_.see(host, shot, {.now_ns = now_ns(), .bound_ns = bound_ns});
+void World::watch_calm(std::size_t host, const EngineSnapshot& shot) {
+  constexpr std::uint64_t kBackNs = 25 * kSecond, kLeftNs = 5 * kSecond, kSlowNs = 100 * kMs;
+  const std::uint64_t slow_ns = scenario_.device_works_one_in * kSlowNs;
+  const std::uint64_t time_ns = now_ns();
+  std::string late = calm_.see(host, shot, {.now_ns = time_ns, .bound_ns = kBackNs + slow_ns});
+  if (late.empty())
+    late = calm_.see_standby(host, shot, {.now_ns = time_ns, .bound_ns = kLeftNs + slow_ns});
   if (!late.empty()) trace_.violate(late);
 }
 
+// The process of a host ends, and NCCL has finalized its communicators or not. In both cases it
+// first carries on for others until their chains are gone, but no longer than they would wait.
 void World::exit_host(const FaultPlan& fault) {
   Host& host = hosts_[fault.host];
   if (host.engine == nullptr) return;
-  leave();
+  leave(1);
   for (std::size_t i = 0; i < contexts_.size(); ++i) {
-    if (contexts_[i].host == fault.host && contexts_[i].context != nullptr) abort_context(i);
+    if (contexts_[i].host != fault.host || contexts_[i].context == nullptr) continue;
+    fault.finalizes ? abort_context(i) : excuse_aborted(i);
   }
-  std::unique_ptr<Engine> engine = std::move(host.engine);
-  waiting_host_ = fault.host;
-  engine.reset();  // others go on meanwhile
+  const std::uint64_t begin_ns = now_ns();
+  waiting_host_ = fault.host;  // others go on meanwhile
+  if (fault.finalizes) {
+    std::unique_ptr<Engine>(std::move(host.engine)).reset();
+  } else {
+    host.engine->exit_process();
+  }
   waiting_host_ = SIZE_MAX;
-  // The host has waited for the chains that it carries, but not for ever; its port refuses dials.
-  excuse_relayed(true);
+  trace_.note("exited", {fault.host, now_ns() - begin_ns});
+  if (!fault.finalizes) end_host(fault.host, ControlNetwork::End::Killed);
+  // If the wait was shorter, no chain was left. Else the engine has cut those that were.
+  constexpr std::uint64_t kWaitNs = 500 * kMs;  // with a clock by hand it waits some 600 ms
+  excuse_relayed(now_ns() >= begin_ns + kWaitNs || tally_.faults > 1);
   for (const auto& channel : channels_) {
     const bool its = contexts_[channel->plan().from].host == fault.host ||
                      contexts_[channel->plan().to].host == fault.host;
     if (its && !channel->connected()) channel->excuse_both(kPathFailed);
   }
-  trace_.note("exited", {fault.host});
 }
 
 }  // namespace mesh::sim
