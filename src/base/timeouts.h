@@ -97,8 +97,9 @@ inline constexpr std::uint32_t kRoundTripMaxUs = 60'000'000;
 
 // Pinning a page takes microseconds. Each communicator waits so long once for a device that hangs.
 inline constexpr std::uint64_t kSpareCallToLateNs = kNsPerSecond;
-// A command takes milliseconds, and hundreds of them beside 256 peers that come at once.
-inline constexpr std::uint64_t kCallToToldNs = kNsPerSecond;
+// A command takes milliseconds, and hundreds of them beside 256 peers that come at once. A thread
+// that gets no processor for seconds is told of, too.
+inline constexpr std::uint64_t kCallToToldNs = 5 * kNsPerSecond;
 
 // ---- Lost paths.
 
