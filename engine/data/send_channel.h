@@ -185,9 +185,8 @@ class SendChannel final : public Channel {
     return reinterpret_cast<std::uint64_t*>(cursor_.address());
   }
 
-  // The first fields share the line of what the loop moves in every channel: a small message needs
-  // no other. Rare ones come last. slow_path_ is true if anything holds that needs_slow_path()
-  // looks at.
+  // The first fields share the line of what the loop moves: a small message needs no other. Rare
+  // ones come last. slow_path_ is true if anything holds that needs_slow_path() looks at.
   bool far_ = false;  // the express queue pair is not on the first path: its key lies elsewhere
   std::uint8_t express_rail_ = 0;  // the rail of the express queue pair; kRailsMax fits
   SendQueuePair* express_;
@@ -213,8 +212,7 @@ class SendChannel final : public Channel {
   StripePlan usual_plan_, halves_;
   Way usual_way_ = Way::Spans;
   std::uint32_t key_set_ = 0;  // the set of keys that the entries hold that count
-  // Stripes that other queue pairs must carry, in the order in which they go out.
-  std::vector<Span> replays_;
+  std::vector<Span> replays_;  // stripes that other queue pairs must carry, in this order
   TagMatch tag_match_;
   Records records_;
 };

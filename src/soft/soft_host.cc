@@ -4,7 +4,6 @@
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
 #include "src/base/own_thread.h"
-#include "src/soft/fabric_nics.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -24,10 +23,6 @@ constexpr int kForEver = -1;
 }  // namespace
 
 SoftHost::SoftHost(SoftOptions options) : options_(std::move(options)), cpu_(options_.clock) {}
-
-std::uint64_t SoftHost::host_id() const {
-  return hash_text(options_.fabric.name + "/" + options_.host);
-}
 
 Transmitter& SoftHost::transmitter_of(const NicSpec& nic) {
   const std::string cable =

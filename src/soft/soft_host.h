@@ -3,6 +3,7 @@
 // Provider. Bound: the NICs of the fabric file.
 
 #include "src/soft/board.h"
+#include "src/soft/fabric_nics.h"
 #include "src/soft/nic.h"
 #include "src/soft/rendezvous.h"
 #include "src/soft/segment.h"
@@ -111,7 +112,9 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
   void swap_plugs(const NicRef& one, const NicRef& other) override {
     options_.fabric.swap_plugs(one, other);
   }
-  std::uint64_t host_id() const override;
+  std::uint64_t host_id() const override {
+    return hash_text(options_.fabric.name + "/" + options_.host);
+  }
   // With a thread as its agent, a NIC stands still with its process.
   bool acknowledges_alone() const noexcept override { return options_.agent == Agent::None; }
   int to_init(QueuePair& qp, const ibv_qp_attr& attr, int mask);
