@@ -27,6 +27,11 @@ bool PathRepair::reopen(std::uint32_t index) {
   const bool due = link_.host().now_ns() >= repair.at_ns;
   switch (repair.connector_step) {
     case ConnectorStep::Waiting:
+      if (!due && relayed_.has_news(index)) {
+        repair.backoff_ns /= 2;  // the pause has not ended, so it does not grow
+        repair.at_ns = link_.host().now_ns();
+        return true;
+      }
       if (due && !link_.bring_up()) return begin_try(index);
       if (!due) link_.host().tend_at(repair.at_ns);
       return due;

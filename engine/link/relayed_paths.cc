@@ -92,7 +92,9 @@ bool RelayedPaths::ask(std::uint32_t index, Need need, std::string* why) {
   std::optional<RelayRoute> route = relays.find(wish, {.peer = link_.terms.peer_ticket,
                                                        .others = hosts_of_others(index),
                                                        .message_waits = need == Need::Link});
+  tries.unrouted.reset();
   if (!route) {
+    tries.unrouted = relays.news();
     *why = fmt::format("the hosts of the job that are known make no way to {} over {}",
                        link_.identity().peer_host, hosts_text(between));
     return false;
@@ -115,6 +117,11 @@ bool RelayedPaths::ask(std::uint32_t index, Need need, std::string* why) {
   tries.last = *route;
   begin_chains(index, *std::move(route));
   return true;
+}
+
+bool RelayedPaths::has_news(std::uint32_t index) const {
+  const std::optional<std::uint64_t>& unrouted = tries_[index].unrouted;
+  return unrouted && *unrouted != link_.host().relays()->news();
 }
 
 // Asks each host of the route for the queue pairs of its part.

@@ -34,6 +34,8 @@ class RelayedPaths {
   enum class Need : std::uint8_t { Link, Gain };
   // Asks the hosts of a route for chains. Returns false, and why, if there is no route.
   bool ask(std::uint32_t index, Need need, std::string* why);
+  // Returns true if the last ask() found no route, and hosts have told more since.
+  bool has_news(std::uint32_t index) const;
   RelayedChains* chains(std::uint32_t index) noexcept { return chains_[index].get(); }  // or null
   std::string who_is_asked(std::uint32_t index) const;
   void cut(std::uint32_t index) noexcept;  // called when a try has failed or the path is lost
@@ -79,6 +81,8 @@ class RelayedPaths {
   struct Tries {
     std::optional<RelayRoute> last;  // the route of the last try, whose outcome is not yet noted
     Id128 at_fault{};                // the host at fault for it, as FailedSteps takes it
+    // The relay client's news() when no route was found; empty: there was one.
+    std::optional<std::uint64_t> unrouted{};
   };
   std::vector<Tries> tries_;  // by path
   FailedSteps failed_;        // of all paths

@@ -92,6 +92,7 @@ bool RelayClient::on_frame(ConnectionId connection, const FrameHeader& header,
 bool RelayClient::on_peers(Talk& talk, const PeersAre& body) {
   for (WireHost host : body.host) {
     if (host.ticket == talk.host.ticket) {
+      if (talk.rails.empty()) ++news_;
       talk.rails = std::move(host.rails);
       continue;
     }
@@ -100,6 +101,8 @@ bool RelayClient::on_peers(Talk& talk, const PeersAre& body) {
     add_once(talk.heard, host);
   }
   if (body.left != 0) return talk.heard.size() <= kRelayHostsMax;
+  const auto is_news = [&talk](const WireHost& host) { return !is_among(talk.known, host.ticket); };
+  if (std::any_of(talk.heard.begin(), talk.heard.end(), is_news)) ++news_;
   talk.known = std::exchange(talk.heard, {});
   talk.asking = false;
   host_.tend_soon();

@@ -25,6 +25,7 @@ namespace mesh::engine {
 // Returns true for two processes of one host, of which one may have been given fewer rails.
 bool is_same_host(const std::vector<WireRail>& rails, const std::vector<WireRail>& other);
 
+bool is_among(const std::vector<WireHost>& hosts, const Id128& ticket);
 // Adds the host, of up to kRelayHostsMax, unless its ticket is zero or in the list. If it is in the
 // list with the same port, it gets the addresses that it lacks: not every host knows all addresses
 // of another.
@@ -103,6 +104,8 @@ class RelayClient {
   };
   std::optional<RelayRoute> find(RouteWish wish, const Search& search);
   bool knows_others(const Id128& peer) const;  // hosts other than ourselves and that peer
+  // Grows when a host that was asked tells of rails or hosts of which it had told nothing.
+  std::uint64_t news() const noexcept { return news_; }
 
   // ---- Chains.
   struct Order {
@@ -178,6 +181,7 @@ class RelayClient {
   std::vector<Talk> talks_;
   std::vector<RelayedChains*> chains_;
   std::uint64_t last_number_ = 0;
+  std::uint64_t news_ = 0;
 };
 
 }  // namespace mesh::engine

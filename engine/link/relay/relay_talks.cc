@@ -10,11 +10,6 @@ namespace {
 // The part of NCCL_MESH_PATH_TIMEOUT for which a host that owes an answer may be silent.
 constexpr std::uint64_t kSilenceShare = 3;
 
-bool is_among(const std::vector<WireHost>& hosts, const Id128& ticket) {
-  return std::any_of(hosts.begin(), hosts.end(),
-                     [&ticket](const WireHost& each) { return each.ticket == ticket; });
-}
-
 bool is_link_local(const WireAddress& address) {
   return SocketAddress::from_gid(address.gid).link_local();
 }
@@ -43,6 +38,11 @@ bool are_among(const std::vector<WireRail>& rails, const std::vector<WireRail>& 
 
 bool is_same_host(const std::vector<WireRail>& rails, const std::vector<WireRail>& other) {
   return are_among(rails, other) || are_among(other, rails);
+}
+
+bool is_among(const std::vector<WireHost>& hosts, const Id128& ticket) {
+  return std::any_of(hosts.begin(), hosts.end(),
+                     [&ticket](const WireHost& each) { return each.ticket == ticket; });
 }
 
 void add_once(std::vector<WireHost>& hosts, const WireHost& host) {

@@ -27,6 +27,7 @@ using testkit::Bed, testkit::Seat, testkit::Talk, testkit::LogCapture, testkit::
 
 constexpr std::size_t kBeyondBytes = 100'000;
 constexpr std::uint64_t kBeyondTickNs = 100'000;
+constexpr std::uint64_t kAFewPausesNs = 8 * kAskPeersPauseMinNs;
 
 // Host a in the middle of a star with `leaves` cables, each a subnet of its own.
 std::string star(int leaves) {
@@ -117,6 +118,17 @@ TEST_F(NeighboursBed, HostsOnTheWayAskTheirOwnNeighbours) {
     carries(*far);
     end(*far);
   }
+}
+
+// Each host on the way tells of the next one. A try that found no route is repeated with such news,
+// not after its pause, which doubles.
+TEST_F(NeighboursBed, NewsOfHostsEndsThePauseBeforeTheNextTry) {
+  open(row(12, true), "a secret");
+  const auto far = talk(0, 4);
+  const std::uint64_t from_ns = bed_->now_ns();
+  ASSERT_TRUE(wakes(*far)) << log_.joined();
+  EXPECT_LT(bed_->now_ns() - from_ns, kAFewPausesNs);
+  end(*far);
 }
 
 TEST_F(NeighboursBed, AlsoWhereAddressesDoNotTellTheCablesApart) {
