@@ -170,11 +170,25 @@ void add_relayed(const Hello& hello, const OwnRails& own, const Settings& settin
   choice->relayed = static_cast<std::uint8_t>(std::min<std::size_t>(room, kRelayPlacesMax));
 }
 
+namespace {
+// Returns true if other pairs are known by datagrams, and of this one only its place tells.
+bool is_guessed(const WirePath& path, const DoubtfulRails& doubtful, const PathChoice& choice) {
+  const topo::WirePair pair{.local = path.connector_rail, .peer = path.acceptor_rail};
+  return !choice.proof.met.empty() && !topo::holds(choice.proof.met, pair) &&
+         (topo::holds(doubtful.up, pair) || topo::holds(doubtful.down, pair));
+}
+}  // namespace
+
 void add_by_proof(const Hello& hello, const OwnRails& own, PathChoice* choice) {
   std::vector<WirePath>& standby = choice->sets.standby;
-  if (hello.asked.wish == RailsWish::Asked || choice->sets.primary.empty() ||
-      doubtful_rails(hello, own).empty())
+  const DoubtfulRails doubtful = doubtful_rails(hello, own);
+  if (hello.asked.wish == RailsWish::Asked || choice->sets.primary.empty() || doubtful.empty())
     return;
+  if (choice->sets.primary.size() == kPathsMax &&
+      is_guessed(choice->meet[kPathsMax - 1], doubtful, *choice)) {
+    choice->meet.resize(kPathsMax - 1);
+    choice->sets = path_sets(choice->meet, hello.rails, own.rails, hello.asked);
+  }
   if (choice->sets.primary.size() + choice->beside.size() + standby.size() + choice->relayed ==
       kPathsMax) {
     if (standby.empty() && choice->relayed < 2) return;

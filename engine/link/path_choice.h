@@ -71,8 +71,8 @@ void add_relayed(const Hello& hello, const OwnRails& own, const Settings& settin
                  PathChoice* choice);
 
 // Adds a path over a cable that is not known yet, where addresses leave a doubt: a port of it may
-// be down, or cables may move. If there is no room, the last standby path gives way, or one of
-// several over other hosts. Call it last.
+// be down, or cables may move. If there is no room, the last standby path gives way, one of several
+// over other hosts, or a primary one that may be no cable. Call it last.
 void add_by_proof(const Hello& hello, const OwnRails& own, PathChoice* choice);
 
 // Returns "the first has ...; the second ...": both sides name the connector first. Between sites

@@ -147,8 +147,9 @@ TEST(PathChoice, ACableThatIsNotKnownHasAPlaceWhereAddressesLeaveADoubt) {
           ("10.0." + std::to_string(i) + "." + std::to_string(first)).c_str(), prefix_len)}));
     return rails;
   };
-  const auto places = [](const Hello& hello, const std::vector<WireRail>& own, int relayed) {
-    PathChoice choice = choose_paths(hello, own, no_route);
+  const auto places = [](const Hello& hello, const std::vector<WireRail>& own, int relayed,
+                         const topo::CableProof* proof = nullptr) {
+    PathChoice choice = choose_paths(hello, own, no_route, proof);
     choice.relayed = static_cast<std::uint8_t>(relayed);
     add_by_proof(hello, own, &choice);
     return std::vector<std::size_t>{choice.sets.primary.size(), choice.sets.standby.size(),
@@ -165,8 +166,16 @@ TEST(PathChoice, ACableThatIsNotKnownHasAPlaceWhereAddressesLeaveADoubt) {
   EXPECT_EQ(places(hello, with_rails(6, 2, 16), 2), (Counts{6, 0, 1, 1}));
   hello.rails = with_rails(7, 1, 16);
   EXPECT_EQ(places(hello, with_rails(7, 2, 16), 1), (Counts{7, 0, 0, 1})) << "there is no room";
-  hello.asked.wish = RailsWish::Auto;
   hello.rails = with_rails(8, 1, 16);
+  EXPECT_EQ(places(hello, with_rails(8, 2, 16), 0), (Counts{8, 0, 0, 0})) << "nobody was asked";
+  topo::CableProof proof{.asked = {{0, 0}}, .met = {{0, 0}}};
+  EXPECT_EQ(places(hello, with_rails(8, 2, 16), 0, &proof), (Counts{7, 0, 1, 0}))
+      << "the last pair by place gives way";
+  for (std::size_t i = 1; i < 8; ++i) proof.met.push_back({i, i});
+  proof.asked = proof.met;
+  EXPECT_EQ(places(hello, with_rails(8, 2, 16), 0, &proof), (Counts{8, 0, 0, 0}))
+      << "a cable that is known does not";
+  hello.asked.wish = RailsWish::Auto;
   const Counts of_eight = places(hello, with_rails(8, 2, 16), 0);
   EXPECT_EQ(of_eight[0] + of_eight[1] + of_eight[2], kPathsMax);
   EXPECT_EQ(of_eight[2], 1u) << "the last cable gives way";
