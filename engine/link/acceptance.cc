@@ -81,4 +81,12 @@ Wires look_at_wires(LinkHost& host, const Hello& hello) {
   return {.known = any_down ? cables->former(hello) : nullptr, .question = nullptr};
 }
 
+bool keep_asking(LinkHost& host, const Hello& hello, CableProofs::Question& question) {
+  if (question.may_be_stale(host.now_ns())) {
+    const std::vector<WireRail> rails = describe_rails(*host.options().provider, host.rails());
+    question.begin(hello, doubtful_rails(hello, own_rails(host, rails)));
+  }
+  return question.tend(host.now_ns());
+}
+
 }  // namespace mesh::engine

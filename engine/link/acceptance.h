@@ -33,5 +33,8 @@ struct Wires {
   bool wants_places = false;
 };
 Wires look_at_wires(LinkHost& host, const Hello& hello);
+// Goes on with the question about a HELLO, and begins it anew if a port of ours has changed: a
+// cable may have moved since it was answered. Returns false if it is over.
+bool keep_asking(LinkHost& host, const Hello& hello, CableProofs::Question& question);
 
 }  // namespace mesh::engine

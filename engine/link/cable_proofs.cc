@@ -74,26 +74,35 @@ bool can_send(const verbs::CableDatagrams& end, const WirePlace& to) {
 std::unique_ptr<CableProofs::Question> CableProofs::ask(const Hello& hello,
                                                         const DoubtfulRails& rails) {
   std::unique_ptr<Question> question(new Question(*this));
-  question->pairs_ = rails.up;
-  for (const topo::WirePair& pair : rails.down)
-    if (hello.proof.places[pair.local].port != 0) question->down_.push_back(pair);
-  for (const topo::WirePair& pair : rails.up) {
-    const verbs::CableDatagrams* const end = end_of(pair.peer);
-    if (end == nullptr || !can_send(*end, hello.proof.places[pair.local])) continue;
-    question->proof_.asked.push_back(pair);
-    if (hello.rails[pair.local].identity == host_.rails()[pair.peer].identity)
-      question->alike_.push_back(pair);
-  }
+  question->last_ns_ = host_.now_ns() + kProofOfDownToPlaceNs;
+  question->begin(hello, rails);
   if (question->proof_.asked.empty() && question->down_.empty()) return nullptr;
-  question->places_ = hello.proof.places;
-  question->ask_ = hello.proof.ask;
-  question->answer_ = hello.proof.answer;
-  question->next_ns_ = host_.now_ns();
-  question->pause_ns_ = kProofToAskAgainNs;
-  question->until_ns_ =
-      question->next_ns_ + (question->down_.empty() ? kProofToPlaceNs : kProofOfDownToPlaceNs);
   questions_.push_back(question.get());
   return question;
+}
+
+void CableProofs::Question::begin(const Hello& hello, const DoubtfulRails& rails) {
+  pairs_ = rails.up;
+  places_ = hello.proof.places;
+  ask_ = hello.proof.ask;
+  answer_ = hello.proof.answer;
+  doubted_ = false;
+  down_.clear();
+  alike_.clear();
+  proof_ = {};
+  for (const topo::WirePair& pair : rails.down)
+    if (places_[pair.local].port != 0) down_.push_back(pair);
+  for (const topo::WirePair& pair : rails.up) {
+    const verbs::CableDatagrams* const end = proofs_.end_of(pair.peer);
+    if (end == nullptr || !can_send(*end, places_[pair.local])) continue;
+    proof_.asked.push_back(pair);
+    if (hello.rails[pair.local].identity == proofs_.host_.rails()[pair.peer].identity)
+      alike_.push_back(pair);
+  }
+  next_ns_ = proofs_.host_.now_ns();
+  pause_ns_ = kProofToAskAgainNs;
+  until_ns_ =
+      std::min(last_ns_, next_ns_ + (down_.empty() ? kProofToPlaceNs : kProofOfDownToPlaceNs));
 }
 
 namespace {
@@ -132,7 +141,8 @@ topo::CableProof CableProofs::conclude(const Hello& hello, const Question& quest
                     .places = hello.proof.places,
                     .pairs = question.pairs_,
                     .proof = proof,
-                    .until_ns = answered ? UINT64_MAX : host_.now_ns() + kSilenceToAskAgainNs});
+                    .until_ns = answered ? UINT64_MAX : host_.now_ns() + kSilenceToAskAgainNs,
+                    .doubted = question.doubted_});
   if (!proof.asked.empty()) say(hello, proof);
   return proof;
 }
@@ -188,6 +198,8 @@ void CableProofs::take(std::size_t rail, const verbs::CableDatagram& datagram) {
 
 void CableProofs::doubt() noexcept {
   for (Known& each : known_) each.doubted = true;
+  for (Question* const question : questions_) question->doubted_ = true;
+  if (!questions_.empty()) host_.tend_soon();
   // A port that has come up may have an IPv6 address now.
   for (auto& end : ends_)
     if (end != nullptr && end->place().is_ipv4()) end.reset();

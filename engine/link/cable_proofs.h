@@ -57,6 +57,10 @@ class CableProofs {
 
     // Sends what is due. Returns false if it is over: the answers decide, or the time is up.
     bool tend(std::uint64_t now_ns);
+    // Returns true if a port of ours has changed since it began, and there is time to begin anew.
+    bool may_be_stale(std::uint64_t now_ns) const noexcept { return doubted_ && now_ns < last_ns_; }
+    // Begins, and forgets what was answered before. It ends no later for that.
+    void begin(const Hello& hello, const DoubtfulRails& rails);
     std::uint64_t due_ns() const noexcept;  // of the next tend()
     const topo::CableProof& proof() const noexcept { return proof_; }
 
@@ -74,6 +78,8 @@ class CableProofs {
     topo::CableProof proof_;
     std::vector<topo::WirePair> alike_;  // asked pairs of equal identity
     std::uint64_t until_ns_ = 0, next_ns_ = 0, pause_ns_ = 0;
+    std::uint64_t last_ns_ = 0;  // until_ns_ at most, however often it begins
+    bool doubted_ = false;       // a port of ours has changed since it began
   };
   // Returns what an earlier question about these pairs found out, or null.
   const topo::CableProof* known(const Hello& hello, std::span<const topo::WirePair> pairs) const;
@@ -94,7 +100,7 @@ class CableProofs {
   }
   bool owns(int fd) const noexcept;
   void on_readable(int fd);
-  void doubt() noexcept;  // a port of ours has changed: the next handshakes ask again
+  void doubt() noexcept;  // a port of ours has changed: questions begin anew, handshakes ask again
   std::uint64_t ignored() const noexcept { return ignored_; }
 
  private:

@@ -27,9 +27,10 @@ std::uint64_t CableProofs::Question::due_ns() const noexcept {
 }
 
 // Returns true if no further answer can change the paths: all have answered, or each port of one
-// side has its counterpart, as with straight cables.
+// side has its counterpart, as with straight cables. So it is if nothing can be asked any more.
 bool CableProofs::Question::decided() const {
-  if (!proof_.met.empty() && proof_.met.size() == proof_.asked.size()) return true;
+  const bool all = proof_.met.size() == proof_.asked.size();
+  if (all && (!proof_.met.empty() || down_.empty())) return true;
   const auto met = [this](const topo::WirePair& pair) { return topo::holds(proof_.met, pair); };
   if (alike_.empty() || !std::all_of(alike_.begin(), alike_.end(), met)) return false;
   const auto covered = [this](std::size_t topo::WirePair::*rail) {

@@ -76,7 +76,7 @@ void Handshake::tend_proof() {
   CHECK(!link_.connector() && proving_ != nullptr);
   LinkHost& host = link_.host();
   CableProofs::Question& question = *proving_->question;
-  if (question.tend(host.now_ns())) return host.tend_at(question.due_ns());
+  if (keep_asking(host, proving_->hello, question)) return host.tend_at(question.due_ns());
   const std::unique_ptr<Proving> done = std::move(proving_);
   const topo::CableProof proof = host.cables()->conclude(done->hello, question);
   for (const topo::WirePair& pair : question.proof().met)

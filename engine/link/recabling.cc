@@ -110,7 +110,8 @@ void Recabling::begin(const AskCables& asked) {
 
 void Recabling::tend_question() {
   CableProofs::Question& question = *asking_->question;
-  if (question.tend(link_.host().now_ns())) return link_.host().tend_at(question.due_ns());
+  if (keep_asking(link_.host(), asking_->hello, question))
+    return link_.host().tend_at(question.due_ns());
   const std::unique_ptr<Asking> done = std::move(asking_);
   const topo::CableProof proof = link_.host().cables()->conclude(done->hello, question);
   if (!proof.met.empty()) link_.terms.cables = topo::turned(proof);

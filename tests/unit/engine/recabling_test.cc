@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace mesh {
 namespace {
@@ -100,6 +101,54 @@ TEST_F(Recabling, ACableWhosePortsWereDownCarriesWhenTheyAreUp) {
               path_in_use(*both) == "n2:1 10.0.0.3 -> n1:1 10.0.0.5")
       << path_in_use(*both) << "\n"
       << log_.joined();
+  end(*both);
+  EXPECT_TRUE(bed_->empties());
+}
+
+// Places of ports would fill all eight paths of the link, and all but one of these are no cables.
+TEST_F(Recabling, OfEightCablesOneCarriesWhoseEndsArePortsOfOtherPlaces) {
+  std::string links = R"({"ends": ["a/n0", "b/n0"]})";
+  for (int i = 1; i < 8; ++i)
+    links += fmt::format(R"(, {{"ends": ["a/n{}", "b/n{}"]}})", i, 1 + i % 7);
+  open({8, 8}, links.c_str());
+  const std::vector<int> others{1, 2, 3, 4, 5, 6, 7};
+  ports_of_both(others, false);
+  const auto both = talk(0, 1);
+  both->exchange(kTalkBytes);
+  ports_of_both(others, true);
+  bed_->rounds(20'000);
+  ports_of_both({0}, false);
+  both->exchange(kTalkBytes);
+  const std::string path = path_in_use(*both);
+  EXPECT_TRUE(path != "none" && path.find("n0:1") == std::string::npos) << path << "\n"
+                                                                        << log_.joined();
+  end(*both);
+  EXPECT_TRUE(bed_->empties());
+}
+
+// All ports are down for 20 ms while b asks, and then its first two plugs have changed places.
+TEST_F(Recabling, CablesThatMoveWhileTheHostsShakeHandsAreAllUsed) {
+  open({3, 3}, kLastTwoCrossed);
+  int rounds = 0;
+  bed_->each_round = [&] {
+    ++rounds;
+    if (rounds == 300) {
+      ports_of_both({0, 1, 2}, false);
+      for (testkit::BedHost& host : bed_->hosts) host.provider->swap_plugs({1, 0}, {1, 1});
+    }
+    if (rounds == 500) ports_of_both({0, 1, 2}, true);
+  };
+  const auto both = talk(0, 1);
+  EXPECT_GT(rounds, 500) << "b has asked while they moved";
+  both->exchange(kTalkBytes);
+  std::vector<std::string> up;
+  for (const engine::Path& path : both->pair.send->link.paths().all())
+    if (path.health.state == engine::PathState::Up) up.push_back(path.name);
+  EXPECT_EQ(up, (std::vector<std::string>{"n0:1 10.0.0.1 -> n1:1 10.0.0.5",
+                                          "n1:1 10.0.0.2 -> n2:1 10.0.0.6",
+                                          "n2:1 10.0.0.3 -> n0:1 10.0.0.4"}))
+      << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
   end(*both);
   EXPECT_TRUE(bed_->empties());
 }

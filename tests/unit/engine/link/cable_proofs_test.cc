@@ -3,6 +3,7 @@
 
 #include "engine/link/cable_proofs.h"
 
+#include "engine/link/acceptance.h"
 #include "src/base/clock.h"
 #include "src/base/timeouts.h"
 #include "tests/unit/engine/link/cable_hosts.h"
@@ -198,6 +199,41 @@ TEST(CableProofs, APortThatStaysDownIsWaitedForAndNotTakenForSilent) {
   const auto question = hosts.of_b.ask(said, {.up = {{0, 0}}, .down = {{1, 0}}});
   EXPECT_EQ(hosts.finish(*question), kProofOfDownToPlaceNs);
   EXPECT_EQ(question->proof().asked, (Wires{{0, 0}}));
+}
+
+// b's plugs change places after the first answer.
+TEST(CableProofs, ACableThatMovesWhileItIsAskedForIsFoundWhereItIsThen) {
+  CableHosts hosts(fabric_of(kTriangle));
+  const Hello said = hosts.hello();
+  const auto question = hosts.ask(said);
+  hosts.turn(*question);
+  ASSERT_EQ(question->proof().met, (Wires{{0, 1}}));
+  for (testkit::FakeHost* const host : {&hosts.a, &hosts.b})
+    host->provider->swap_plugs({1, 0}, {1, 1});
+  hosts.clock.fetch_add(kProofToSettledNs / 2);
+  hosts.of_b.doubt();
+  EXPECT_EQ(hosts.b.asked_soon, 2) << "for the answer, and for the port";
+  ASSERT_TRUE(keep_asking(hosts.b, said, *question));
+  hosts.finish(*question);
+  EXPECT_EQ(question->proof().met, (Wires{{0, 0}}));
+  hosts.of_b.conclude(said, *question);
+  EXPECT_NE(hosts.of_b.known(said, hosts.doubtful(said).up), nullptr);
+}
+
+TEST(CableProofs, APortThatKeepsChangingDelaysNoHandshakeForLongAndNothingIsRemembered) {
+  CableHosts hosts(fabric_of(kTriangle));
+  const Hello said = hosts.hello();
+  const auto question = hosts.ask(said);
+  const std::uint64_t from_ns = hosts.clock.load();
+  while (keep_asking(hosts.b, said, *question)) {
+    hosts.turn(*question);
+    hosts.clock.fetch_add(kProofToSettledNs / 2);
+    hosts.of_b.doubt();
+  }
+  EXPECT_EQ(hosts.clock.load() - from_ns, kProofOfDownToPlaceNs);
+  hosts.of_b.conclude(said, *question);
+  EXPECT_EQ(hosts.of_b.known(said, hosts.doubtful(said).up), nullptr);
+  EXPECT_NE(hosts.of_b.former(said), nullptr);
 }
 
 TEST(CableProofs, TwoAnswersForOnePairCountOnce) {
