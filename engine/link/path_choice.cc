@@ -184,7 +184,7 @@ void add_by_proof(const Hello& hello, const OwnRails& own, PathChoice* choice) {
   const DoubtfulRails doubtful = doubtful_rails(hello, own);
   if (hello.asked.wish == RailsWish::Asked || choice->sets.primary.empty() || doubtful.empty())
     return;
-  // One guess alone is the place that is left.
+  // A single guess joins the only two ports that are left.
   const auto guessed = [&](const WirePath& path) { return is_guessed(path, doubtful, *choice); };
   if (choice->sets.primary.size() == kPathsMax && guessed(choice->meet[kPathsMax - 1]) &&
       std::count_if(choice->meet.begin(), choice->meet.begin() + kPathsMax, guessed) > 1) {

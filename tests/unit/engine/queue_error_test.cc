@@ -77,72 +77,72 @@ class QueuesFail final : public testkit::PassingProvider {
   std::map<const ibv_context*, Device> devices_;
 };
 
-TEST(QueueError, ThePathsOfAFailedCompletionQueueAreLostAndComeBackOnAnother) {
-  constexpr std::size_t kBytes = 4 << 20;
-  set_log_level(LogLevel::Info);
-  const LogCapture log;
-  std::array<EngineHost<QueuesFail>, 2> hosts;
-  for (std::size_t i = 0; i < hosts.size(); ++i) {
-    hosts[i].open(std::make_unique<QueuesFail>(testkit::open_host(kHalves, i)),
-                  testkit::on_loopback(0));
+// Two hosts whose first message has been exchanged.
+class QueueError : public testing::Test {
+ protected:
+  static constexpr std::size_t kBytes = 4 << 20;
+
+  void SetUp() override {
+    set_log_level(LogLevel::Info);
+    for (std::size_t i = 0; i < hosts_.size(); ++i) {
+      hosts_[i].open(std::make_unique<QueuesFail>(testkit::open_host(kHalves, i)),
+                     testkit::on_loopback(0));
+    }
+    pair_ = testkit::connect({*hosts_[0].engine, *hosts_[0].contexts[0]},
+                             {*hosts_[1].engine, *hosts_[1].contexts[0]});
+    testkit::exchange(pair_, {kBytes}, Leaves::Nothing);
   }
-  const testkit::Pair pair = testkit::connect({*hosts[0].engine, *hosts[0].contexts[0]},
-                                              {*hosts[1].engine, *hosts[1].contexts[0]});
-  testkit::exchange(pair, {kBytes}, Leaves::Nothing);
-  QueuesFail& device = *hosts[0].provider;
+  void TearDown() override {
+    for (EngineHost<QueuesFail>& host : hosts_) host.close();
+  }
+
+  const LogCapture log_;
+  std::array<EngineHost<QueuesFail>, 2> hosts_;
+  testkit::Pair pair_;
+};
+
+TEST_F(QueueError, ThePathsOfAFailedCompletionQueueAreLostAndComeBackOnAnother) {
+  QueuesFail& device = *hosts_[0].provider;
   const std::size_t queues = device.queues("n1");
   device.fail_queue("n1");
   const char* const cause = "is lost: its completion queue has failed";
-  ASSERT_TRUE(testkit::wait_until([&] { return log.count(LogLevel::Warn, cause) == 1; }))
-      << log.joined();
-  testkit::exchange(pair, {kBytes}, Leaves::Nothing);
-  ASSERT_TRUE(testkit::wait_until([&] { return log.count(LogLevel::Info, "is back after") == 2; }))
-      << log.joined();
+  ASSERT_TRUE(testkit::wait_until([&] { return log_.count(LogLevel::Warn, cause) == 1; }))
+      << log_.joined();
+  testkit::exchange(pair_, {kBytes}, Leaves::Nothing);
+  ASSERT_TRUE(testkit::wait_until([&] { return log_.count(LogLevel::Info, "is back after") == 2; }))
+      << log_.joined();
   EXPECT_EQ(device.queues("n1"), queues + 1);
   const std::uint64_t before = device.under().counters("n1").bytes;
-  testkit::exchange(pair, {kBytes, kBytes}, Leaves::Nothing);
+  testkit::exchange(pair_, {kBytes, kBytes}, Leaves::Nothing);
   EXPECT_GT(device.under().counters("n1").bytes, before);
-  EXPECT_EQ(log.count(LogLevel::Warn, ""), 2) << "of both sides, once: " << log.joined();
-  for (EngineHost<QueuesFail>& host : hosts) host.close();
+  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 2) << "of both sides, once: " << log_.joined();
 }
 
-TEST(QueueError, WhatTheQueueStillShowsCounts) {
-  constexpr std::size_t kBytes = 4 << 20;
-  set_log_level(LogLevel::Info);
-  const LogCapture log;
-  std::array<EngineHost<QueuesFail>, 2> hosts;
-  for (std::size_t i = 0; i < hosts.size(); ++i) {
-    hosts[i].open(std::make_unique<QueuesFail>(testkit::open_host(kHalves, i)),
-                  testkit::on_loopback(0));
-  }
-  const testkit::Pair pair = testkit::connect({*hosts[0].engine, *hosts[0].contexts[0]},
-                                              {*hosts[1].engine, *hosts[1].contexts[0]});
-  testkit::exchange(pair, {kBytes}, Leaves::Nothing);
+TEST_F(QueueError, WhatTheQueueStillShowsCounts) {
   std::vector<std::byte> source(kBytes, std::byte{1}), target(kBytes);
   Registration* const from =
-      register_memory(*pair.send, source.data(), kBytes, MemoryType::Host).value();
+      register_memory(*pair_.send, source.data(), kBytes, MemoryType::Host).value();
   Registration* const to =
-      register_memory(*pair.receive, target.data(), kBytes, MemoryType::Host).value();
+      register_memory(*pair_.receive, target.data(), kBytes, MemoryType::Host).value();
   Request* const receiving =
-      irecv(*pair.receive, {.data = target.data(), .bytes = kBytes, .region = to}).value();
+      irecv(*pair_.receive, {.data = target.data(), .bytes = kBytes, .region = to}).value();
   Request* const sending =
-      isend(*pair.send, {.data = source.data(), .bytes = kBytes, .region = from}).value();
+      isend(*pair_.send, {.data = source.data(), .bytes = kBytes, .region = from}).value();
   // Nobody tests the receive, so its completions stay in their queues.
   ASSERT_TRUE(testkit::wait_until([&] { return test(*sending, nullptr).ok(); }));
-  hosts[1].provider->fail_queue("n1");
+  hosts_[1].provider->fail_queue("n1");
   ASSERT_TRUE(testkit::wait_until(
-      [&] { return log.count(LogLevel::Info, "a completion queue has failed") == 1; }));
+      [&] { return log_.count(LogLevel::Info, "a completion queue has failed") == 1; }));
   Status received = Errc::WouldBlock;
   EXPECT_TRUE(testkit::wait_until([&] {
     received = test(*receiving, nullptr);
     return received.code() != Errc::WouldBlock;
   }));
-  EXPECT_TRUE(received.ok()) << errc_name(received.code()) << log.joined();
+  EXPECT_TRUE(received.ok()) << errc_name(received.code()) << log_.joined();
   EXPECT_EQ(source, target);
-  testkit::exchange(pair, {kBytes}, Leaves::Nothing);
-  deregister_memory(*pair.receive, to);
-  deregister_memory(*pair.send, from);
-  for (EngineHost<QueuesFail>& host : hosts) host.close();
+  testkit::exchange(pair_, {kBytes}, Leaves::Nothing);
+  deregister_memory(*pair_.receive, to);
+  deregister_memory(*pair_.send, from);
 }
 
 }  // namespace
