@@ -72,12 +72,14 @@ void RelayService::say(ConnectionId connection, const Body& body) {
 // ---- Connections.
 
 bool RelayService::owns(ConnectionId connection) const noexcept {
-  return std::find(callers_.begin(), callers_.end(), connection) != callers_.end();
+  return std::any_of(callers_.begin(), callers_.end(),
+                     [connection](const Caller& each) { return each.connection == connection; });
 }
 
 // Ends the chains of a lost connection. If the asker lives, both ends hear of it from the chains.
 void RelayService::on_lost(ConnectionId connection) noexcept {
-  std::erase(callers_, connection);
+  std::erase_if(callers_,
+                [connection](const Caller& each) { return each.connection == connection; });
   const std::uint64_t by_ns = host_.now_ns() + kAskerLostToPartedNs;
   for (std::size_t i = carried_.size(); i-- > 0;) {
     Carried& carried = *carried_[i];
@@ -88,7 +90,8 @@ void RelayService::on_lost(ConnectionId connection) noexcept {
 }
 
 void RelayService::drop(ConnectionId connection) noexcept {
-  std::erase(callers_, connection);
+  std::erase_if(callers_,
+                [connection](const Caller& each) { return each.connection == connection; });
   for (std::size_t i = carried_.size(); i-- > 0;) {
     if (carried_[i]->connection() == connection) end(*carried_[i], {});
   }
@@ -98,7 +101,7 @@ bool RelayService::shows_ticket(ConnectionId connection, const Id128& ticket) {
   if (ticket == Id128{} || !same_secret(ticket, host_.ticket())) return false;
   if (owns(connection)) return true;
   if (callers_.size() >= kCallersMax) return false;
-  callers_.push_back(connection);
+  callers_.push_back({.connection = connection});
   host_.plane().identify(connection);
   return true;
 }
@@ -133,12 +136,37 @@ bool RelayService::on_frame(ConnectionId connection, const FrameHeader& header,
 
 bool RelayService::on_ask(ConnectionId connection, const AskPeers& body) {
   if (!shows_ticket(connection, body.ticket)) return false;
-  if (body.look != 0 && host_.neighbours() != nullptr) host_.neighbours()->ask();
-  const std::vector<WireHost> peers = peers_();
-  auto left = static_cast<std::uint16_t>(peers.size());
-  say(connection, PeersAre{.left = left, .host = {self()}});
-  for (const WireHost& each : peers) say(connection, PeersAre{.left = --left, .host = {each}});
+  Caller& asker = *std::find_if(callers_.begin(), callers_.end(), [connection](const Caller& each) {
+    return each.connection == connection;
+  });
+  if (body.look != 0 && host_.neighbours() != nullptr) {
+    host_.neighbours()->ask();
+    asker.looks_until_ns = host_.now_ns() + kNeighboursToAnswerNs;
+  }
+  tell_peers(asker);
   return true;
+}
+
+void RelayService::tell_peers(Caller& caller) {
+  const std::vector<WireHost> peers = peers_();
+  caller.told = peers.size();
+  auto left = static_cast<std::uint16_t>(peers.size());
+  say(caller.connection, PeersAre{.left = left, .host = {self()}});
+  for (const WireHost& each : peers)
+    say(caller.connection, PeersAre{.left = --left, .host = {each}});
+}
+
+// Answers again those who have found no way: a host on our cables tells its rails after the first
+// answer, and the asker's next question may come a second later.
+void RelayService::tell_news() {
+  for (Caller& caller : callers_) {
+    if (caller.looks_until_ns == 0) continue;
+    if (host_.now_ns() >= caller.looks_until_ns) {
+      caller.looks_until_ns = 0;
+    } else if (peers_().size() > caller.told) {
+      tell_peers(caller);
+    }
+  }
 }
 
 // Describes this host with its ports as they are now, which our peers need not know.
@@ -302,6 +330,7 @@ void RelayService::look_at_ports() {
 
 void RelayService::tend() {
   std::erase_if(ending_, [](const auto& each) { return each->destroy(); });
+  tell_news();
   if (carried_.empty()) return;
   make_waiting();
   const std::vector<std::unique_ptr<Carried>>& all = carried_;

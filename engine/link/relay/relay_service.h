@@ -1,9 +1,10 @@
 #pragma once
 // Carries paths of other hosts: owns the chains of which this process is the middle host. A host
 // that shows our ticket may ask which hosts we know, and for chains, which end with the connection
-// that asked for them. Each order has a thread for what takes long: making queue pairs, registering
-// rings, resolving addresses and destroying all that. Thread: control mutex. Bounds: kCarriedMax
-// orders, kCallersMax connections, NCCL_MESH_RELAY_BYTES of rings, relay::kChainsMax chains.
+// that asked for them. A host that finds no way is answered again when we find hosts. Each order
+// has a thread for what takes long: making queue pairs, registering rings, resolving addresses and
+// destroying all that. Thread: control mutex. Bounds: kCarriedMax orders, kCallersMax connections,
+// NCCL_MESH_RELAY_BYTES of rings, relay::kChainsMax chains.
 
 #include <mesh/snapshot.h>
 
@@ -53,8 +54,15 @@ class RelayService {
   RelaySnapshot figures() const;
 
  private:
+  struct Caller {  // a connection that has shown our ticket
+    ConnectionId connection = 0;
+    std::uint64_t looks_until_ns = 0;  // it hears of hosts that we find until then
+    std::size_t told = 0;              // hosts in the last answer
+  };
   void drop(ConnectionId connection) noexcept;
   bool on_ask(ConnectionId connection, const AskPeers& body);
+  void tell_peers(Caller& caller);
+  void tell_news();
   bool on_chain(ConnectionId connection, const Chain& body);
   bool on_join(ConnectionId connection, const Join& body);
   bool on_cut(ConnectionId connection, const Cut& body);
@@ -72,7 +80,7 @@ class RelayService {
   LinkHost& host_;
   const Peers peers_;
   std::deque<relay::RailShare> shares_;  // by rail
-  std::vector<ConnectionId> callers_;    // connections that have shown our ticket
+  std::vector<Caller> callers_;
   relay::Middle middle_;
   bool started_ = false, closing_ = false;
   std::vector<std::unique_ptr<Carried>> carried_;
