@@ -58,21 +58,22 @@ std::string CalmWatch::see(std::size_t host, const EngineSnapshot& shot, const L
 
 std::string CalmWatch::see_standby(std::size_t host, const EngineSnapshot& shot, const Look& look) {
   const std::string self = fmt::format("h{}", host);
-  auto& own = standby_[self];
+  auto& own = in_use_[self];
   own.clear();
   for (const PeerSnapshot& peer : shot.peers) {
     for (const PathSnapshot& path : peer.paths) {
+      const std::uint64_t in_use = path.up + path.quarantined + path.down;
       if (peer.sends) {
-        own[{peer.peer, path.name}] = path.standby;
+        own[{peer.peer, path.name}] = in_use;
         continue;
       }
       const std::size_t arrow = path.name.find(kArrow);
       if (arrow == std::string::npos) continue;
       const std::string there = path.name.substr(arrow + kArrow.size()) + std::string(kArrow) +
                                 path.name.substr(0, arrow);
-      const auto& far = standby_[peer.peer];
+      const auto& far = in_use_[peer.peer];
       const auto at = far.find({self, there});
-      const bool rests = at == far.end() || path.standby >= at->second || peer.channels == 0;
+      const bool rests = at == far.end() || in_use <= at->second || peer.channels == 0;
       if (is_late(fmt::format("{} standby {} {}", host, peer.peer, path.name), rests, look))
         return fmt::format(
             "host {}: path {} does not stand by {} ms after its peer has left it: {}", host,

@@ -54,9 +54,10 @@ class CalmWatch {
   bool is_late(const std::string& what, bool up, const Look& look);
 
   std::set<std::pair<std::size_t, std::string>> cards_;  // by host and rail
-  // By the connector's host, the acceptor's host and the path's name there: how many links let the
-  // path stand by.
-  std::map<std::string, std::map<std::pair<std::string, std::string>, std::uint64_t>> standby_;
+  // By the connector's host, the acceptor's host and the path's name there: how many paths of that
+  // name do not stand by. A path over hosts keeps the name of its last try, so two may have one
+  // name at the connector while the acceptor knows only one of them by it.
+  std::map<std::string, std::map<std::pair<std::string, std::string>, std::uint64_t>> in_use_;
   std::map<std::string, std::uint64_t> not_up_since_;  // rails and paths
   std::uint64_t calm_ns_ = 0;
 };
