@@ -187,6 +187,7 @@ class PathRepair {
 
   // ---- Standby paths, and paths over other hosts (path_repair_standby.cc).
   bool begin_chains(std::uint32_t index);
+  void end_first_pause(std::uint32_t index);
   bool tend_chains(std::uint32_t index);
   void call_standby(std::uint64_t now_ns);
   void call_beside();

@@ -90,6 +90,7 @@ bool PathRepair::begin_chains(std::uint32_t index) {
   std::string why;
   if (!relayed_.ask(index, need, &why)) {
     need == RelayedPaths::Need::Link ? give_up_try(index, why) : leave_beside(index, why);
+    if (relayed_.has_other_way(index)) end_first_pause(index + 1);
     return false;
   }
   Repair& repair = repairs_[index];
@@ -97,6 +98,17 @@ bool PathRepair::begin_chains(std::uint32_t index) {
   repair.at_ns = link_.host().now_ns() + kReopenToAnswerNs;
   link_.host().tend_at(repair.at_ns);
   return false;
+}
+
+// Connector: has a path tried at once that waits for the tier before it and has had no try yet.
+void PathRepair::end_first_pause(std::uint32_t index) {
+  if (index == repairs_.size()) return;
+  Repair& repair = repairs_[index];
+  const bool waits = link_.peer_link().paths()[index].health.state == PathState::Down &&
+                     repair.connector_step == ConnectorStep::Waiting;
+  if (!waits || repair.backoff_ns != kReopenPauseMinNs) return;
+  repair.at_ns = std::min(repair.at_ns, link_.host().now_ns());
+  link_.host().tend_soon();
 }
 
 // Returns true, to be called again soon, if the chains are on to the next step or the try is given

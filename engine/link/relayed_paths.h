@@ -36,6 +36,8 @@ class RelayedPaths {
   bool ask(std::uint32_t index, Need need, std::string* why);
   // Returns true if the last ask() found no route, and hosts have told more since.
   bool has_news(std::uint32_t index) const;
+  // Returns true if the last ask() found no route over so many hosts, but one over others is known.
+  bool has_other_way(std::uint32_t index) const { return tries_[index].other_way; }
   RelayedChains* chains(std::uint32_t index) noexcept { return chains_[index].get(); }  // or null
   std::string who_is_asked(std::uint32_t index) const;
   void cut(std::uint32_t index) noexcept;  // called when a try has failed or the path is lost
@@ -83,6 +85,7 @@ class RelayedPaths {
     Id128 at_fault{};                // the host at fault for it, as FailedSteps takes it
     // The relay client's news() when no route was found; empty: there was one.
     std::optional<std::uint64_t> unrouted{};
+    bool other_way = false;
   };
   std::vector<Tries> tries_;  // by path
   FailedSteps failed_;        // of all paths

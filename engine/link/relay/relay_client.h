@@ -94,7 +94,7 @@ class RelayClient {
   // Returns the hosts that links lead to, and those found over our cables that have told their
   // rails, each once.
   std::vector<WireHost> peers() const;
-  // Finds a route to the peer; the wish's hosts are filled in. If none is known, asks all hosts
+  // Looks for a route to the peer; the wish's hosts are filled in. If none is known, asks all hosts
   // which of their ports are up and which hosts they know; the answers come later. With a route,
   // asks only the hosts that have failed.
   struct Search {
@@ -102,7 +102,11 @@ class RelayClient {
     std::vector<Id128> others{};  // tickets of hosts over which other paths lead: none of them
     bool message_waits = false;   // without any way neighbours are asked over the cables
   };
-  std::optional<RelayRoute> find(RouteWish wish, const Search& search);
+  struct Found {
+    std::optional<RelayRoute> route;
+    bool other_way = false;  // no route fits the wish, but one over more or fewer hosts is known
+  };
+  Found find(RouteWish wish, const Search& search);
   bool knows_others(const Id128& peer) const;  // hosts other than ourselves and that peer
   // Grows when a host that was asked tells of rails or hosts of which it had told nothing.
   std::uint64_t news() const noexcept { return news_; }
@@ -128,7 +132,8 @@ class RelayClient {
 
  private:
   friend class RelayedChains;
-  struct Talk {  // the talk with one host
+  enum class Look : std::uint8_t { No, Yes };  // whether hosts that are asked ask their cables
+  struct Talk {                                // the talk with one host
     WireHost host;
     ConnectionId connection = 0;
     bool up = false;                    // the connection is up
@@ -136,6 +141,7 @@ class RelayClient {
     std::vector<WireHost> known{};      // the hosts that it knows
     std::vector<WireRail> rails{};      // its rails as it last told; empty: not yet
     std::uint64_t asked_ns = 0;         // when it was asked for hosts; 0: never
+    Look looked = Look::No;             // in that question
     std::uint64_t pause_ns = 0;         // before it is asked for hosts again
     bool asking = false;                // asked for hosts, and no answer yet
     std::uint64_t silent_since_ns = 0;  // since it owes an answer; 0: it owes none
@@ -144,11 +150,7 @@ class RelayClient {
   // own word about its rails counts before the word of others.
   std::vector<WireHost> hosts(const Id128& unheard = {}) const;
   std::vector<WireHost> all_peers() const;
-  bool has_way(const RouteWish& wish, const Search& search,
-               const std::vector<WireHost>& known) const;
-  enum class Look : std::uint8_t { No, Yes };  // whether hosts that are asked ask their cables
-  Look look_for_way(const RouteWish& wish, const Search& search,
-                    const std::vector<WireHost>& known);
+  bool has_way(const RouteWish& wish, const Search& search, std::vector<WireHost> hosts) const;
   bool any_found() const;
   void ask_found();
   KnownCables cables(const Id128& peer) const;

@@ -53,7 +53,7 @@ bool is_sound(const std::optional<RelayRoute>& route, const FailedSteps* failed)
 }  // namespace
 
 // The answers to what this asks serve the next search.
-std::optional<RelayRoute> RelayClient::find(RouteWish wish, const Search& search) {
+RelayClient::Found RelayClient::find(RouteWish wish, const Search& search) {
   const std::vector<WireHost> known = hosts();
   const KnownCables told = cables(search.peer);
   const std::vector<WireRail> peer = rails_now(search.peer, wish.peer);
@@ -74,35 +74,35 @@ std::optional<RelayRoute> RelayClient::find(RouteWish wish, const Search& search
                  .cables = &told,
                  .unproven = Unproven::LeftOut,
                  .spread = wish.spread};
-  std::optional<RelayRoute> route = find_route(full);
-  if (!route && have_answered(known)) {
+  Found found{.route = find_route(full)};
+  if (!found.route && have_answered(known)) {
     full.unproven = Unproven::ByPlace;
-    route = find_route(full);
+    found.route = find_route(full);
   }
-  const Look look = search.message_waits && !is_sound(route, wish.failed) && have_answered(known)
-                        ? look_for_way(full, search, known)
-                        : Look::No;
-  ask_all(route && look == Look::No ? failed : known, look);
-  return route;
+  Look look = Look::No;
+  if (search.message_waits && !is_sound(found.route, wish.failed) && have_answered(known)) {
+    const bool has_way = this->has_way(full, search, known);
+    found.other_way = has_way && !found.route;
+    if (!has_way && host_.neighbours() != nullptr) look = Look::Yes;
+  }
+  if (look == Look::Yes) host_.neighbours()->ask();
+  ask_all(found.route && look == Look::No ? failed : known, look);
+  return found;
 }
 
-// Asks the neighbours on our cables if no host that has not failed lately makes a way.
-RelayClient::Look RelayClient::look_for_way(const RouteWish& wish, const Search& search,
-                                            const std::vector<WireHost>& known) {
-  if (host_.neighbours() == nullptr) return Look::No;
-  std::vector<WireHost> sound = known;
-  std::erase_if(sound, [&](const WireHost& each) {
+// Returns true if hosts that have not failed lately make a way to the peer.
+bool RelayClient::has_way(const RouteWish& wish, const Search& search,
+                          std::vector<WireHost> hosts) const {
+  std::erase_if(hosts, [&](const WireHost& each) {
     return each.ticket == search.peer || each.ticket == host_.ticket() ||
            (wish.failed != nullptr && wish.failed->host(each.ticket) != 0);
   });
-  const RouteWish any{.own = wish.own,
-                      .peer = wish.peer,
-                      .hosts = sound,
-                      .cables = wish.cables,
-                      .unproven = wish.unproven};
-  if (find_route(any)) return Look::No;
-  host_.neighbours()->ask();
-  return Look::Yes;
+  return find_route({.own = wish.own,
+                     .peer = wish.peer,
+                     .hosts = hosts,
+                     .cables = wish.cables,
+                     .unproven = wish.unproven})
+      .has_value();
 }
 
 std::vector<WireRail> RelayClient::rails_now(const Id128& ticket,

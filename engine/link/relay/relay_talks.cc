@@ -122,10 +122,14 @@ void RelayClient::ask_all(std::span<const WireHost> hosts, Look look) {
   for (const WireHost& host : hosts) {
     if (host.ticket == host_.ticket()) continue;
     Talk& talk = talk_with(host);
-    if (talk.asked_ns != 0 && now_ns < talk.asked_ns + talk.pause_ns) continue;
+    // A host that was asked for what it knows is asked at once to ask its cables, too.
+    const bool deeper = look == Look::Yes && talk.looked == Look::No;
+    if (talk.asked_ns != 0 && now_ns < talk.asked_ns + talk.pause_ns && !deeper) continue;
     const bool again = talk.asked_ns != 0 && now_ns < talk.asked_ns + kAskPeersToForgottenNs;
-    talk.pause_ns = again ? std::min(2 * talk.pause_ns, kAskPeersPauseMaxNs) : kAskPeersPauseMinNs;
+    if (!again) talk.pause_ns = kAskPeersPauseMinNs;
+    if (again && !deeper) talk.pause_ns = std::min(2 * talk.pause_ns, kAskPeersPauseMaxNs);
     talk.asked_ns = now_ns;
+    talk.looked = look;
     connection_to(host);
     ask_peers(talk, look);
   }
