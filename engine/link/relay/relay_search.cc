@@ -105,6 +105,24 @@ bool RelayClient::has_way(const RouteWish& wish, const Search& search,
       .has_value();
 }
 
+// Collects the cables that we and the hosts that were asked have told, ours last.
+KnownCables RelayClient::cables(const Id128& peer) const {
+  KnownCables cables(host_.ticket(), peer);
+  for (const Talk& talk : talks_)
+    for (const WireHost& host : talk.known) cables.note(talk.host.ticket, host.ticket, host.cables);
+  for (const WireHost& host : all_peers()) cables.note(host_.ticket(), host.ticket, host.cables);
+  return cables;
+}
+
+// Returns true if each of the hosts has told which hosts it knows.
+bool RelayClient::have_answered(std::span<const WireHost> hosts) const {
+  return std::all_of(hosts.begin(), hosts.end(), [this](const WireHost& host) {
+    const Talk* const talk = talk_of(host.ticket);
+    return host.ticket == host_.ticket() ||
+           (talk != nullptr && talk->asked_ns != 0 && !talk->asking);
+  });
+}
+
 std::vector<WireRail> RelayClient::rails_now(const Id128& ticket,
                                              const std::vector<WireRail>& told) const {
   const Talk* const talk = talk_of(ticket);

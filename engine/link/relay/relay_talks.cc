@@ -99,24 +99,6 @@ void RelayClient::forget_unreachable() {
   });
 }
 
-// Collects the cables that we and the hosts that were asked have told, ours last.
-KnownCables RelayClient::cables(const Id128& peer) const {
-  KnownCables cables(host_.ticket(), peer);
-  for (const Talk& talk : talks_)
-    for (const WireHost& host : talk.known) cables.note(talk.host.ticket, host.ticket, host.cables);
-  for (const WireHost& host : all_peers()) cables.note(host_.ticket(), host.ticket, host.cables);
-  return cables;
-}
-
-// Returns true if each of the hosts has told which hosts it knows.
-bool RelayClient::have_answered(std::span<const WireHost> hosts) const {
-  return std::all_of(hosts.begin(), hosts.end(), [this](const WireHost& host) {
-    const Talk* const talk = talk_of(host.ticket);
-    return host.ticket == host_.ticket() ||
-           (talk != nullptr && talk->asked_ns != 0 && !talk->asking);
-  });
-}
-
 void RelayClient::ask_all(std::span<const WireHost> hosts, Look look) {
   const std::uint64_t now_ns = host_.now_ns();
   for (const WireHost& host : hosts) {

@@ -119,7 +119,7 @@ TEST_F(NeighboursBed, HostsOnTheWayAskTheirOwnNeighbours) {
   }
 }
 
-// Each host on the way tells of the next one, at once: neither a try without a route, nor a question
+// Each host on the way tells of the next one at once: neither a try without a route, nor a question
 // to a host, nor the path over more hosts waits for its pause.
 TEST_F(NeighboursBed, NewsOfHostsEndsThePauseBeforeTheNextTry) {
   for (const std::size_t to : {2u, 3u, 4u}) {
