@@ -198,8 +198,9 @@ void ControlNetwork::try_candidate(ControlEnd& end) {
   end.candidates.pop_front();
   if (ways_ == nullptr) {
     end.peer_host = static_cast<std::size_t>(to.bytes[2]) << 8 | to.bytes[3];
-  } else if (end.way = ways_->to(end.plane->host_, to); end.way) {
-    end.peer_host = static_cast<std::size_t>(end.way->far.host);
+  } else {
+    end.way = ways_->to(end.plane->host_, to);
+    end.peer_host = end.way ? static_cast<std::size_t>(end.way->far.host) : kNoHost;
   }
   if (end.peer_host == kOtherJobHost)
     trace_.violate(fmt::format("host {} dials a host of another job", end.plane->host_));

@@ -38,6 +38,8 @@ struct CloseSaid {
   engine::Close close;
 };
 
+inline constexpr std::size_t kNoHost = SIZE_MAX;
+
 // One end of a connection.
 struct ControlEnd {
   // Next: the address that is dialed has not answered.
@@ -50,7 +52,7 @@ struct ControlEnd {
   SimPlane* plane = nullptr;
   engine::ConnectionId id = 0;
   ControlEnd* peer = nullptr;  // null: the other end is gone
-  std::size_t peer_host = 0;
+  std::size_t peer_host = kNoHost;  // kNoHost also while a dialed address has no way
   bool known = false;  // the engine knows the connection, and is told of its loss
   std::uint64_t first_frame_until_ns = UINT64_MAX;  // closed then if still unauthenticated
   bool up = false;                                  // false while the dial is under way
