@@ -310,9 +310,12 @@ void Redial::note_source(const SocketAddress& address) {
   known.insert(known.begin(), address);
 }
 
-// The way by which SUMMON came works, so it is dialed first.
+// The way by which SUMMON came works, so it is dialed first. A link whose BYE was lost with the
+// connection is over; the peer hears that with its next SUMMON.
 void Redial::on_summon(const LinkClaim& theirs, ConnectionId caller) {
   CHECK(link_.connector());  // only the connector dials a link
+  if (link_.state() == LinkState::ByeSent && theirs.attempt >= attempt_)
+    return link_.end(Errc::PeerClosed, "the peer has lost the connection that BYE went over");
   const SocketAddress from = link_.host().plane().peer_address(caller);
   const std::vector<SocketAddress>& named = link_.port.addresses;
   const auto known = std::find_if(named.begin(), named.end(), [&from](const SocketAddress& each) {

@@ -19,7 +19,8 @@ std::string FenceWatch::see(std::size_t host, const EngineSnapshot& shot, std::u
   for (const PeerSnapshot& peer : shot.peers) {
     for (const PathSnapshot& path : peer.paths) {
       Lost& lost = lost_[fmt::format("{} {} {} {}", host, peer.peer, peer.sends, path.name)];
-      const bool waits = path.quarantined != 0 && peer.channels != 0;  // an ended link fences none
+      // Without a channel nobody waits: the peer may be about to end the link.
+      const bool waits = path.quarantined > peer.idle_links;
       if (!waits || lost.failures != path.failures)
         lost = {.failures = path.failures, .since_ns = now_ns};
       lost.since_ns = std::max(lost.since_ns, excused_ns_);

@@ -114,5 +114,17 @@ TEST_F(FarewellTest, APeerThatDoesNotAnswerByeIsWaitedForASecond) {
   EXPECT_TRUE(ends_.a.contexts[0]->links.empty());
 }
 
+// The acceptor asks for the connection that its peer has ended in vain: the next SUMMON is refused.
+TEST_F(FarewellTest, APeerThatHasLostTheConnectionIsNotWaitedForAfterBye) {
+  ends_.receiver().farewell().begin_close(*receiver_);
+  ends_.sender().farewell().begin_close(*ends_.connect.channel);
+  ends_.carry();
+  ends_.a.links.tend();
+  ASSERT_EQ(ends_.sender().state(), LinkState::ByeSent);
+  ends_.sender().redial().on_summon(ends_.receiver().redial().claim(), ends_.a.wire.next++);
+  ends_.a.links.tend();
+  EXPECT_TRUE(ends_.a.contexts[0]->links.empty());
+}
+
 }  // namespace
 }  // namespace mesh::engine
