@@ -35,7 +35,8 @@ struct WireHost {
 };
 
 // A process that shows a host's ticket asks which hosts it has links to, or has found over its
-// cables. With `look` it finds no way over those that it knows: the host asks over its cables, too.
+// cables. With `look` it finds no way over those that it knows: the host asks over its cables, too,
+// and answers again when it has found more.
 struct AskPeers {
   static constexpr FrameKind kKind{MessageType::AskPeers, "ASK PEERS", By::Either, When::Relay};
   Id128 ticket{};
