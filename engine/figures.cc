@@ -67,7 +67,7 @@ void PeerLedger::add(const PeerSnapshot& link) {
   row.peer = key.first;
   row.sends = link.sends;
   row.links += link.links;
-  row.idle_links += link.idle_links;
+  row.spent_links += link.spent_links;
   row.channels += link.channels;
   row.open_requests += link.open_requests;
   row.messages += link.messages;
@@ -85,7 +85,7 @@ void PeerLedger::add(const PeerSnapshot& link) {
 }
 
 void PeerLedger::add_ended(PeerSnapshot link) {
-  link.links = link.idle_links = link.channels = link.open_requests = 0;
+  link.links = link.spent_links = link.channels = link.open_requests = 0;
   link.waits = {};
   for (PathSnapshot& path : link.paths)
     path.inflight_bytes = path.up = path.quarantined = path.down = path.standby = path.epoch = 0;
@@ -164,7 +164,7 @@ PeerSnapshot snapshot_of(const Link& link, std::uint64_t now_ns) {
   shot.sends = link.connector();
   shot.links = 1;
   shot.channels = peer.channels().count();
-  shot.idle_links = shot.channels == 0 ? 1 : 0;
+  shot.spent_links = link.over() || link.failure() != Errc::Ok ? 1 : 0;
   shot.degraded_ns = link.watched.degraded_ns;
   shot.without_path_ns = link.watched.without_path_ns;
   shot.messages = peer.channels().ended().messages.get();

@@ -45,13 +45,6 @@ void ask_for_signs(std::span<Link* const> links) {
   }
 }
 
-// The caller holds the progress lock.
-PathLook look_at(const Path& path) {
-  PathLook look{.owes = path.owes_completion()};
-  for (const auto& queue_pair : path.queue_pairs) look.completed += queue_pair->retired();
-  return look;
-}
-
 // Returns false if nobody has turned the loop since the last look: then completions may lie in
 // their queues, and nobody waits for them.
 bool was_turned(Context& context) {
@@ -93,7 +86,7 @@ bool SilenceWatch::see(Link& link, std::uint64_t elapsed_ns) {
       continue;
     }
     if (silence.owes() && elapsed_ns != 0) path.device->drain(path.queue_pairs);
-    silence.see(look_at(path), elapsed_ns);
+    silence.see(path.look(), elapsed_ns);
     silent |= silence.silent_ns() != 0 && !path.ends.relayed;
     carried_bytes_[path.rail] += path.inflight_bytes();
   }
@@ -149,7 +142,7 @@ std::uint64_t SilenceWatch::flush_bound_ns() const {
 void SilenceWatch::lose(const Link& link, Path& path, std::uint64_t silent_ns) {
   const ProgressLoop::Guard guard(link.context().loop);
   path.device->drain(path.queue_pairs);
-  if (path.health.state != PathState::Up || !link.watched.silences[path.index].still(look_at(path)))
+  if (path.health.state != PathState::Up || !link.watched.silences[path.index].still(path.look()))
     return;
   link.peer_link().quarantine(
       path, fmt::format("{} for {} s, and its device reports no error", kSilentCause,

@@ -41,6 +41,12 @@ bool Path::owes_completion() const noexcept {
                      [](const auto& queue_pair) { return queue_pair->owes_completion(); });
 }
 
+PathLook Path::look() const noexcept {
+  PathLook look{.owes = owes_completion()};
+  for (const auto& queue_pair : queue_pairs) look.completed += queue_pair->retired();
+  return look;
+}
+
 std::string Path::text() const { return over.empty() ? name : name + " over " + over; }
 
 namespace {

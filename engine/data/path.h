@@ -7,6 +7,7 @@
 #include <mesh/policy.h>
 
 #include "engine/data/path_latency.h"
+#include "engine/data/path_silence.h"
 #include "src/base/check.h"
 #include "src/verbs/wr_chain.h"
 
@@ -114,7 +115,9 @@ struct Path {
   // destroying former ones.
   bool stops() const noexcept { return debts->stops.load(std::memory_order_acquire) != 0; }
   bool destroys() const noexcept { return debts->destroys.load(std::memory_order_acquire) != 0; }
-  bool owes_completion() const noexcept;  // holding the progress lock; of any queue pair
+  // ---- Of all queue pairs; the caller holds the progress lock.
+  bool owes_completion() const noexcept;
+  PathLook look() const noexcept;
   std::uint64_t inflight_bytes() const noexcept {
     DCHECK(bulk_done <= bulk_posted);
     return bulk_posted - bulk_done;

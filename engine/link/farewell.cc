@@ -90,7 +90,43 @@ void Farewell::finish_sends(SendChannel& channel, const Wait& wait) {
     channel.link.paths().drain_completions();
     return channel.idle() || link_.state() == LinkState::Down;
   };
-  if (!wait(patience_ns(), std::cref(safe))) cut();
+  const std::uint64_t bound_ns = patience_ns();
+  if (bound_ns > kRevokeToLeftNs) {
+    const std::vector<PathLook> before = look_at_paths();
+    if (wait(kRevokeToLeftNs, std::cref(safe))) return;
+    leave_still_paths(before);
+  }
+  if (!wait(bound_ns - std::min(bound_ns, kRevokeToLeftNs), std::cref(safe))) cut();
+}
+
+std::vector<PathLook> Farewell::look_at_paths() const {
+  const ProgressLoop::Guard guard(link_.context().loop);
+  link_.peer_link().paths().drain_completions();
+  std::vector<PathLook> looks;
+  for (const Path& path : link_.peer_link().paths().all()) looks.push_back(path.look());
+  return looks;
+}
+
+// Quarantines the paths on which nothing that is owed has completed since `before`, if another path
+// is up that does better: a card that hangs must not cost the link.
+void Farewell::leave_still_paths(const std::vector<PathLook>& before) {
+  const ProgressLoop::Guard guard(link_.context().loop);
+  PathSet& paths = link_.peer_link().paths();
+  paths.drain_completions();
+  const auto is_up = [](const Path& path) { return path.health.state == PathState::Up; };
+  const auto is_still = [&before](const Path& path) {
+    const PathLook then = before[path.index], now = path.look();
+    return then.owes && now.owes && now.completed == then.completed;
+  };
+  const auto all = paths.all();
+  const bool other_moves = std::any_of(
+      all.begin(), all.end(), [&](const Path& path) { return is_up(path) && !is_still(path); });
+  if (!other_moves) return;
+  for (Path& path : all) {
+    if (is_up(path) && is_still(path))
+      link_.peer_link().quarantine(path,
+                                   fmt::format("{} while memory is taken back", kSilentCause));
+  }
 }
 
 // Ends the link, because the peer has not answered, or our sends have not completed, in the time
@@ -118,11 +154,25 @@ bool Farewell::on(const Revoke& body) {
     channel->fail_all(Errc::PeerClosed);
   }
   if (answer_revoke(body)) return true;
-  const auto same = [&body](const Revoke& each) { return each.channel == body.channel; };
+  const auto same = [&body](const PendingRevoke& each) {
+    return each.revoke.channel == body.channel;
+  };
   // A later REVOKE takes the place of the one that waits: the bound is one entry for each channel.
   std::erase_if(revokes_, same);
-  revokes_.push_back(body);
+  const std::uint64_t leave_ns = link_.host().now_ns() + kRevokeToLeftNs;
+  revokes_.push_back({.revoke = body, .leave_ns = leave_ns, .looks = look_at_paths()});
+  link_.host().tend_at(leave_ns);
   return true;
+}
+
+// Returns true if it is answered.
+bool Farewell::tend_revoke(PendingRevoke& pending) {
+  if (answer_revoke(pending.revoke)) return true;
+  if (pending.leave_ns != 0 && link_.host().now_ns() >= pending.leave_ns) {
+    pending.leave_ns = 0;
+    leave_still_paths(pending.looks);
+  }
+  return false;
 }
 
 bool Farewell::answer_revoke(const Revoke& body) {
@@ -282,7 +332,7 @@ void Farewell::drop() noexcept {
 }
 
 bool Farewell::tend() {
-  std::erase_if(revokes_, [this](const Revoke& revoke) { return answer_revoke(revoke); });
+  std::erase_if(revokes_, [this](PendingRevoke& revoke) { return tend_revoke(revoke); });
   std::erase_if(closes_, [this](const PendingClose& close) { return act_on_close(close); });
   std::erase_if(link_.indices.closing,
                 [this](std::uint32_t index) { return advance_close(index); });

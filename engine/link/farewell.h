@@ -7,6 +7,7 @@
 
 #include "engine/control/frames.h"
 #include "engine/data/channel.h"
+#include "engine/data/path_silence.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -46,6 +47,12 @@ class Farewell {
   bool on(const Bye& body);
 
  private:
+  // A REVOKE of the peer, which is answered when the channel is idle.
+  struct PendingRevoke {
+    Revoke revoke;
+    std::uint64_t leave_ns = 0;     // when paths without completions since then are left; 0: done
+    std::vector<PathLook> looks{};  // by path, when it came
+  };
   struct PendingClose {
     Close close;
     std::uint64_t deadline_ns = 0;
@@ -54,16 +61,19 @@ class Farewell {
   void end_requests(Channel& channel, Registration& registration, const Wait& wait);
   void revoke_receives(RecvChannel& channel, const Wait& wait);
   void finish_sends(SendChannel& channel, const Wait& wait);
+  std::vector<PathLook> look_at_paths() const;
+  void leave_still_paths(const std::vector<PathLook>& before);
   std::uint64_t patience_ns() const;
   void cut();
   bool answer_revoke(const Revoke& body);
+  bool tend_revoke(PendingRevoke& pending);
   std::uint64_t announced_bound_ns() const;
   bool act_on_close(const PendingClose& pending);
   bool advance_close(std::uint32_t index);
   bool some_work_is_outstanding() const noexcept;
 
   LinkCore& link_;
-  std::vector<Revoke> revokes_;        // the peer's REVOKEs, answered when the channel is idle
+  std::vector<PendingRevoke> revokes_;
   std::vector<PendingClose> closes_;   // the peer's CLOSEs, until what was sent has completed
   bool bye_received_ = false;          // BYE came before all CLOSEs were acted on
   std::uint64_t bye_deadline_ns_ = 0;  // valid in state ByeSent

@@ -139,6 +139,8 @@ inline constexpr std::uint64_t kCardLookToNextMaxNs = 2 * kNsPerSecond;
 
 // NCCL's abort waits for this under a mutex of the process.
 inline constexpr std::uint64_t kRevokeToCutNs = 500 * kNsPerMs;
+// The fence of a path that is left takes a round trip, and must be over before the link is cut.
+inline constexpr std::uint64_t kRevokeToLeftNs = kRevokeToCutNs / 2;
 // An abort takes back many regions in a row: the second peer that is silent costs nothing more.
 inline constexpr std::uint64_t kCutToPatienceNs = kNsPerSecond;
 inline constexpr std::uint64_t kCloseToAnnouncedNs = kNsPerSecond;

@@ -51,9 +51,9 @@ struct ControlEnd {
   };
   SimPlane* plane = nullptr;
   engine::ConnectionId id = 0;
-  ControlEnd* peer = nullptr;  // null: the other end is gone
+  ControlEnd* peer = nullptr;       // null: the other end is gone
   std::size_t peer_host = kNoHost;  // kNoHost also while a dialed address has no way
-  bool known = false;  // the engine knows the connection, and is told of its loss
+  bool known = false;               // the engine knows the connection, and is told of its loss
   std::uint64_t first_frame_until_ns = UINT64_MAX;  // closed then if still unauthenticated
   bool up = false;                                  // false while the dial is under way
   bool dials = false;    // this side has dialed: it is the link's connector

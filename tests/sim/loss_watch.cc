@@ -19,8 +19,8 @@ std::string FenceWatch::see(std::size_t host, const EngineSnapshot& shot, std::u
   for (const PeerSnapshot& peer : shot.peers) {
     for (const PathSnapshot& path : peer.paths) {
       Lost& lost = lost_[fmt::format("{} {} {} {}", host, peer.peer, peer.sends, path.name)];
-      // Without a channel nobody waits: the peer may be about to end the link.
-      const bool waits = path.quarantined > peer.idle_links;
+      // Without an open channel nobody waits, and a link that has failed fences none.
+      const bool waits = path.quarantined > peer.spent_links;
       if (!waits || lost.failures != path.failures)
         lost = {.failures = path.failures, .since_ns = now_ns};
       lost.since_ns = std::max(lost.since_ns, excused_ns_);

@@ -173,6 +173,33 @@ TEST_F(TakeBack, SendToANicThatNeverAnswersIsFenced) {
   EXPECT_EQ(test(**sending, nullptr).code(), Errc::Revoked);
 }
 
+// A card that completes nothing is left before the link would be cut, whichever end takes memory
+// back: the link's other channels go on over the other card.
+TEST_F(TakeBack, ACardThatHangsCostsItsPathAndNotTheLink) {
+  for (const bool sender : {true, false}) {
+    SCOPED_TRACE(sender);
+    Talk talk(bed_, kA, kB, 1 << 20), other(bed_, kA, kB, 1 << 20);
+    other.exchange(1 << 20);
+    soft::FaultPlan& faults = bed_.hosts[0].provider->faults();
+    ASSERT_TRUE(faults.arm({.kind = soft::FaultKind::Mute, .nic = "n1"}).ok());
+    ASSERT_TRUE(talk.receive({.bytes = 1 << 20}).ok());
+    bed_.rounds(20);
+    ASSERT_TRUE(talk.send({.bytes = 1 << 20}).ok());
+    bed_.rounds(20);
+    bed_.tick_ns = kMs;
+    const LogCapture log;
+    const std::uint64_t began_ns = bed_.now_ns();
+    if (sender) deregister_memory(*talk.pair.send, talk.source_region);
+    if (!sender) deregister_memory(*talk.pair.receive, talk.target_region);
+    EXPECT_LT(bed_.now_ns() - began_ns, 400 * kMs);
+    EXPECT_GE(log.count(LogLevel::Warn, "stopped while memory is taken back"), 1) << log.joined();
+    EXPECT_EQ(log.count(LogLevel::Warn, "no answer within"), 0) << log.joined();
+    other.exchange(1 << 20);
+    faults.disarm_all();
+    ASSERT_TRUE(bed_.until([&] { return other.pair.send->link.paths().all_up(); }));
+  }
+}
+
 TEST_F(TakeBack, SameRangeTwiceOnOneChannelGoesWithTheLast) {
   Talk talk(bed_, kA, kB, 4096);
   Registration* const again = *register_memory(*talk.pair.receive, talk.target.data(),
