@@ -70,7 +70,7 @@ void Farewell::revoke_receives(RecvChannel& channel, const Wait& wait) {
     link_.send(Revoke{.channel = channel.index, .first_credit = 0, .credit_count = credits});
     link_.host().plane().wake();
   }
-  if (!wait(patience_ns(), std::cref(safe))) cut();
+  if (!wait(patience_ns(), std::cref(safe))) await_fence_or_cut(wait, safe);
 }
 
 // An abort takes back many regions in a row. When one peer has kept us waiting, no other peer is
@@ -96,7 +96,20 @@ void Farewell::finish_sends(SendChannel& channel, const Wait& wait) {
     if (wait(kRevokeToLeftNs, std::cref(safe))) return;
     leave_still_paths(before);
   }
-  if (!wait(bound_ns - std::min(bound_ns, kRevokeToLeftNs), std::cref(safe))) cut();
+  if (!wait(bound_ns - std::min(bound_ns, kRevokeToLeftNs), std::cref(safe)))
+    await_fence_or_cut(wait, safe);
+}
+
+// The fence of a lost path whose cards flush nothing at either end takes so long. Where another
+// path is up, the channels of the link are worth the time.
+void Farewell::await_fence_or_cut(const Wait& wait, const std::function<bool()>& safe) {
+  bool worth = false;
+  {
+    const ProgressLoop::Guard guard(link_.context().loop);
+    const PathSet& paths = link_.peer_link().paths();
+    worth = paths.fencing() && !paths.stalled();
+  }
+  if (!worth || patience_ns() == 0 || !wait(kStopToDrainedNs, safe)) cut();
 }
 
 std::vector<PathLook> Farewell::look_at_paths() const {

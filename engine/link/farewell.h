@@ -64,6 +64,7 @@ class Farewell {
   std::vector<PathLook> look_at_paths() const;
   void leave_still_paths(const std::vector<PathLook>& before);
   std::uint64_t patience_ns() const;
+  void await_fence_or_cut(const Wait& wait, const std::function<bool()>& safe);
   void cut();
   bool answer_revoke(const Revoke& body);
   bool tend_revoke(PendingRevoke& pending);

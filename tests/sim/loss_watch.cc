@@ -17,6 +17,7 @@ constexpr std::string_view kArrow = " -> ";  // in the name of a path
 
 std::string FenceWatch::see(std::size_t host, const EngineSnapshot& shot, std::uint64_t now_ns) {
   for (const PeerSnapshot& peer : shot.peers) {
+    if (left_.contains(peer.peer)) continue;
     for (const PathSnapshot& path : peer.paths) {
       Lost& lost = lost_[fmt::format("{} {} {} {}", host, peer.peer, peer.sends, path.name)];
       // Without an open channel nobody waits, and a link that has failed fences none.

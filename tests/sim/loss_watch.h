@@ -3,6 +3,8 @@
 
 #include <mesh/snapshot.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +24,9 @@ class FenceWatch {
  public:
   // No cable is whole until then.
   void excuse(std::uint64_t until_ns) { excused_ns_ = std::max(excused_ns_, until_ns); }
+  // A communicator of the host has ended early. Its links fence nothing any more, and over a
+  // connection that does not lead to the address proven before nobody believes that.
+  void leave_out(std::size_t host) { left_.insert(fmt::format("h{}", host)); }
   // Returns in words which path of the host is lost and not fenced in time; empty if none is.
   std::string see(std::size_t host, const EngineSnapshot& shot, std::uint64_t now_ns);
 
@@ -31,6 +36,7 @@ class FenceWatch {
   };
   std::map<std::string, Lost> lost_;  // by host, peer, direction and path: not fenced yet
   std::uint64_t excused_ns_ = 0;
+  std::set<std::string> left_;  // names of hosts
 };
 
 // If a card is back in its place and nothing fails any more, every path over it carries again. A

@@ -354,6 +354,7 @@ void World::abort_context(std::size_t i) {
 
 void World::excuse_aborted(std::size_t i) {
   ++tally_.aborts;
+  fences_.leave_out(contexts_[i].host);
   trace_.note("abort", {i});
   for (const auto& channel : channels_) {
     if (channel->plan().from == i)
