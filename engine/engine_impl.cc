@@ -32,7 +32,7 @@ namespace engine {
 
 namespace {
 // A manual clock may stand still, so a wait is bounded by turns as well.
-constexpr int kManualRounds = 20'000;
+constexpr int kManualRounds = 50'000;
 constexpr std::uint32_t kRqDepthMin = 16;
 constexpr int kCoresToSpare = 8;  // with fewer cores a spinning poller would take one from the job
 

@@ -2,8 +2,9 @@
 // Ends things of a link in good order: takes memory back while requests name it (REVOKE, REVOKED),
 // closes channels for NCCL or the peer (CLOSE), and ends the link without channels (BYE). Thread:
 // control mutex; it takes the loop's progress lock where it looks at channels. Bounds: one entry
-// for each channel in every list; 500 ms for a peer's answer to a REVOKE, one second for its
-// announcements after a CLOSE, three where they come over other hosts, and one for its BYE.
+// for each channel in every list; 500 ms for a peer's answer to a REVOKE, and a second more while a
+// path is fenced and another is up; one second for its announcements after a CLOSE, three where
+// they come over other hosts, and one for its BYE.
 
 #include "engine/control/frames.h"
 #include "engine/data/channel.h"
