@@ -1,6 +1,8 @@
 // After deregister_memory returns, nothing can touch the memory, whatever the peer does or fails to
 // do.
 
+#include "engine/data/channel.h"
+#include "engine/data/peer_link.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/units.h"
