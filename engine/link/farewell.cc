@@ -100,16 +100,17 @@ void Farewell::finish_sends(SendChannel& channel, const Wait& wait) {
     await_fence_or_cut(wait, safe);
 }
 
-// The fence of a lost path whose cards flush nothing at either end takes so long. Where another
-// path is up, the channels of the link are worth the time.
+// Cuts the link. If a path is fenced while another is up, waits for that first: a fence takes up to
+// kStopToDrainedNs where neither end's card flushes its queue pairs.
 void Farewell::await_fence_or_cut(const Wait& wait, const std::function<bool()>& safe) {
-  bool worth = false;
+  bool fences = false;
   {
     const ProgressLoop::Guard guard(link_.context().loop);
     const PathSet& paths = link_.peer_link().paths();
-    worth = paths.fencing() && !paths.stalled();
+    fences = paths.fencing() && !paths.stalled() && patience_ns() != 0;
   }
-  if (!worth || patience_ns() == 0 || !wait(kStopToDrainedNs, safe)) cut();
+  if (fences && wait(kStopToDrainedNs, safe)) return;
+  cut(kRevokeToCutNs + (fences ? kStopToDrainedNs : 0));
 }
 
 std::vector<PathLook> Farewell::look_at_paths() const {
@@ -144,11 +145,11 @@ void Farewell::leave_still_paths(const std::vector<PathLook>& before) {
 
 // Ends the link, because the peer has not answered, or our sends have not completed, in the time
 // that memory may take to be taken back. Once its queue pairs are gone nothing reaches our memory.
-void Farewell::cut() {
+void Farewell::cut(std::uint64_t waited_ns) {
   const bool waited = link_.host().now_ns() >= link_.context().impatient_until_ns;
   LOG_WARN("peer {}: {} {} ms while memory is taken back; the link is cut",
            link_.identity().peer_host, waited ? "no answer within" : "another peer has used up the",
-           kRevokeToCutNs / kNsPerMs);
+           (waited ? waited_ns : kRevokeToCutNs) / kNsPerMs);
   link_.context().impatient_until_ns = link_.host().now_ns() + kCutToPatienceNs;
   link_.take_down(Errc::Timeout);
   link_.host().plane().wake();  // this is NCCL's thread

@@ -66,7 +66,7 @@ class Farewell {
   void leave_still_paths(const std::vector<PathLook>& before);
   std::uint64_t patience_ns() const;
   void await_fence_or_cut(const Wait& wait, const std::function<bool()>& safe);
-  void cut();
+  void cut(std::uint64_t waited_ns);
   bool answer_revoke(const Revoke& body);
   bool tend_revoke(PendingRevoke& pending);
   std::uint64_t announced_bound_ns() const;

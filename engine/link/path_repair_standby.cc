@@ -100,10 +100,12 @@ bool PathRepair::begin_chains(std::uint32_t index) {
   return false;
 }
 
-// Connector: has a path tried at once that waits for the tier before it and has had no try yet.
+// Connector: has a path that waits for its first try since it was called, or was lost, tried at
+// once.
 void PathRepair::end_first_pause(std::uint32_t index) {
   if (index == repairs_.size()) return;
   Repair& repair = repairs_[index];
+  const ProgressLoop::Guard guard(link_.context().loop);
   const bool waits = link_.peer_link().paths()[index].health.state == PathState::Down &&
                      repair.connector_step == ConnectorStep::Waiting;
   if (!waits || repair.backoff_ns != kReopenPauseMinNs) return;

@@ -64,7 +64,7 @@ struct PeerSnapshot {
   std::string peer;                                          // its host's name
   bool sends = false;                                        // this side sends
   std::uint64_t links = 0, channels = 0, open_requests = 0;  // at this moment
-  std::uint64_t spent_links = 0;  // of the links, without an open channel, or failed
+  std::uint64_t spent_links = 0;  // links that have failed or have no open channel
   std::uint64_t messages = 0, bytes = 0;
   // Time in which some path of a link was not up, and in which none was. Sampled once a second.
   std::uint64_t degraded_ns = 0, without_path_ns = 0;

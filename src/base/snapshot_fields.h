@@ -158,6 +158,7 @@ void visit(Visitor& field, PeerSnapshot& peer) {
   field("host", peer.peer, "Host of the peer; `(others)`: all beyond the bound.");
   field("direction", direction, "`send` or `receive`.");
   field("links", peer.links, "Peer links now.");
+  field("spent_links", peer.spent_links, "Those that have failed or have no open channel.");
   field("channels", peer.channels, "Channels now.");
   field("open_requests", peer.open_requests, "Open requests now.");
   field("messages", peer.messages, "Messages posted whole, or received.");

@@ -81,9 +81,11 @@ RelayClient::Found RelayClient::find(RouteWish wish, const Search& search) {
   }
   Look look = Look::No;
   if (search.message_waits && !is_sound(found.route, wish.failed) && have_answered(known)) {
-    const bool has_way = this->has_way(full, search, known);
-    found.other_way = has_way && !found.route;
-    if (!has_way && host_.neighbours() != nullptr) look = Look::Yes;
+    if (has_way(full, search, known)) {
+      found.other_way = !found.route;
+    } else if (host_.neighbours() != nullptr) {
+      look = Look::Yes;
+    }
   }
   if (look == Look::Yes) host_.neighbours()->ask();
   ask_all(found.route && look == Look::No ? failed : known, look);

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 namespace mesh::engine {
@@ -159,13 +160,15 @@ void RelayService::tell_peers(Caller& caller) {
 // Answers again those who have found no way: a host on our cables tells its rails after the first
 // answer, and the asker's next question may come a second later.
 void RelayService::tell_news() {
+  std::optional<std::size_t> known;  // each caller is told the same hosts
   for (Caller& caller : callers_) {
     if (caller.looks_until_ns == 0) continue;
     if (host_.now_ns() >= caller.looks_until_ns) {
       caller.looks_until_ns = 0;
-    } else if (peers_().size() > caller.told) {
-      tell_peers(caller);
+      continue;
     }
+    if (!known) known = peers_().size();
+    if (*known > caller.told) tell_peers(caller);
   }
 }
 

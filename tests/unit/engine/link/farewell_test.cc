@@ -37,6 +37,13 @@ class FarewellTest : public ::testing::Test {
   bool receive() {
     return irecv(*receiver_, {.data = room_.data(), .bytes = room_.size(), .region = region_}).ok();
   }
+  void say_bye() {
+    ends_.receiver().farewell().begin_close(*receiver_);
+    ends_.sender().farewell().begin_close(*ends_.connect.channel);
+    ends_.carry();
+    ends_.a.links.tend();
+    ASSERT_EQ(ends_.sender().state(), LinkState::ByeSent);
+  }
   bool has_said(const testkit::FakeHost& host, MessageType type) const {
     const std::vector<MessageType> types = host.wire.types();
     return std::find(types.begin(), types.end(), type) != types.end();
@@ -104,23 +111,15 @@ TEST_F(FarewellTest, ALinkWithoutChannelsSaysByeAndIsForgotten) {
 }
 
 TEST_F(FarewellTest, APeerThatDoesNotAnswerByeIsWaitedForASecond) {
-  ends_.receiver().farewell().begin_close(*receiver_);
-  ends_.sender().farewell().begin_close(*ends_.connect.channel);
-  ends_.carry();
-  ends_.a.links.tend();
-  ASSERT_EQ(ends_.sender().state(), LinkState::ByeSent);
+  ASSERT_NO_FATAL_FAILURE(say_bye());
   ends_.advance_ns(1'000'000'000);
   ends_.a.links.tend();
   EXPECT_TRUE(ends_.a.contexts[0]->links.empty());
 }
 
-// The acceptor asks for the connection that its peer has ended in vain: the next SUMMON is refused.
+// BYE was lost with the connection, which the acceptor asks for by SUMMON.
 TEST_F(FarewellTest, APeerThatHasLostTheConnectionIsNotWaitedForAfterBye) {
-  ends_.receiver().farewell().begin_close(*receiver_);
-  ends_.sender().farewell().begin_close(*ends_.connect.channel);
-  ends_.carry();
-  ends_.a.links.tend();
-  ASSERT_EQ(ends_.sender().state(), LinkState::ByeSent);
+  ASSERT_NO_FATAL_FAILURE(say_bye());
   ends_.sender().redial().on_summon(ends_.receiver().redial().claim(), ends_.a.wire.next++);
   ends_.a.links.tend();
   EXPECT_TRUE(ends_.a.contexts[0]->links.empty());
