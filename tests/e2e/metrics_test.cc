@@ -31,7 +31,6 @@ class Metrics : public testing::Test {
   void SetUp() override {
     if (!driver::variable(process_environment(), "MESH_RENDEZVOUS").empty())
       GTEST_SKIP() << "starts the ranks of one machine";
-    std::filesystem::create_directories(folder_);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
@@ -39,34 +38,30 @@ class Metrics : public testing::Test {
   std::map<std::string, MetricsPage> all_reduce(const std::string& fabric) {
     return run_of("all_reduce", MESH_FABRIC_DIR "/" + fabric, "all");
   }
-  // Returns false if a rank says that its last files may be missing, as where the file system takes
-  // longer than an exit waits for it. A run that fails is not repeated.
-  static bool run_to_its_last_pages(const driver::ProcessSpec& spec) {
+  // Returns false if a rank says that it could not wait for its last files.
+  bool run_to_last_pages(const driver::ProcessSpec& spec) const {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
     driver::Launcher launcher;
     EXPECT_TRUE(launcher.start(spec).ok());
     launcher.wait({.timeout = scaled(std::chrono::seconds(300))});
-    const bool success = launcher.end(0).success();
-    EXPECT_TRUE(success) << launcher.output(0);
-    return !success || launcher.output(0).find("its last page may be missing") == std::string::npos;
+    EXPECT_TRUE(launcher.end(0).success()) << launcher.output(0);
+    return launcher.output(0).find("its last page may be missing") == std::string::npos;
   }
   std::map<std::string, MetricsPage> run_of(const char* collective, const std::string& fabric,
                                             const char* rails) {
     driver::ProcessSpec spec;
-    const std::string bytes = std::to_string(kBytes);
     spec.arguments = {MESH_PERF_FILE, collective,
                       "--fabric",     fabric,
-                      "-b",           bytes,
-                      "-e",           bytes,
+                      "-b",           std::to_string(kBytes),
+                      "-e",           std::to_string(kBytes),
                       "-c",           std::to_string(kChecks),
                       "-w",           std::to_string(kWarmups),
                       "-n",           std::to_string(kIterations)};
     spec.environment = {{"NCCL_MESH_STATS", (folder_ / "%h-%p.prom").string() + ":1"},
                         {"NCCL_MESH_RAILS", rails}};
     spec.capture = true;
-    for (int more = 4; !run_to_its_last_pages(spec) && more != 0; --more) {
-      std::filesystem::remove_all(folder_);
-      std::filesystem::create_directories(folder_);
-    }
+    for (int more = 4; !run_to_last_pages(spec) && more != 0; --more) continue;
     std::map<std::string, MetricsPage> pages;
     std::map<std::string, Snapshot> snapshots;
     for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
@@ -81,8 +76,7 @@ class Metrics : public testing::Test {
         if (snapshot.ok()) snapshots[host] = *snapshot;
         continue;
       }
-      EXPECT_EQ(entry.path().extension(), ".prom")
-          << "nothing half written is left: " << entry.path();
+      EXPECT_EQ(entry.path().extension(), ".prom") << "half written: " << entry.path();
       EXPECT_TRUE(pages.emplace(host, testkit::parse_metrics(text.str())).second) << name;
     }
     EXPECT_EQ(snapshots.size(), pages.size()) << "one beside each page";
