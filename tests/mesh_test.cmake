@@ -53,3 +53,27 @@ function(mesh_test name)
   endif()
   mesh_ring(${ARG_RING} ${name} NEEDS ${name})
 endfunction()
+
+# mesh_long_under_sanitizers(NAME patterns... [COMMAND command...]): tests of NAME that take long
+# under sanitizers and resemble others of NAME. Sanitizers run them in ring 3 only, as NAME_long.
+# COMMAND is that of NAME if it is not the program of its own name.
+function(mesh_long_under_sanitizers name)
+  if(NOT MESH_SANITIZE)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "COMMAND" ${ARGN})
+  if(NOT ARG_COMMAND)
+    set(ARG_COMMAND ${name})
+  endif()
+  list(JOIN ARG_UNPARSED_ARGUMENTS ":" patterns)
+  get_test_property(${name} ENVIRONMENT environment)
+  get_test_property(${name} LABELS labels)
+  add_test(NAME ${name}_long COMMAND ${ARG_COMMAND})
+  set_tests_properties(${name}_long PROPERTIES TIMEOUT 1800
+    ENVIRONMENT "${environment};GTEST_FILTER=${patterns}")
+  if("threads" IN_LIST labels)
+    set_tests_properties(${name}_long PROPERTIES LABELS threads)
+  endif()
+  mesh_ring(3 ${name}_long)
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT "${environment};GTEST_FILTER=-${patterns}")
+endfunction()
