@@ -55,8 +55,8 @@ function(mesh_test name)
 endfunction()
 
 # mesh_long_under_sanitizers(NAME patterns... [COMMAND command...]): tests of NAME that take long
-# under sanitizers and resemble others of NAME. Sanitizers run them in ring 3 only, as NAME_long.
-# COMMAND is that of NAME if it is not the program of its own name.
+# under sanitizers and resemble others of NAME. Sanitizers run them in ring 3 only, as NAME_long,
+# which fails if no test matches. COMMAND is needed where NAME runs a program of another name.
 function(mesh_long_under_sanitizers name)
   if(NOT MESH_SANITIZE)
     return()
@@ -69,6 +69,7 @@ function(mesh_long_under_sanitizers name)
   get_test_property(${name} ENVIRONMENT environment)
   add_test(NAME ${name}_long COMMAND ${ARG_COMMAND})
   set_tests_properties(${name}_long PROPERTIES TIMEOUT 1800
+    FAIL_REGULAR_EXPRESSION "Running 0 tests"
     ENVIRONMENT "${environment};GTEST_FILTER=${patterns}")
   mesh_ring(3 ${name}_long)
   set_tests_properties(${name} PROPERTIES ENVIRONMENT "${environment};GTEST_FILTER=-${patterns}")
