@@ -101,6 +101,7 @@ void CableProofs::Question::begin(const Hello& hello, const DoubtfulRails& rails
   }
   next_ns_ = proofs_.host_.now_ns();
   pause_ns_ = kProofToAskAgainNs;
+  answers_ = 0;
   until_ns_ =
       std::min(last_ns_, next_ns_ + (down_.empty() ? kProofToPlaceNs : kProofOfDownToPlaceNs));
 }
@@ -180,17 +181,10 @@ void CableProofs::take(std::size_t rail, const verbs::CableDatagram& datagram) {
   if (message && message->kind == CableMessage::Kind::Answer && message->acceptor_rail == rail) {
     const topo::WirePair pair{.local = message->connector_rail, .peer = rail};
     for (Question* const question : questions_) {
-      topo::CableProof& proof = question->proof_;
-      const bool was_down = topo::holds(question->down_, pair);
-      if (!same_secret(question->answer_, message->nonce) ||
-          !(was_down || topo::holds(proof.asked, pair)))
-        continue;
-      if (topo::holds(proof.met, pair)) return;  // to an earlier datagram
-      if (was_down) proof.asked.push_back(pair);
-      if (proof.met.empty())
-        question->until_ns_ = std::min(question->until_ns_, host_.now_ns() + kProofToSettledNs);
-      proof.met.push_back(pair);
-      return host_.tend_soon();
+      const bool is_asked =
+          topo::holds(question->proof_.asked, pair) || topo::holds(question->down_, pair);
+      if (!is_asked || !same_secret(question->answer_, message->nonce)) continue;
+      return question->take_answer(pair);
     }
   }
   ++ignored_;

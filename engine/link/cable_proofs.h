@@ -29,6 +29,9 @@ class CableProofs {
   static constexpr std::size_t kPeersKnownMax = 1024;
   static constexpr int kDatagramsPerPass = 64;
   static constexpr int kOneWayQuestions = 4;  // 70 ms pass between the first and the fourth
+  // The port that answers first is asked on. Its answers number this many before silence of others
+  // counts: a connector that is stopped between two of its ports answers neither meanwhile.
+  static constexpr int kAnswersToSettle = 4;
 
   explicit CableProofs(LinkHost& host) : host_(host) {}
   CableProofs(const CableProofs&) = delete;
@@ -68,6 +71,10 @@ class CableProofs {
     friend class CableProofs;
     explicit Question(CableProofs& proofs) : proofs_(proofs) {}
     bool decided() const;
+    bool settled(std::uint64_t now_ns) const noexcept {
+      return answers_ >= kAnswersToSettle && now_ns >= settled_ns_;
+    }
+    void take_answer(const topo::WirePair& pair);
     void send(const topo::WirePair& pair);
 
     CableProofs& proofs_;
@@ -79,7 +86,9 @@ class CableProofs {
     std::vector<topo::WirePair> alike_;  // asked pairs of equal identity
     std::uint64_t until_ns_ = 0, next_ns_ = 0, pause_ns_ = 0;
     std::uint64_t last_ns_ = 0;  // until_ns_ at most, however often it begins
-    bool doubted_ = false;       // a port of ours has changed since it began
+    std::uint64_t settled_ns_ = 0;
+    int answers_ = 0;       // over the pair that answered first
+    bool doubted_ = false;  // a port of ours has changed since it began
   };
   // Returns what an earlier question about these pairs found out, or null.
   const topo::CableProof* known(const Hello& hello, std::span<const topo::WirePair> pairs) const;

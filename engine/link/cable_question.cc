@@ -23,7 +23,9 @@ verbs::DatagramPlace place_of(const WirePlace& place) {
 CableProofs::Question::~Question() { std::erase(proofs_.questions_, this); }
 
 std::uint64_t CableProofs::Question::due_ns() const noexcept {
-  return std::min(next_ns_, until_ns_);
+  const std::uint64_t end_ns =
+      answers_ >= kAnswersToSettle ? std::min(settled_ns_, until_ns_) : until_ns_;
+  return std::min(next_ns_, end_ns);
 }
 
 // Returns true if no further answer can change the paths: all have answered, or each port of one
@@ -52,12 +54,32 @@ void CableProofs::Question::send(const topo::WirePair& pair) {
                       .nonce = ask_}));
 }
 
+// The first answer may be to a late question, so the four that follow it come as early as those of
+// a peer that answers at once.
+void CableProofs::Question::take_answer(const topo::WirePair& pair) {
+  const bool is_news = !topo::holds(proof_.met, pair);
+  if (proof_.met.empty()) {
+    const std::uint64_t now_ns = proofs_.host_.now_ns();
+    settled_ns_ = now_ns + kProofToSettledNs;
+    until_ns_ = last_ns_;
+    pause_ns_ = kProofToAskAgainNs;
+    next_ns_ = now_ns + pause_ns_;
+  }
+  if (is_news) {
+    if (!topo::holds(proof_.asked, pair)) proof_.asked.push_back(pair);  // it was down
+    proof_.met.push_back(pair);
+  }
+  if (pair == proof_.met.front()) ++answers_;
+  if (is_news || answers_ == kAnswersToSettle) proofs_.host_.tend_soon();
+}
+
 bool CableProofs::Question::tend(std::uint64_t now_ns) {
-  if (now_ns >= until_ns_ || decided()) return false;
+  if (now_ns >= until_ns_ || settled(now_ns) || decided()) return false;
   if (now_ns < next_ns_) return true;
   for (const auto* const pairs : {&proof_.asked, &down_})
     for (const topo::WirePair& pair : *pairs)
       if (!topo::holds(proof_.met, pair)) send(pair);
+  if (!proof_.met.empty()) send(proof_.met.front());
   next_ns_ = now_ns + pause_ns_;
   pause_ns_ = std::min(2 * pause_ns_, kProofToAskAgainMaxNs);
   return true;

@@ -58,6 +58,35 @@ TEST(CableProofs, OnASwitchAllPortsMeet) {
   EXPECT_EQ(question->proof().met.size(), 4u);
 }
 
+// Its other port answers when it goes on: no port is left out, and none is taken for one-way.
+TEST(CableProofs, AConnectorThatIsStoppedBetweenTwoOfItsPortsIsWaitedFor) {
+  CableHosts hosts(fabric_of(kCrossed));
+  const Hello said = hosts.hello();
+  const auto question = hosts.ask(said);
+  ASSERT_TRUE(question->tend(hosts.clock.load()));
+  CableHosts::hear_first(hosts.of_a);
+  CableHosts::hear(hosts.of_b);
+  ASSERT_EQ(question->proof().met.size(), 1u);
+  for (std::uint64_t waited_ns = 0; waited_ns < 4 * kProofToSettledNs; waited_ns += kNsPerMs) {
+    hosts.clock.fetch_add(kNsPerMs);
+    ASSERT_TRUE(question->tend(hosts.clock.load())) << waited_ns << " ns after the first answer";
+  }
+  EXPECT_LE(hosts.finish(*question), kProofToSettledNs);
+  EXPECT_EQ(sorted(question->proof().met), (Wires{{0, 1}, {1, 0}}));
+  EXPECT_EQ(hosts.of_a.one_way(said.proof.ask, question->proof()), Wires{});
+}
+
+// The cable that answered first is cut then.
+TEST(CableProofs, AConnectorThatAnswersOnceIsWaitedForThreeSeconds) {
+  CableHosts hosts(fabric_of(kTriangle));
+  const auto question = hosts.ask(hosts.hello());
+  hosts.turn(*question);
+  ASSERT_EQ(question->proof().met, (Wires{{0, 1}}));
+  while (question->tend(hosts.clock.load())) hosts.clock.fetch_add(kNsPerMs);
+  EXPECT_EQ(hosts.clock.load() - kNsPerSecond, kProofOfDownToPlaceNs);
+  EXPECT_EQ(question->proof().met, (Wires{{0, 1}}));
+}
+
 TEST(CableProofs, AddressesThatLeaveNoChoiceOpenNothing) {
   const std::string text = R"({"name": "own", "hosts": [
       {"name": "a", "nics": [{"name": "n0", "address": "10.0.1.1/24"},
