@@ -35,8 +35,9 @@ void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
   path.byte_waiter = nullptr;
   path.latency.give_up();
   bool first = false;  // no other link to this peer has told of this path
-  const bool over = failure() != Errc::Ok || paths_.is_outranked(path) ||
-                    (channels_.index_bound() != 0 && channels_.all_ended());
+  // The peer, and a host between, may have taken their ends apart before we know that it is over.
+  const bool ended = channels_.index_bound() != 0 && channels_.all_ended();
+  const bool over = failure() != Errc::Ok || paths_.is_outranked(path) || ended;
   try {
     if (!over) first = owner_.peer_log().is_first_loss(*this, path);
     path.health.last_cause = cause;
@@ -50,11 +51,11 @@ void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
     LOG_DETAIL("peer {}: path {} is a standby path again", identity_.peer_host, path.name);
     return;
   }
-  ++path.health.failures;
-  loop_.counters.errors.add(1);
-  MESH_PROBE3(path_lost, identity_.peer_host.c_str(), path.name.c_str(), cause.c_str());
-  // The peer may have taken its end apart if every channel has ended; what was sent is still
-  // accounted for.
+  if (!ended) {
+    ++path.health.failures;
+    loop_.counters.errors.add(1);
+    MESH_PROBE3(path_lost, identity_.peer_host.c_str(), path.name.c_str(), cause.c_str());
+  }
   MESH_LOG(first ? LogLevel::Warn : LogLevel::Detail, "peer {}: path {} is lost: {}; {}",
            identity_.peer_host,
            path_text(path, sizeof("peer : path  is lost: ; ") - 1 + identity_.peer_host.size() +
