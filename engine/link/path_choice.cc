@@ -109,14 +109,18 @@ PathChoice choose_paths(const Hello& hello, const OwnRails& own_side, const AskR
 }
 
 namespace {
-// Returns the pairs that meet, without those about which datagrams got no answer. Hosts that are
-// not neighbours may share a subnet, and then only hosts between lead from one to the other.
-std::vector<WirePath> without_silent(const PathChoice& choice) {
+// Returns the pairs that meet, without those about which datagrams got no answer, or can get none
+// while a port of theirs is down. Hosts that are not neighbours may share a subnet, and then only
+// hosts between lead from one to the other.
+std::vector<WirePath> without_silent(const Hello& hello, const OwnRails& own,
+                                     const PathChoice& choice) {
   std::vector<WirePath> known = choice.meet;
   if (!choice.proof.met.empty()) return known;
-  std::erase_if(known, [&choice](const WirePath& pair) {
+  std::vector<topo::WirePair> down;
+  if (!hello.proof.places.empty()) down = doubtful_rails(hello, own).down;
+  std::erase_if(known, [&](const WirePath& pair) {
     const topo::WirePair rails{.local = pair.connector_rail, .peer = pair.acceptor_rail};
-    return topo::holds(choice.proof.asked, rails);
+    return topo::holds(choice.proof.asked, rails) || topo::holds(down, rails);
   });
   return known;
 }
@@ -140,13 +144,13 @@ std::optional<std::uint8_t> rail_elsewhere(const std::vector<WireRail>& rails,
 bool may_be_relayed(const Hello& hello, const OwnRails& own, const PathChoice& choice) {
   if (way_of(hello, own) == Way::BetweenSites) return false;
   return hello.asked.wish == RailsWish::Auto ||
-         (hello.asked.wish == RailsWish::All && without_silent(choice).empty());
+         (hello.asked.wish == RailsWish::All && without_silent(hello, own, choice).empty());
 }
 
 void add_relayed(const Hello& hello, const OwnRails& own, const Settings& settings,
                  PathChoice* choice) {
   if (!may_be_relayed(hello, own, *choice)) return;
-  const std::vector<WirePath> known = without_silent(*choice);
+  const std::vector<WirePath> known = without_silent(hello, own, *choice);
   const auto theirs = rail_elsewhere(hello.rails, known, &WirePath::connector_rail);
   const auto ours = rail_elsewhere(own.rails, known, &WirePath::acceptor_rail);
   if (!theirs || !ours) return;

@@ -76,6 +76,22 @@ TEST(RelayedPaths, AreThereWhereNoDatagramTellsThatTheHostsMeet) {
   EXPECT_EQ(many.choice.sets.primary.size(), kPathsMax - 1);
 }
 
+// Whether hosts with one subnet on all cables meet is not known while all ports of one are down.
+TEST(RelayedPaths, AreThereWhileNoPortCanAnswerADatagram) {
+  TwoHosts hosts(2, 2);
+  std::uint8_t number = 0;
+  for (std::vector<WireRail>* const rails : {&hosts.hello.rails, &hosts.own}) {
+    for (WireRail& rail : *rails) {
+      rail.addresses[0] = {.gid = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 10, 0, 0, ++number},
+                           .prefix_len = 24};
+    }
+  }
+  for (WireRail& rail : hosts.own) rail.up = 0;
+  EXPECT_EQ(hosts.with_relays().relayed, 0) << "HELLO tells no places of datagrams";
+  hosts.hello.proof.places.resize(2);
+  EXPECT_EQ(hosts.with_relays().relayed, kRelayPlacesMax);
+}
+
 TEST(RelayedPaths, AreThereWhateverGuidsTheRailsHave) {
   constexpr std::uint64_t kOne = 7;
   EXPECT_EQ(TwoHosts(2, 1, kOne).with_relays().relayed, kRelayPlacesMax);
