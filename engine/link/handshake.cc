@@ -88,6 +88,7 @@ void Handshake::greet() {
     cables->withdraw(offered_);
     proof = cables->offer();
     offered_ = proof.ask;
+    said_shared_ = proof.shared;
   }
   link_.send(Hello{.connector_context = link_.context().id,
                    .acceptor_context = link_.identity().peer_context,

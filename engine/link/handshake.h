@@ -168,6 +168,7 @@ class Handshake {
   std::unique_ptr<Proving> proving_;    // acceptor: until the paths are chosen
   Id128 offered_{};                     // connector: the nonce of its HELLO's offer
   std::uint64_t said_up_ = 0;           // connector: the rails that its HELLO said to be up
+  std::uint64_t said_shared_ = 0;       // connector: the rails that its HELLO said to be shared
   std::unique_ptr<Welcome> welcome_;    // acceptor: unsent until the queue pairs are made
   std::vector<WirePath> meet_;          // connector: the pairs of rails in WELCOME
   std::uint32_t hello_tries_ = 0;       // dials after a lost connection

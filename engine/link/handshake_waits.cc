@@ -215,7 +215,7 @@ std::uint64_t Handshake::rails_to_ask() const {
   std::uint64_t rails = 0;
   for (const Path& path : paths.all())
     if (path.device->rail().ethernet) rails |= std::uint64_t{1} << path.rail;
-  return rails & ~cables->shared();
+  return rails & ~said_shared_;
 }
 
 // Marks the paths that may be none: datagrams over them got no answer, or are yet to be sent. Other

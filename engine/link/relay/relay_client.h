@@ -150,6 +150,8 @@ class RelayClient {
   // own word about its rails counts before the word of others.
   std::vector<WireHost> hosts(const Id128& unheard = {}) const;
   std::vector<WireHost> all_peers() const;
+  std::optional<RelayRoute> known_way(const RouteWish& wish, const Search& search,
+                                      std::vector<WireHost> hosts) const;
   bool has_way(const RouteWish& wish, const Search& search, std::vector<WireHost> hosts) const;
   bool any_found() const;
   void ask_found();

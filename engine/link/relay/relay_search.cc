@@ -76,13 +76,22 @@ RelayClient::Found RelayClient::find(RouteWish wish, const Search& search) {
                  .spread = wish.spread};
   Found found{.route = find_route(full)};
   if (!found.route && have_answered(known)) {
+    // A guess takes no host of a way over known cables from the path that has room for that way.
+    if (const auto way = known_way(full, search, known)) {
+      found.other_way = true;
+      std::erase_if(carriers, [&way](const WireHost& each) {
+        return std::any_of(way->hops.begin(), way->hops.end(),
+                           [&](const RouteHop& hop) { return hop.host.ticket == each.ticket; });
+      });
+      full.hosts = carriers;
+    }
     full.unproven = Unproven::ByPlace;
     found.route = find_route(full);
   }
   Look look = Look::No;
   if (search.message_waits && !is_sound(found.route, wish.failed) && have_answered(known)) {
     if (has_way(full, search, known)) {
-      found.other_way = !found.route;
+      found.other_way |= !found.route;
     } else if (host_.neighbours() != nullptr) {
       look = Look::Yes;
     }
@@ -90,6 +99,20 @@ RelayClient::Found RelayClient::find(RouteWish wish, const Search& search) {
   if (look == Look::Yes) host_.neighbours()->ask();
   ask_all(found.route && look == Look::No ? failed : known, look);
   return found;
+}
+
+// Returns the best way to the peer whose cables are all known, over any number of hosts.
+std::optional<RelayRoute> RelayClient::known_way(const RouteWish& wish, const Search& search,
+                                                 std::vector<WireHost> hosts) const {
+  std::erase_if(hosts, [&](const WireHost& each) {
+    return each.ticket == search.peer || each.ticket == host_.ticket();
+  });
+  return find_route({.own = wish.own,
+                     .peer = wish.peer,
+                     .hosts = hosts,
+                     .failed = wish.failed,
+                     .cables = wish.cables,
+                     .unproven = Unproven::LeftOut});
 }
 
 // Returns true if hosts that have not failed lately make a way to the peer.
