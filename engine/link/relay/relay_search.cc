@@ -88,8 +88,9 @@ RelayClient::Found RelayClient::find(RouteWish wish, const Search& search) {
     full.unproven = Unproven::ByPlace;
     found.route = find_route(full);
   }
+  const bool sound = full.unproven == Unproven::LeftOut && is_sound(found.route, wish.failed);
   Look look = Look::No;
-  if (search.message_waits && !is_sound(found.route, wish.failed) && have_answered(known)) {
+  if (search.message_waits && !sound && have_answered(known)) {
     if (has_way(full, search, known)) {
       found.other_way |= !found.route;
     } else if (host_.neighbours() != nullptr) {
@@ -115,7 +116,7 @@ std::optional<RelayRoute> RelayClient::known_way(const RouteWish& wish, const Se
                      .unproven = Unproven::LeftOut});
 }
 
-// Returns true if hosts that have not failed lately make a way to the peer.
+// Returns true if hosts that have not failed lately make a way over known cables to the peer.
 bool RelayClient::has_way(const RouteWish& wish, const Search& search,
                           std::vector<WireHost> hosts) const {
   std::erase_if(hosts, [&](const WireHost& each) {
@@ -126,7 +127,7 @@ bool RelayClient::has_way(const RouteWish& wish, const Search& search,
                      .peer = wish.peer,
                      .hosts = hosts,
                      .cables = wish.cables,
-                     .unproven = wish.unproven})
+                     .unproven = Unproven::LeftOut})
       .has_value();
 }
 
