@@ -36,7 +36,7 @@ enum class PathState : std::uint8_t { Up, Quarantined, Down, Standby };
 struct PathHealth {
   PathState state = PathState::Up;
   std::uint32_t epoch = 0;     // how often its queue pairs were made anew; both sides count alike
-  std::uint64_t failures = 0;  // times it left Up
+  std::uint64_t failures = 0;  // times it was lost while a channel needed it
   std::uint64_t replayed_stripes = 0;  // stripes of ours that it lost and others carried
   std::uint64_t reopen_tries = 0;
   std::uint64_t black_holes = 0;  // times small packets came through, and full ones did not

@@ -102,6 +102,7 @@ void CableProofs::Question::begin(const Hello& hello, const DoubtfulRails& rails
   next_ns_ = proofs_.host_.now_ns();
   pause_ns_ = kProofToAskAgainNs;
   answers_ = 0;
+  awaits_ = false;
   until_ns_ =
       std::min(last_ns_, next_ns_ + (down_.empty() ? kProofToPlaceNs : kProofOfDownToPlaceNs));
 }

@@ -28,10 +28,11 @@ class CableProofs {
   static constexpr std::size_t kOffersMax = 256;
   static constexpr std::size_t kPeersKnownMax = 1024;
   static constexpr int kDatagramsPerPass = 64;
-  static constexpr int kOneWayQuestions = 4;  // 70 ms pass between the first and the fourth
-  // The port that answers first is asked on. Its answers number this many before silence of others
-  // counts: a connector that is stopped between two of its ports answers neither meanwhile.
-  static constexpr int kAnswersToSettle = 4;
+  static constexpr int kOneWayQuestions = 4;  // 40 ms pass between the first and the fourth
+  // The port that answers first is asked on. So many of these questions have an answer each before
+  // silence of others counts: a connector that is stopped between two of its ports answers over
+  // neither meanwhile.
+  static constexpr int kAnswersToSettle = 3;
 
   explicit CableProofs(LinkHost& host) : host_(host) {}
   CableProofs(const CableProofs&) = delete;
@@ -87,7 +88,8 @@ class CableProofs {
     std::uint64_t until_ns_ = 0, next_ns_ = 0, pause_ns_ = 0;
     std::uint64_t last_ns_ = 0;  // until_ns_ at most, however often it begins
     std::uint64_t settled_ns_ = 0;
-    int answers_ = 0;       // over the pair that answered first
+    int answers_ = 0;       // to questions over the pair that answered first, since then
+    bool awaits_ = false;   // one of those has no answer yet
     bool doubted_ = false;  // a port of ours has changed since it began
   };
   // Returns what an earlier question about these pairs found out, or null.

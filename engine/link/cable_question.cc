@@ -54,8 +54,9 @@ void CableProofs::Question::send(const topo::WirePair& pair) {
                       .nonce = ask_}));
 }
 
-// The first answer may be to a late question, so the four that follow it come as early as those of
-// a peer that answers at once.
+// The first answer may be to a late question, so those that follow it come as early as those of a
+// peer that answers at once. A peer that was stopped answers several questions at once, which tells
+// as much as one answer.
 void CableProofs::Question::take_answer(const topo::WirePair& pair) {
   const bool is_news = !topo::holds(proof_.met, pair);
   if (proof_.met.empty()) {
@@ -69,8 +70,10 @@ void CableProofs::Question::take_answer(const topo::WirePair& pair) {
     if (!topo::holds(proof_.asked, pair)) proof_.asked.push_back(pair);  // it was down
     proof_.met.push_back(pair);
   }
-  if (pair == proof_.met.front()) ++answers_;
-  if (is_news || answers_ == kAnswersToSettle) proofs_.host_.tend_soon();
+  const bool is_due = pair == proof_.met.front() && std::exchange(awaits_, false);
+  if (is_due && ++answers_ < kAnswersToSettle)
+    next_ns_ = std::min(next_ns_, proofs_.host_.now_ns() + kProofToAskAgainNs);
+  if (is_news || is_due) proofs_.host_.tend_soon();
 }
 
 bool CableProofs::Question::tend(std::uint64_t now_ns) {
@@ -79,7 +82,10 @@ bool CableProofs::Question::tend(std::uint64_t now_ns) {
   for (const auto* const pairs : {&proof_.asked, &down_})
     for (const topo::WirePair& pair : *pairs)
       if (!topo::holds(proof_.met, pair)) send(pair);
-  if (!proof_.met.empty()) send(proof_.met.front());
+  if (!proof_.met.empty()) {
+    send(proof_.met.front());
+    awaits_ = true;
+  }
   next_ns_ = now_ns + pause_ns_;
   pause_ns_ = std::min(2 * pause_ns_, kProofToAskAgainMaxNs);
   return true;

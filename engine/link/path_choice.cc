@@ -116,8 +116,7 @@ std::vector<WirePath> without_silent(const Hello& hello, const OwnRails& own,
                                      const PathChoice& choice) {
   std::vector<WirePath> known = choice.meet;
   if (!choice.proof.met.empty()) return known;
-  std::vector<topo::WirePair> down;
-  if (!hello.proof.places.empty()) down = doubtful_rails(hello, own).down;
+  const std::vector<topo::WirePair> down = doubtful_rails(hello, own).down;
   std::erase_if(known, [&](const WirePath& pair) {
     const topo::WirePair rails{.local = pair.connector_rail, .peer = pair.acceptor_rail};
     return topo::holds(choice.proof.asked, rails) || topo::holds(down, rails);

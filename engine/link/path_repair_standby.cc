@@ -81,15 +81,16 @@ bool PathRepair::let_beside_stand_by(std::uint32_t index) {
 // to the host next to it; before the connector's queue pairs connect, the hosts on the way are told
 // their neighbours (JOIN, JOINED). Returns false, because the answers wake us.
 bool PathRepair::begin_chains(std::uint32_t index) {
-  auto need = RelayedPaths::Need::Link;
+  auto need = RelayedPaths::Need::Message;
   {
     const ProgressLoop::Guard guard(link_.context().loop);
-    if (link_.peer_link().paths().is_beside(index) && !link_.peer_link().paths().stalled())
-      need = RelayedPaths::Need::Gain;
+    const PathSet& paths = link_.peer_link().paths();
+    if (!paths.stalled())
+      need = paths.is_beside(index) ? RelayedPaths::Need::Gain : RelayedPaths::Need::Spare;
   }
   std::string why;
   if (!relayed_.ask(index, need, &why)) {
-    need == RelayedPaths::Need::Link ? give_up_try(index, why) : leave_beside(index, why);
+    need == RelayedPaths::Need::Gain ? leave_beside(index, why) : give_up_try(index, why);
     if (relayed_.has_other_way(index)) end_first_pause(index + 1);
     return false;
   }

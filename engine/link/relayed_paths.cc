@@ -91,7 +91,7 @@ bool RelayedPaths::ask(std::uint32_t index, Need need, std::string* why) {
     wish.peer_rail = static_cast<std::uint8_t>(path.ends.peer_rail);
   RelayClient::Found found = relays.find(wish, {.peer = link_.terms.peer_ticket,
                                                 .others = hosts_of_others(index),
-                                                .message_waits = need == Need::Link});
+                                                .message_waits = need == Need::Message});
   std::optional<RelayRoute>& route = found.route;
   tries.unrouted.reset();
   tries.other_way = found.other_way;

@@ -30,8 +30,8 @@ class RelayedPaths {
   void begin();  // called when the link has its paths
 
   // ---- Connector: the chains of a path that is being opened.
-  // With Gain another path carries the link, and this path is opened to make it faster.
-  enum class Need : std::uint8_t { Link, Gain };
+  // Why a path is opened: messages wait for it, it is to stand by, or it makes the link faster.
+  enum class Need : std::uint8_t { Message, Spare, Gain };
   // Asks the hosts of a route for chains. Returns false, and why, if there is no route.
   bool ask(std::uint32_t index, Need need, std::string* why);
   // Returns true if the last ask() found no route, and hosts have told more since.

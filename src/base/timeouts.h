@@ -73,7 +73,7 @@ inline constexpr std::uint64_t kHelloToNextAddressNs = 30 * kNsPerSecond;
 // an emulated one. A peer that drops datagrams costs its first connect a second.
 inline constexpr std::uint64_t kProofToPlaceNs = kNsPerSecond;
 // A port that is down may have the only cable to the peer: a flap of a second or two is over by
-// then.
+// then. A peer that has answered once, and does not go on to answer, is waited for as long.
 inline constexpr std::uint64_t kProofOfDownToPlaceNs = 3 * kNsPerSecond;
 // Doubled after each datagram: seven of them in a second, so that a lost one loses no cable.
 inline constexpr std::uint64_t kProofToAskAgainNs = 10 * kNsPerMs;

@@ -2,10 +2,10 @@
 // Hosts find each other over their cables. If a message has no route, this asks over each of our
 // ports, and what answers may be a host between. All processes that share a secret hear such
 // questions and answer them: NCCL_MESH_JOB, or the ids of the communicators that are open. Without
-// one nothing is opened, asked or answered. Nothing is asked while there is a route. Thread:
-// control mutex. Bounds: kKeysMax secrets, kFoundMax hosts, kRoundsMax questions that may be
-// answered, kLooksMax datagrams looked at and kAnswersMax answered in a second; the rest is
-// counted.
+// one nothing is opened, asked or answered. Nothing is asked while a path is up or a route over
+// known cables is there. Thread: control mutex. Bounds: kKeysMax secrets, kFoundMax hosts,
+// kRoundsMax questions that may be answered, kLooksMax datagrams looked at and kAnswersMax answered
+// in a second; the rest is counted.
 
 #include <mesh/snapshot.h>
 

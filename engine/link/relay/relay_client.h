@@ -95,16 +95,16 @@ class RelayClient {
   // rails, each once.
   std::vector<WireHost> peers() const;
   // Looks for a route to the peer; the wish's hosts are filled in. If none is known, asks all hosts
-  // which of their ports are up and which hosts they know; the answers come later. With a route,
-  // asks only the hosts that have failed.
+  // which of their ports are up and which hosts they know; the answers come later. With a route
+  // over known cables, asks only the hosts that have failed.
   struct Search {
     Id128 peer{};                 // the peer's ticket
     std::vector<Id128> others{};  // tickets of hosts over which other paths lead: none of them
-    bool message_waits = false;   // without any way neighbours are asked over the cables
+    bool message_waits = false;   // without a way over known cables neighbours are asked over ours
   };
   struct Found {
     std::optional<RelayRoute> route;
-    bool other_way = false;  // no route fits the wish, but one over more or fewer hosts is known
+    bool other_way = false;  // a way over more or fewer hosts than the wish's is known
   };
   Found find(RouteWish wish, const Search& search);
   bool knows_others(const Id128& peer) const;  // hosts other than ourselves and that peer
@@ -150,8 +150,6 @@ class RelayClient {
   // own word about its rails counts before the word of others.
   std::vector<WireHost> hosts(const Id128& unheard = {}) const;
   std::vector<WireHost> all_peers() const;
-  std::optional<RelayRoute> known_way(const RouteWish& wish, const Search& search,
-                                      std::vector<WireHost> hosts) const;
   bool has_way(const RouteWish& wish, const Search& search, std::vector<WireHost> hosts) const;
   bool any_found() const;
   void ask_found();

@@ -43,6 +43,16 @@ std::vector<WireHost> RelayClient::hosts(const Id128& unheard) const {
 }
 
 namespace {
+// Returns the best way to the peer over known cables and over any number of the wish's hosts.
+std::optional<RelayRoute> known_way(const RouteWish& wish) {
+  return find_route({.own = wish.own,
+                     .peer = wish.peer,
+                     .hosts = wish.hosts,
+                     .failed = wish.failed,
+                     .cables = wish.cables,
+                     .unproven = Unproven::LeftOut});
+}
+
 // Returns true for a route whose hosts have not failed lately.
 bool is_sound(const std::optional<RelayRoute>& route, const FailedSteps* failed) {
   return route && (failed == nullptr || std::all_of(route->hops.begin(), route->hops.end(),
@@ -77,7 +87,7 @@ RelayClient::Found RelayClient::find(RouteWish wish, const Search& search) {
   Found found{.route = find_route(full)};
   if (!found.route && have_answered(known)) {
     // A guess takes no host of a way over known cables from the path that has room for that way.
-    if (const auto way = known_way(full, search, known)) {
+    if (const auto way = known_way(full)) {
       found.other_way = true;
       std::erase_if(carriers, [&way](const WireHost& each) {
         return std::any_of(way->hops.begin(), way->hops.end(),
@@ -100,20 +110,6 @@ RelayClient::Found RelayClient::find(RouteWish wish, const Search& search) {
   if (look == Look::Yes) host_.neighbours()->ask();
   ask_all(found.route && look == Look::No ? failed : known, look);
   return found;
-}
-
-// Returns the best way to the peer whose cables are all known, over any number of hosts.
-std::optional<RelayRoute> RelayClient::known_way(const RouteWish& wish, const Search& search,
-                                                 std::vector<WireHost> hosts) const {
-  std::erase_if(hosts, [&](const WireHost& each) {
-    return each.ticket == search.peer || each.ticket == host_.ticket();
-  });
-  return find_route({.own = wish.own,
-                     .peer = wish.peer,
-                     .hosts = hosts,
-                     .failed = wish.failed,
-                     .cables = wish.cables,
-                     .unproven = Unproven::LeftOut});
 }
 
 // Returns true if hosts that have not failed lately make a way over known cables to the peer.
