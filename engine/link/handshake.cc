@@ -88,7 +88,7 @@ void Handshake::greet() {
     cables->withdraw(offered_);
     proof = cables->offer();
     offered_ = proof.ask;
-    said_shared_ = proof.shared;
+    said_shared_ = proof.shared != 0;
   }
   link_.send(Hello{.connector_context = link_.context().id,
                    .acceptor_context = link_.identity().peer_context,

@@ -155,6 +155,7 @@ class Handshake {
   LinkCore& link_;
   Owner& owner_;
   std::uint32_t psn_ = 0;  // first packet number of our queue pairs
+  bool said_shared_ = false;  // connector: its HELLO named subnets that are on several cables
   std::uint64_t hello_at_ns_ = 0;
   std::uint64_t measure_from_ns_ = 0;    // 0: no measurement is under way
   std::vector<std::uint64_t> measured_;  // round trip by path; 0: not yet
@@ -168,7 +169,6 @@ class Handshake {
   std::unique_ptr<Proving> proving_;    // acceptor: until the paths are chosen
   Id128 offered_{};                     // connector: the nonce of its HELLO's offer
   std::uint64_t said_up_ = 0;           // connector: the rails that its HELLO said to be up
-  std::uint64_t said_shared_ = 0;       // connector: the rails that its HELLO said to be shared
   std::unique_ptr<Welcome> welcome_;    // acceptor: unsent until the queue pairs are made
   std::vector<WirePath> meet_;          // connector: the pairs of rails in WELCOME
   std::uint32_t hello_tries_ = 0;       // dials after a lost connection

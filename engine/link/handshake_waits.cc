@@ -209,13 +209,13 @@ std::uint64_t Handshake::rails_to_ask() const {
   CableProofs* const cables = link_.host().cables();
   const PathSet& paths = link_.peer_link().paths();
   if (!link_.connector() || paths.standby_count() != 0 || cables == nullptr ||
-      link_.terms.crossing.apart() || link_.waiting.empty() || own_rails().size() != 1 ||
-      link_.terms.peer_rails.size() != 1)
+      link_.terms.crossing.apart() || link_.waiting.empty() || said_shared_ ||
+      own_rails().size() != 1 || link_.terms.peer_rails.size() != 1)
     return 0;
   std::uint64_t rails = 0;
   for (const Path& path : paths.all())
     if (path.device->rail().ethernet) rails |= std::uint64_t{1} << path.rail;
-  return rails & ~said_shared_;
+  return rails;
 }
 
 // Marks the paths that may be none: datagrams over them got no answer, or are yet to be sent. Other
