@@ -45,12 +45,15 @@ PathSet::PathSet(PeerLink& link)
       loop_(link.loop()),
       policy_(link.policy()),
       bulk_(link.late()),
-      shares_(policy_) {
-  usable_.reserve(kPathsMax);
+      shares_(policy_) {}
+
+void PathSet::expect(std::size_t paths) {
+  paths_.reserve(paths);
+  usable_.reserve(paths);
 }
 
 Path& PathSet::place(DeviceContext& device, const PathEnds& ends, std::string name) {
-  if (paths_.capacity() == 0) paths_.reserve(kPathsMax);
+  if (paths_.capacity() == 0) expect(kPathsMax);
   CHECK(paths_.size() < kPathsMax && paths_.size() < paths_.capacity() && none_ == nullptr);
   Path& path = paths_.emplace_back();
   path.device = &device;

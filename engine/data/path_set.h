@@ -162,7 +162,7 @@ class PathSet {
   std::vector<std::uint64_t> signs_of_peer();
 
   // ---- Set-up.
-  void expect(std::size_t paths) { paths_.reserve(paths); }  // before the first; else kPathsMax
+  void expect(std::size_t paths);  // before the first; else kPathsMax
   // Adds a primary path; make() comes next. Standby paths come last, without queue pairs.
   Path& add_primary(DeviceContext& device, const PathEnds& ends, std::string name);
   void add_beside(DeviceContext& device, const PathEnds& ends, std::string name);

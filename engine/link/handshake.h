@@ -154,7 +154,7 @@ class Handshake {
 
   LinkCore& link_;
   Owner& owner_;
-  std::uint32_t psn_ = 0;  // first packet number of our queue pairs
+  std::uint32_t psn_ = 0;     // first packet number of our queue pairs
   bool said_shared_ = false;  // connector: its HELLO named subnets that are on several cables
   std::uint64_t hello_at_ns_ = 0;
   std::uint64_t measure_from_ns_ = 0;    // 0: no measurement is under way
