@@ -78,8 +78,8 @@ inline constexpr std::uint64_t kProofOfDownToPlaceNs = 3 * kNsPerSecond;
 // Doubled after each datagram: seven of them in a second, so that a lost one loses no cable.
 inline constexpr std::uint64_t kProofToAskAgainNs = 10 * kNsPerMs;
 inline constexpr std::uint64_t kProofToAskAgainMaxNs = 640 * kNsPerMs;
-// The answers over other cables come with the first one or not at all, and a lost datagram has been
-// sent again by then.
+// A peer that goes on to answer over one cable has answered over all that lead to it by then, and a
+// lost datagram has been sent again.
 inline constexpr std::uint64_t kProofToSettledNs = 100 * kNsPerMs;
 // Silence may end: a firewall is opened, an address becomes valid.
 inline constexpr std::uint64_t kSilenceToAskAgainNs = 60 * kNsPerSecond;
