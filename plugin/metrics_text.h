@@ -1,7 +1,7 @@
 #pragma once
 // Writes the engine's figures as a page of Prometheus' text format, which node_exporter's textfile
-// collector reads, and the table of all metrics for plugin/README.md. Thread: any (pure). Bound: a
-// page grows with rails, ways of relayed bytes, peers and their paths (engine/figures.h).
+// collector reads. Thread: any (pure). Bound: a page grows with rails, ways of relayed bytes, peers
+// and their paths (engine/figures.h).
 
 #include <mesh/snapshot.h>
 
@@ -12,6 +12,5 @@
 namespace mesh::plugin {
 
 std::string metrics_page(const EngineSnapshot& snapshot, const ProcessFacts& facts);
-std::string metrics_markdown();
 
 }  // namespace mesh::plugin

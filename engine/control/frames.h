@@ -78,7 +78,7 @@ enum class By : std::uint8_t { Connector, Acceptor, Either };
 // have number 0: they belong to a connection and not to the link's conversation.
 enum class When : std::uint8_t {
   Shake,   // while it is the next step of the handshake
-  Up,      // from then on
+  Up,      // from the end of the handshake on
   Always,  // at any time
   Aside,   // at any time
   First,   // never: it comes first on a new connection, and HELLO is numbered

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -21,15 +22,43 @@
 
 namespace mesh::driver {
 
-// The exit codes of all tools (perf/README.md has the table).
-inline constexpr int kSuccess = 0, kFailed = 1, kUsage = 2, kBadResult = 3, kOnlyWarnings = 4;
-inline constexpr const char* kExitCodes =
-    "\nExit status: 0 success; 1 the run failed; 2 wrong usage; 3 a bad result; 4 only warnings.";
+// The exit codes of all tools and scripts.
+inline constexpr int kSuccess = 0, kFailed = 1, kUsage = 2, kBadResult = 3, kOnlyWarnings = 4,
+                     kNotAvailable = 77;
+struct ExitCode {
+  int code;
+  const char* meaning;
+  const char* example;
+};
+inline constexpr std::array kExitCodes{
+    ExitCode{kSuccess, "success", "`mesh_doctor`: healthy; `mesh_rails`: the host has a rail"},
+    ExitCode{kFailed, "the run failed", "a rank was lost; no snapshot; no rail; no libibverbs"},
+    ExitCode{kUsage, "wrong usage",
+             "an option, a name, a size, a setting, a plugin that does not load, or a file that "
+             "cannot be read or written: nothing has run"},
+    ExitCode{kBadResult, "a bad result",
+             "`mesh_perf`, `perf/run`: wrong data; `mesh_doctor`: broken; `--check` of "
+             "`mesh_scale` or `waits`, `--bars`, `perf/compare`: a bar is missed"},
+    ExitCode{kOnlyWarnings, "only warnings", "`mesh_doctor`"},
+    ExitCode{kNotAvailable, "not available here",
+             "`perf/run`, `tests/lab/run`: no QEMU, no matplotlib"},
+};
+
+// Returns the end of each tool's help. No tool written in C++ ends with kNotAvailable.
+inline std::string exit_status_text() {
+  std::string text;
+  for (const ExitCode& each : kExitCodes) {
+    if (each.code != kNotAvailable)
+      text +=
+          fmt::format("{}{} {}", text.empty() ? "\nExit status: " : "; ", each.code, each.meaning);
+  }
+  return text + ".";
+}
 
 // Parses. Returns the exit code if the tool must end; --help and mistakes have been printed, a
 // mistake in one line.
 inline std::optional<int> parse(CLI::App& app, int argc, char** argv) {
-  app.footer(app.get_footer() + kExitCodes);
+  app.footer(app.get_footer() + exit_status_text());
   app.set_version_flag("--version", std::string("nccl-mesh ") + version());
   app.failure_message([](const CLI::App* tool, const CLI::Error& error) {
     return tool->get_name() + ": " + error.what() + "; --help has all options\n";

@@ -89,7 +89,7 @@ void check_unknown(const HostFacts& facts, const SettingFacts& setting, Findings
       finding("setting-unknown", facts.host,
               {.about = setting.name,
                .evidence = text_of(setting) + ": nccl-mesh has no such setting.",
-               .remedy = "Correct the name (plugin/README.md lists all settings), or unset it."}));
+               .remedy = "Correct the name (plugin/REFERENCE.md has all settings), or unset it."}));
 }
 
 void check_idle(const HostFacts& facts, const SettingFacts& setting, Findings& found) {

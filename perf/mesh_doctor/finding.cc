@@ -127,15 +127,6 @@ Finding finding(std::string_view name, const std::string& host, Remark remark) {
           .remedy = std::move(remark.remedy)};
 }
 
-std::string findings_markdown() {
-  std::string text = "| finding | severity | meaning |\n|---|---|---|\n";
-  for (const FindingKind& kind : kKinds) {
-    text += std::string("| `") + kind.name + "` | " + severity_name(kind.severity) + " | " +
-            kind.meaning + " |\n";
-  }
-  return text;
-}
-
 std::vector<Finding> without_echoes(std::vector<Finding> between, const std::vector<Finding>& own) {
   const auto is_echo = [&own](const Finding& each) {
     return std::any_of(own.begin(), own.end(), [&each](const Finding& cause) {

@@ -42,8 +42,6 @@ struct Remark {
 // Makes a finding; `name` must be one of the table.
 Finding finding(std::string_view name, const std::string& host, Remark remark);
 
-std::string findings_markdown();  // the table in perf/README.md
-
 // Returns the findings between hosts, without those whose cause is among a host's own findings.
 std::vector<Finding> without_echoes(std::vector<Finding> between, const std::vector<Finding>& own);
 

@@ -45,7 +45,7 @@ std::string advice_on(const std::string& name) {
       });
   return edit_distance(name, nearest->name) <= errors_max
              ? fmt::format("the nearest is {}", nearest->name)
-             : "`mesh_settings` and the plugin's README list all settings";
+             : "`mesh_settings` lists all settings";
 }
 
 void warn_of_unknown(const Environment& environment) {

@@ -45,8 +45,6 @@ void log_settings(const Settings& settings, const Environment& environment);
 // Returns name and value of every setting, in the order of the documentation.
 std::vector<std::pair<std::string, std::string>> setting_values(const Settings& settings);
 
-std::string settings_markdown();  // the table in plugin/README.md
-
 LogLevel log_level_of(const Settings& settings) noexcept;
 
 }  // namespace mesh

@@ -1,4 +1,4 @@
-// The settings as text: in the log, for a person, and on the plugin's page.
+// The settings as text: in the log, and for a person.
 #include "src/base/config.h"
 
 #include "src/base/log.h"
@@ -83,20 +83,6 @@ std::vector<std::pair<std::string, std::string>> setting_values(const Settings& 
   for (const Setting& setting : settings_table())
     values.emplace_back(setting.name, value_text(setting, settings));
   return values;
-}
-
-std::string settings_markdown() {
-  const Settings defaults;
-  std::string text = "| variable | default | range | meaning |\n|---|---|---|---|\n";
-  for (const Setting& setting : settings_table()) {
-    const std::string unit = setting.unit[0] == '\0' ? "" : fmt::format(" ({})", setting.unit);
-    const std::string fallback =
-        setting.fallback == nullptr ? "" : fmt::format(" Unset: `{}`.", setting.fallback);
-    text +=
-        fmt::format("| `{}` | {} | {}{} | {}{} |\n", setting.name, value_text(setting, defaults),
-                    range_text(setting), unit, setting.doc, fallback);
-  }
-  return text;
 }
 
 }  // namespace mesh

@@ -1,9 +1,6 @@
 #include "src/base/nccl_table.h"
 
-#include "src/base/log.h"
-
 #include <array>
-#include <string_view>
 
 namespace mesh {
 
@@ -99,28 +96,8 @@ constexpr std::array kNcclTable{
     NcclSetting{"NCCL_IB_WQE_LATENCY_THRESHOLD_NS", "0", NotBuilt, kLatency, "2.31"},
 };
 
-const char* standing_text(Standing standing) {
-  switch (standing) {
-    case Honoured: return "honoured";
-    case Meaningless: return "no meaning here";
-    case NotBuilt: return "not built";
-  }
-  return "";
-}
-
 }  // namespace
 
 std::span<const NcclSetting> nccl_table() noexcept { return kNcclTable; }
-
-std::string nccl_markdown() {
-  std::string text = "| variable of NCCL | default there | here | why |\n|---|---|---|---|\n";
-  for (const NcclSetting& setting : kNcclTable) {
-    const std::string_view since = setting.since;
-    text += fmt::format("| `{}`{} | {} | {} | {} |\n", setting.name,
-                        since.empty() ? "" : fmt::format(" (from {})", since), setting.usual,
-                        standing_text(setting.standing), setting.reason);
-  }
-  return text;
-}
 
 }  // namespace mesh

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 
 namespace mesh {
 
@@ -26,7 +25,5 @@ struct NcclSetting {
 };
 
 std::span<const NcclSetting> nccl_table() noexcept;
-
-std::string nccl_markdown();  // the table in plugin/README.md
 
 }  // namespace mesh

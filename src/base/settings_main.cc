@@ -1,9 +1,7 @@
-// mesh_settings: shows the settings as this environment gives them, or the tables in
-// plugin/README.md.
+// mesh_settings: shows the settings as this environment gives them.
 
 #include "src/base/config.h"
 #include "src/base/log.h"
-#include "src/base/nccl_table.h"
 #include "src/base/version.h"
 
 #include <cstdio>
@@ -12,10 +10,8 @@
 
 namespace {
 constexpr const char* kUsage =
-    "usage: mesh_settings [--dump | --markdown | --nccl | --version | --help]\n"
-    "  --dump      every setting with its value here, and whence it came (the default)\n"
-    "  --markdown  the table of all settings, as in plugin/README.md\n"
-    "  --nccl      the table of NCCL's settings and what they do here, as in that page\n"
+    "usage: mesh_settings [--dump | --version | --help]\n"
+    "  --dump  every setting with its value here, and whence it came (the default)\n"
     "Exit status: 0 success; 1 the run failed; 2 wrong usage; 3 a bad result; 4 only warnings.\n";
 
 void print_warning(mesh::LogLevel level, const char*, int, const char* text) noexcept {
@@ -30,17 +26,12 @@ int print(const std::string& text) {
 
 int main(int argc, char** argv) {
   const std::string_view option = argc > 1 ? argv[1] : "--dump";
-  if (argc > 2 || (option != "--dump" && option != "--markdown" && option != "--nccl" &&
-                   option != "--version" && option != "--help")) {
-    std::fprintf(stderr,
-                 "mesh_settings: %s is not --dump, --markdown, --nccl, --version or --help\n",
-                 argv[argc - 1]);
+  if (argc > 2 || (option != "--dump" && option != "--version" && option != "--help")) {
+    std::fprintf(stderr, "mesh_settings: %s is not --dump, --version or --help\n", argv[argc - 1]);
     return 2;
   }
   if (option == "--version") return print(std::string("nccl-mesh ") + mesh::version() + "\n");
   if (option == "--help") return print(kUsage);
-  if (option == "--markdown") return print(mesh::settings_markdown());
-  if (option == "--nccl") return print(mesh::nccl_markdown());
   mesh::set_log_sink(&print_warning);
   const mesh::Result<mesh::Settings> settings = mesh::load_settings();
   if (!settings.ok()) return 2;  // a warning has named it

@@ -101,45 +101,6 @@ class Reader {
   const Json& object_;
 };
 
-// Writes the rows of the table, one for each field.
-class Describer {
- public:
-  template <typename Value>
-  void operator()(const char* name, Value& value, const char* meaning) {
-    text_ += fmt::format("| `{}{}` | {} | {} |\n", prefix_, name, kind_of<Value>(), meaning);
-    if constexpr (IsList<Value>::value) {
-      if constexpr (!kIsText<typename Value::value_type>) {
-        typename Value::value_type item{};
-        descend(fmt::format("{}[].", name), item);
-      }
-    } else if constexpr (std::is_class_v<Value> && !kIsText<Value>) {
-      descend(fmt::format("{}.", name), value);
-    }
-  }
-  std::string take() { return std::move(text_); }
-
- private:
-  template <typename Value>
-  static constexpr const char* kind_of() {
-    if constexpr (std::is_same_v<Value, bool>) return "true or false";
-    if constexpr (kIsNumber<Value>) return "number";
-    if constexpr (kIsText<Value>) return "text";
-    if constexpr (std::is_same_v<Value, std::vector<std::string>>) return "texts";
-    if constexpr (IsList<Value>::value) return "list";
-    return "object";
-  }
-  template <typename Value>
-  void descend(const std::string& step, Value& value) {
-    const std::string outer = prefix_;
-    prefix_ += step;
-    fields::visit(*this, value);
-    prefix_ = outer;
-  }
-
-  std::string prefix_;
-  std::string text_ = "| field | type | meaning |\n|---|---|---|\n";
-};
-
 }  // namespace
 
 std::string to_json(Snapshot snapshot) {
@@ -162,13 +123,6 @@ Result<Snapshot> snapshot_from(std::string_view text, std::string* why) {
                                       snapshot.schema, kSnapshotSchema);
   *why = "no snapshot of nccl-mesh: " + *why;
   return Errc::Protocol;
-}
-
-std::string snapshot_markdown() {
-  Describer describer;
-  Snapshot snapshot;
-  fields::visit(describer, snapshot);
-  return describer.take();
 }
 
 }  // namespace mesh

@@ -1,6 +1,6 @@
 #pragma once
 // All that a process's plugin tells of itself at one moment, as JSON: one table of fields writes
-// it, reads it, and documents it in plugin/README.md. Programs read this and never a line of the
+// it, reads it, and documents it in plugin/REFERENCE.md. Programs read this and never a line of the
 // log. A field may be added at any time; kSnapshotSchema rises if one goes or changes its meaning.
 // Thread: any (values). Bound: that of EngineSnapshot; a text that is read, kSnapshotBytesMax.
 
@@ -49,6 +49,5 @@ struct Snapshot {
 std::string to_json(Snapshot snapshot);  // one line
 // Returns Protocol if the text is no such snapshot, or one of another schema; `why` says so.
 Result<Snapshot> snapshot_from(std::string_view text, std::string* why);
-std::string snapshot_markdown();  // the table in plugin/README.md
 
 }  // namespace mesh

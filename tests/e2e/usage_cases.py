@@ -224,9 +224,9 @@ WRONG = {
         (CABLES + "a mesh0 down extra", "not expected: extra; --help has"),
     ],
     "mesh_settings": [
-        ("--foo", "--foo is not --dump, --markdown, --nccl, --version or --help"),
+        ("--foo", "--foo is not --dump, --version or --help"),
         ("--dump extra", "extra is not --dump"),
-        ("--markdown --nccl", "--nccl is not --dump"),
+        ("--dump --nccl", "--nccl is not --dump"),
         ("nix", "nix is not --dump"),
         (SOME, "NCCL_MESH_QPS: '99' is not usable; wanted: 1..32"),
         ("NCCL_MESH_QPS=4K", "NCCL_MESH_QPS: '4K' is not usable; wanted: 1..32 or auto"),

@@ -1,5 +1,5 @@
 """Every tool with wrong inputs: one line on stderr that names the tool, the input and what is
-allowed, and the exit code of the table in perf/README.md. usage_test.py BUILD [unittest's
+allowed, and the exit code of the table in plugin/REFERENCE.md. usage_test.py BUILD [unittest's
 arguments]"""
 
 import os
@@ -50,7 +50,7 @@ class Usage(unittest.TestCase):
                 self.expect(tool, words, said, 1)
 
     def test_help_has_the_codes_of_the_page_and_the_defaults(self):
-        with open(os.path.join(ROOT, "perf/README.md"), encoding="utf-8") as stream:
+        with open(os.path.join(ROOT, "plugin/REFERENCE.md"), encoding="utf-8") as stream:
             page = stream.read().split("## Exit codes")[1].split("\n## ")[0]
         rows = re.findall(r"^\| (\d) \| ([^|]+?) \|", page, re.M)
         codes = "; ".join("%s %s" % row for row in rows)

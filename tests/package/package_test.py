@@ -103,7 +103,7 @@ class Packages(unittest.TestCase):
         self.assertEqual((wrong.returncode, wrong.stderr.count("\n")), (2, 1))
 
     def test_the_dashboard_asks_for_metrics_that_there_are(self):
-        page = (TREE / "plugin/README.md").read_text(encoding="utf-8")
+        page = (TREE / "plugin/REFERENCE.md").read_text(encoding="utf-8")
         there = dict(re.findall(r"^\| `(mesh_\w+)` \| \w+ \| ([^|]*) \|", page, re.MULTILINE))
         board = json.loads((TREE / "plugin/package/grafana.json").read_text(encoding="utf-8"))
         for panel in board["panels"]:

@@ -174,7 +174,7 @@ class Shape(RuleTest):
         for page in (good, good.replace("2 ms", "3 ms"), good + "| `kCNs` | 1 us |\n",
                      good.replace("30", "31"), "", "\n".join(reversed(good.split("\n"))) + "\n"):
             found = violations({"src/base/timeouts.h": header, "engine/README.md": page,
-                                "plugin/README.md": "| `NCCL_X` | 30 |\n"})
+                                "plugin/REFERENCE.md": "| `NCCL_X` | 30 |\n"})
             self.assertEqual([] if page == good else [("engine/README.md", 1, "time-table")],
                              [each for each in found if each[2].startswith("time")])
 

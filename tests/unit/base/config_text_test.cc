@@ -1,6 +1,7 @@
 // The texts about the settings: in the log, for a person, and on the plugin's page.
 #include "src/base/config.h"
 
+#include "src/base/settings_table.h"
 #include "tests/unit/base/loaded_settings.h"
 #include "tests/unit/base/log_capture.h"
 
@@ -29,16 +30,10 @@ TEST(ConfigText, DescriptionSaysWhatDiffersAndFromWhere) {
   EXPECT_NE(text.find("NCCL_MESH_WR_BYTES 512K bytes\n"), std::string::npos) << text;
 }
 
-int rows_of(const std::string& table) {
-  int rows = 0;
-  for (std::size_t at = 0; (at = table.find("\n| `", at)) != std::string::npos; ++at) ++rows;
-  return rows;
-}
-
 TEST(ConfigText, LogTracesEverySettingAndNamesNoDefault) {
   const LogCapture log;
   log_settings(Settings{}, {});
-  EXPECT_EQ(log.count(LogLevel::Trace, "setting NCCL_"), rows_of(settings_markdown()))
+  EXPECT_EQ(log.count(LogLevel::Trace, "setting NCCL_"), static_cast<int>(settings_table().size()))
       << log.joined();
   EXPECT_EQ(log.count(LogLevel::Info, ""), 0) << log.joined();
 }
@@ -98,14 +93,6 @@ TEST(ConfigText, ALongListOfSettingsTakesSeveralLines) {
   EXPECT_EQ(log.count(LogLevel::Info, "settings: NCCL_"), 2) << log.joined();
   std::istringstream lines(log.joined());
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 160u) << line;
-}
-
-TEST(ConfigText, MarkdownNamesEverySettingWithItsRange) {
-  const std::string text = settings_markdown();
-  EXPECT_NE(text.find("| `NCCL_MESH_SLOTS` | 32 | 32..256, a power of two (requests) |"),
-            std::string::npos)
-      << text;
-  EXPECT_NE(text.find("Unset: `NCCL_IB_QPS_PER_CONNECTION`."), std::string::npos) << text;
 }
 
 }  // namespace

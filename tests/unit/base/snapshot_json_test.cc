@@ -1,12 +1,9 @@
-// The snapshot's JSON: what is written is read again, and plugin/README.md names every field.
+// The snapshot's JSON: what is written is read again.
 #include "src/base/snapshot_json.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <fstream>
-#include <iterator>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -142,42 +139,6 @@ TEST(SnapshotJson, FieldsThatOneSideLacksAreNoMistake) {
   ASSERT_TRUE(read.ok()) << why;
   EXPECT_EQ(read->engine.rails[0].name, "n0:1");
   EXPECT_EQ(read->engine.rails[0].numa_node, -1);
-}
-
-// Adds the names of all fields, as the table writes them: "peers[].paths[].name".
-void add_names(const nlohmann::json& object, const std::string& prefix,
-               std::set<std::string>& names) {
-  for (const auto& [key, value] : object.items()) {
-    names.insert(prefix + key);
-    if (value.is_object()) add_names(value, prefix + key + ".", names);
-    if (!value.is_array()) continue;
-    for (const nlohmann::json& item : value) {
-      if (item.is_object()) add_names(item, prefix + key + "[].", names);
-    }
-  }
-}
-
-std::set<std::string> names_in_table(const std::string& table) {
-  std::set<std::string> names;
-  const std::string mark = "\n| `";
-  for (std::size_t at = table.find(mark); at != std::string::npos; at = table.find(mark, at + 1)) {
-    const std::size_t begin = at + mark.size();
-    names.insert(table.substr(begin, table.find('`', begin) - begin));
-  }
-  return names;
-}
-
-TEST(PluginPage, HoldsTheSnapshotsFieldsAsGenerated) {
-  std::ifstream stream(MESH_PLUGIN_PAGE_FILE);
-  const std::string page((std::istreambuf_iterator<char>(stream)), {});
-  EXPECT_NE(page.find(snapshot_markdown()), std::string::npos) << "paste this:\n"
-                                                               << snapshot_markdown();
-}
-
-TEST(PluginPage, NamesEachFieldThatASnapshotHasAndNoOther) {
-  std::set<std::string> written;
-  add_names(nlohmann::json::parse(to_json(full_snapshot())), "", written);
-  EXPECT_EQ(written, names_in_table(snapshot_markdown()));
 }
 
 }  // namespace

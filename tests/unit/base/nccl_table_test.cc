@@ -1,35 +1,13 @@
-#include "src/base/config.h"
 #include "src/base/nccl_table.h"
 #include "src/base/settings_table.h"
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <set>
-#include <sstream>
-#include <string>
 #include <string_view>
 
 namespace mesh {
 namespace {
-
-std::string page() {
-  std::ifstream file(MESH_PLUGIN_PAGE_FILE);
-  std::stringstream text;
-  text << file.rdbuf();
-  EXPECT_FALSE(text.str().empty()) << MESH_PLUGIN_PAGE_FILE;
-  return text.str();
-}
-
-TEST(PluginPage, HoldsTheSettingsTableAsGenerated) {
-  EXPECT_NE(page().find(settings_markdown()), std::string::npos)
-      << "paste the output of mesh_settings --markdown";
-}
-
-TEST(PluginPage, HoldsTheTableOfNcclsSettingsAsGenerated) {
-  EXPECT_NE(page().find(nccl_markdown()), std::string::npos)
-      << "paste the output of mesh_settings --nccl";
-}
 
 TEST(NcclTable, HonouredAreExactlyThoseThatAreReadAndHaveAnEffect) {
   std::set<std::string_view> honoured;
