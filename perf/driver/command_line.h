@@ -38,7 +38,7 @@ inline constexpr std::array kExitCodes{
              "cannot be read or written: nothing has run"},
     ExitCode{kBadResult, "a bad result",
              "`mesh_perf`, `perf/run`: wrong data; `mesh_doctor`: broken; `--check` of "
-             "`mesh_scale` or `waits`, `--bars`, `perf/compare`: a bar is missed"},
+             "`mesh_scale`, `--bars`, `perf/compare`: a bar is missed"},
     ExitCode{kOnlyWarnings, "only warnings", "`mesh_doctor`"},
     ExitCode{kNotAvailable, "not available here",
              "`perf/run`, `tests/lab/run`: no QEMU, no matplotlib"},

@@ -73,7 +73,7 @@ class ServedSet {
 // An empty pass takes some 50 ns, and a yield to nobody some 400 ns. One yield in 32 passes costs a
 // thread on a core of its own little, and is enough for a caller that shares the thread's core: the
 // caller waited 200 us for a message of 8 bytes when the first yield came after 2000 passes, and 7
-// us with a yield every 32 passes (perf/handoff, software fabric, two cores).
+// us with a yield every 32 passes (software fabric, two cores).
 class IdleBackOff {
  public:
   enum class Step : std::uint8_t { Spin, Yield, Rest };
