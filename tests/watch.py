@@ -4,9 +4,9 @@
 watch.py TITLE LOG [--junit FILE] -- COMMAND...
     All output of COMMAND goes to LOG. Prints how far it is: on a terminal one line that is
     rewritten, elsewhere a line every 15 s; each test that fails is named at once. Ninja's and
-    ctest's progress is understood. If COMMAND fails, an excerpt goes to LOG.failed: of each failed
-    test (FILE is ctest's --output-junit) its failed cases with their own output, of a build the
-    commands that failed, of anything else the end. Exit status: COMMAND's.
+    ctest's progress is understood. If COMMAND fails, LOG.failed gets what was printed from the
+    first failure on: of each failed test where FILE is ctest's --output-junit, else of COMMAND.
+    Exit status: COMMAND's.
 watch.py --failures CHARACTERS LOG...
     Prints the excerpts of these logs, in at most so many characters together.
 """
@@ -18,12 +18,14 @@ import subprocess
 import sys
 import threading
 import time
-
-sys.dont_write_bytecode = True
-import excerpts
+import xml.etree.ElementTree
 
 PERIOD_S = 15  # between two lines where there is no terminal
 NINJA = re.compile(r"\[(\d+)/(\d+)[\] ]")
+EXCERPT_MAX = 12000  # characters of one log
+# A failed command of ninja's, a failed case of GoogleTest's or unittest's, a sanitizer's report.
+FAILURE = re.compile(r"^FAILED: |^.*: Failure$|^.*(?:ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|"
+                     r"runtime error: )|^(?:FAIL|ERROR): ", re.M)
 CTEST_START = re.compile(r"^ *Start +\d+: (\S+)")
 CTEST_END = re.compile(r"^ *(\d+)/(\d+) Test +#\d+: (\S+) \.*(.*?) +([\d.]+) sec")
 
@@ -121,17 +123,44 @@ def watch(title, log, command):
     return status
 
 
+def clipped(text, most):
+    """Returns the beginning and the end of a text that is too long."""
+    if len(text) <= most:
+        return text
+    return "%s\n... (%d characters left out)\n%s" % (text[:most // 2], len(text) - most,
+                                                     text[len(text) - most // 2:])
+
+
+def from_failure(text):
+    """Returns the text from the first failure on, with the beginning of its case; the end if it
+    shows none."""
+    failure = FAILURE.search(text)
+    if not failure:
+        return text[-EXCERPT_MAX // 2:]
+    case = text.rfind("[ RUN      ]", 0, failure.start())
+    return text[case if case >= 0 else failure.start():]
+
+
+def failed_tests(junit):
+    """Returns (name, output) of each test that failed; nothing where ctest wrote no such file."""
+    try:
+        cases = xml.etree.ElementTree.parse(junit).getroot().iter("testcase")
+    except (OSError, xml.etree.ElementTree.ParseError):
+        return []
+    return [(case.get("name"), case.findtext("system-out") or "") for case in cases
+            if case.get("status") == "fail"]
+
+
 def keep_failures(title, log, junit):
-    with open(log, encoding="utf-8") as file:
-        text = file.read()
-    failed = excerpts.of_junit(junit) if junit else []
+    failed = failed_tests(junit) if junit else []
     with open(log + ".failed", "w", encoding="utf-8") as out:
-        for name, excerpt in failed:
-            share = max(excerpts.EXCERPT_MAX // len(failed), 1500)
-            out.write("-- %s: %s failed:\n%s\n" % (title, name, excerpts.clipped(excerpt, share)))
+        for name, output in failed:
+            share = max(EXCERPT_MAX // len(failed), 1500)
+            out.write("-- %s: %s failed:\n%s\n" % (title, name,
+                                                  clipped(from_failure(output), share)))
         if not failed:
-            excerpt = excerpts.of_build(text) or text[-excerpts.EXCERPT_MAX // 2:]
-            excerpt = excerpts.clipped(excerpt, excerpts.EXCERPT_MAX)
+            with open(log, encoding="utf-8") as file:
+                excerpt = clipped(from_failure(file.read()), EXCERPT_MAX)
             out.write("-- %s failed (all of it: %s):\n%s\n" % (title, log, excerpt))
 
 
@@ -142,7 +171,7 @@ def show_failures(most, logs):
             with open(log + ".failed", encoding="utf-8") as file:
                 texts.append(file.read())
     for text in texts:
-        print(excerpts.clipped(text, most // len(texts)), end="")
+        print(clipped(text, most // len(texts)), end="")
 
 
 def main(arguments):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests the output of tests/run: progress, the names of failed tests, and excerpts that suffice."""
+"""Tests the output of tests/run: progress, the names of failed tests, and what they said."""
 
 import io
 import os
@@ -9,7 +9,6 @@ import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
-import excerpts
 import watch
 
 WATCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "watch.py")
@@ -72,41 +71,22 @@ class Shown(unittest.TestCase):
 
 
 class Excerpts(unittest.TestCase):
-    def test_only_failed_cases_are_kept(self):
-        kept = excerpts.of_test(GTEST)
-        self.assertIn("seed 7", kept)
-        self.assertIn("x_test.cc:3: Failure", kept)
-        self.assertNotIn("sound case", kept)
-        self.assertNotIn("Sound.Again", kept)
+    def test_it_begins_with_the_first_case_that_failed(self):
+        kept = watch.from_failure(GTEST)
+        self.assertTrue(kept.startswith("[ RUN      ] Broken.Adds\na line of the broken"), kept)
 
-    def test_hosts_of_the_lab_are_told_apart(self):
-        lines = GTEST.splitlines()
-        kept = excerpts.of_test("\n".join("%s: %s" % (host, line) for line in lines
-                                          for host in ("a", "b")) + "\nFAIL: test_triangle\n")
-        self.assertIn("a: x_test.cc:3: Failure", kept)
-        self.assertIn("b: x_test.cc:3: Failure", kept)
-        self.assertIn("FAIL: test_triangle", kept)
-        self.assertNotIn("Sound.Again", kept)
+    def test_a_report_or_a_failed_command_is_kept_without_what_went_before(self):
+        for report in ("==1==ERROR: AddressSanitizer: heap\n#0 f\n", "FAIL: test_triangle (x)\n",
+                       "FAILED: b.o\nb.cc:1: error: no\n"):
+            self.assertEqual(watch.from_failure("before\n" * 500 + report), report)
 
-    def test_a_crash_keeps_the_case_it_ended(self):
-        kept = excerpts.of_test("[ RUN      ] Sound.Works\n[       OK ] Sound.Works (0 ms)\n"
-                                     "[ RUN      ] Crashes.Here\nlast words\n")
-        self.assertEqual(kept, "[ RUN      ] Crashes.Here\nlast words")
-
-    def test_a_sanitizers_report_is_kept_without_what_went_before(self):
-        report = "==1==ERROR: AddressSanitizer: heap\n#0 f\n"
-        kept = excerpts.of_test("before\n" * 500 + report)
-        self.assertTrue(kept.startswith("==1==ERROR"), kept[:80])
+    def test_a_crash_keeps_the_end(self):
+        self.assertTrue(watch.from_failure("x\n" * 9000 + "last words").endswith("last words"))
 
     def test_a_text_that_is_too_long_keeps_both_ends(self):
-        text = excerpts.clipped("begin" + "x" * 5000 + "end", 300)
+        text = watch.clipped("begin" + "x" * 5000 + "end", 300)
         self.assertTrue(text.startswith("begin") and text.endswith("end"))
         self.assertLess(len(text), 400)
-
-    def test_of_a_build_the_failed_commands_are_kept(self):
-        kept = excerpts.of_build("[1/9] a.o\nFAILED: b.o\nb.cc:1: error: no\n"
-                                      "[2/9] c.o\nfine\n")
-        self.assertEqual(kept, "FAILED: b.o\nb.cc:1: error: no")
 
 
 class Run(unittest.TestCase):
