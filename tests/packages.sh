@@ -8,8 +8,8 @@ MESH_PACKAGES=(
   python3 valgrind git dpkg-dev help2man python3-venv python3-wheel
 )
 
-# The style tests need these too.
-MESH_TEST_PACKAGES=(clang-format universal-ctags)
+# The style tests need this too.
+MESH_TEST_PACKAGES=(clang-format)
 
 # The linter, from the second ring of the tests on.
 MESH_LINT_PACKAGES=(clang-tidy)

@@ -158,17 +158,6 @@ def line_shape(file):
             yield file.path, number, "todo", "work left over names its issue: TODO(issue)"
 
 
-def comments(file, source):
-    """Yields (line, comment) for every line of comment; source: the file's, if it is C++."""
-    if source is not None:
-        for offset, comment in cpp_text.comments_of(file.text):
-            yield from enumerate(comment.split("\n"), line_of(file.text, offset))
-    elif file.is_code:
-        for number, line in enumerate(file.lines, 1):
-            if line.lstrip().startswith("#") and not line.startswith("#!"):
-                yield number, line
-
-
 def machine_words(file):
     for number, line in enumerate(file.lines, 1):
         found = re.search(tables.MACHINE_WORDS, line)

@@ -1,7 +1,5 @@
 """The tables that tidy enforces. Change the house here; the code that reads them stays."""
 
-import collections
-
 TOP_LEVEL = {
     "CMakeLists.txt", "src", "include", "engine", "plugin", "perf", "tests", "tuning",
     "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "LICENSE",
@@ -58,19 +56,6 @@ OUT_OF_USE = [
     (r"(take|grant|forget|post|stage)_even|even_fits|even_budget_|Even(Message|Plan)", "uniform"),
 ]
 
-# Words that the glossary has replaced, as patterns over all text of the product and the pages: the
-# word, what to write instead, the paths in which it means something else.
-REPLACED_WORDS = [
-    (r"(?<![A-Za-z])[Ll]anes?(?![a-z])", "device context",
-     r"src/verbs/gid_choice|src/soft/(null_provider|soft_device)|perf/"),  # of a cable
-    (r"(?<![A-Za-z:])[Pp]romise[ds]?(?![a-z])", "reservation, or guarantee", r"perf/"),
-    (r"(?i)credit[\s/_]*(row|ring)(?![a-z])|ring of credits", "CTS entry, CTS FIFO", r"CHANGELOG"),
-    (r"(?<![a-z])[Tt]okens?(?![a-z])", "progress lock", r"src/base/json_fields"),  # of JSON
-    (r"(?i)stranger", "unauthenticated connection", r"CHANGELOG"),
-    (r"\b[Rr]ooms\b", "module", r"$"),
-    (r"(?<![A-Za-z])[Dd]ormant|\bsleeping link", "lazy link", r"CHANGELOG"),
-]
-
 # The files that a message passes through, and the code that has no place in them.
 HOT_FILES = {
     "engine/data/channel_datapath.cc",
@@ -96,29 +81,7 @@ HOT_FORBIDDEN = [
 ]
 
 LINE_COLUMNS_MAX = 100
-SMALL_HEADER_LINES = 30  # a header below them is small
 PRODUCT_MODULES = ("include/", "src/", "engine/", "plugin/", "tuning/")
-
-# The limits of the figures: today, and the bar of the end. A limit that is worse than its bar falls
-# with the figure, and never rises.
-Limit = collections.namedtuple("Limit", "limit bar")
-FIGURES = {
-    "function lines p90": Limit(18, 18),
-    "longest function": Limit(60, 60),
-    "file lines p90": Limit(220, 220),
-    "largest file": Limit(500, 500),
-    "files of one class": Limit(3, 3),
-    "public methods of one class": Limit(40, 40),
-    "small headers": Limit(35, 35),
-    "forwarders of Provider": Limit(1, 1),
-    "riddles": Limit(0, 0),
-    "times outside one header": Limit(0, 0),
-    "assertions": Limit(491, 250),
-}
-FIGURES_AT_LEAST = {"assertions"}
-
-# Files of NCCL and rdma-core that comments cite.
-FOREIGN_FILES = {"device.h", "gdr.cc", "proxy.h", "topo.cc", "verbs.h"}
 
 # Every .cc of these is named in a CMake file.
 CMAKE_LISTED_MODULES = ("src/", "engine/", "tuning/", "plugin/")

@@ -99,32 +99,6 @@ class Layering(RuleTest):
                              violations(files))
 
 
-class Glossary(RuleTest):
-    PAGE = "# A\n| **no** | row |\n## Glossary\n| **rail, path set** (field's) | thing |\n## End\n"
-
-    def words(self, code):
-        return violations({"CONTRIBUTING.md": self.PAGE, "engine/a.h": HEADER + code})
-
-    def test_every_word_is_in_the_code(self):
-        self.assertEqual([], self.words("// All rails.\nclass PathSet;\n"))
-        self.assertEqual([], self.words("int rail_of(int path_sets);\n"))
-        self.assertEqual([("CONTRIBUTING.md", 4, "glossary")], self.words("class PathSet;\n"))
-        self.assertEqual([("CONTRIBUTING.md", 4, "glossary")], self.words("int derail, PathSet;\n"))
-
-    def test_no_word_that_was_replaced(self):
-        for red in ("// A lane.", "Lane* lane_;", "int lanes_by_path;", "Promise promise_;",
-                    "// promised", "// A credit\n// row.", "int credit_row;", "// The token.",
-                    "int token_;", "// Strangers.", "int on_stranger();", "// Three rooms.",
-                    "// A sleeping link.", "bool is_dormant();"):
-            found = violations({"engine/a.cc": "int a;\n%s\n" % red})
-            self.assertEqual({("engine/a.cc", 2, "word-out-of-use")}, set(found), red)
-        self.red("README.md", "A lane.\n", "word-out-of-use")
-        for green in ("int plane;", "std::promise<int> answer;", "// A row of credits.", "// room"):
-            self.green("engine/a.cc", green + "\n")
-        self.green("src/verbs/gid_choice.cc", "int lanes;\n")
-        self.green("tests/a.cc", "// A stranger.\n")
-
-
 class Shape(RuleTest):
     def test_headers(self):
         self.green("engine/a.h", HEADER)
@@ -224,11 +198,6 @@ class Scan(unittest.TestCase):
                 code = cpp_text.code_of(text)
                 self.assertEqual(len(text), len(code))
                 self.assertEqual(expected.split(), code.split())
-
-    def test_no_ctags_is_no_success(self):
-        with mock.patch.object(cpp_text, "PROGRAMS", ("no-such-ctags",)):
-            with self.assertRaisesRegex(RuntimeError, "universal-ctags"):
-                violations({})
 
 
 class ClangTidyRunner(unittest.TestCase):
