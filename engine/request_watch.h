@@ -3,7 +3,8 @@
 // has been open too long and what it waits for. The credits of a receive that waits for a second
 // are written again, once: where the writes of a queue pair overtake one another or come twice, an
 // old row may overwrite a new one, and nothing else would ever notice. Reads the requests' own
-// words; takes a loop's progress lock only to count its turns and to say the line. Thread: control
+// words; takes a loop's progress lock only to count its turns, to ask for credits and to say the
+// line. Thread: control
 // mutex. Bound: one pass over the channels a second.
 
 #include <mesh/engine.h>

@@ -74,14 +74,14 @@ constexpr bool is_of_relays(MessageType type) noexcept {
 
 // The side of a link that sends the frame.
 enum class By : std::uint8_t { Connector, Acceptor, Either };
-// When a link takes the frame. All these frames are numbered, except Aside, First and Relay, which
-// have number 0: they belong to a connection and not to the link's conversation.
+// When a link takes the frame. Frames of the link's conversation are numbered: all but Aside,
+// Relay, and First without HELLO, which belong to a connection and have number 0.
 enum class When : std::uint8_t {
   Shake,   // while it is the next step of the handshake
   Up,      // from the end of the handshake on
   Always,  // at any time
   Aside,   // at any time
-  First,   // never: it comes first on a new connection, and HELLO is numbered
+  First,   // never: it comes first on a new connection
   Relay,   // never: it comes on a connection of its own
 };
 struct FrameKind {

@@ -12,8 +12,8 @@
 namespace mesh::engine {
 
 inline constexpr std::size_t kWireProofBytesMax = 1 + 18 * kRailsMax + 32 + 8;
-// The place at which a rail's net device takes datagrams: a link-local IPv6 address and a UDP port.
-// Port 0: it takes none.
+// The place at which a rail's net device takes datagrams: a link-local IPv6 address, or an IPv4 one
+// in ::ffff:0:0/96, and a UDP port. Port 0: it takes none.
 struct WirePlace {
   std::array<std::uint8_t, 16> address{};
   std::uint16_t port = 0;

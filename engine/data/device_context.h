@@ -57,9 +57,10 @@ class DeviceContext final : private relay::Stopper {
     QueueDepths depths{};  // create() sets them
   };
   Status create(QueuePair& queue_pair, Order order);
-  // Both are done before they return or, after wait_in_background(), on threads that wait for the
-  // device. The path counts what is not done yet (DeviceDebts), and the end of the last wakes the
-  // control thread.
+  // stop(), destroy() and deregister() are done before they return or, after wait_in_background(),
+  // on threads that wait for the device. The path counts what is not done yet (DeviceDebts), and
+  // the end of the last wakes the control thread.
+
   // Moves a queue pair that has left RESET to ERR.
   void stop(QueuePair& queue_pair) noexcept;
   // Drops what the queue pair has outstanding, and destroys it. Its room is free afterwards.

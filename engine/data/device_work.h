@@ -1,7 +1,7 @@
 #pragma once
 // Waits for a device, on threads of its own: moves queue pairs to ERR, destroys them, deregisters
-// memory, and makes calls of others. Most devices need microseconds
-// for either. A device whose firmware is sick takes a minute for a command, and soft-RoCE destroys
+// memory, and makes calls of others. Most devices need microseconds for each. A device whose
+// firmware is sick takes a minute for a command, and soft-RoCE destroys
 // a queue pair when the port has sent its last packet, which never happens while the other end of
 // the cable takes no packets.
 //
@@ -45,22 +45,24 @@ class DeviceWork {
     std::uint32_t tag = 0;
     int error = 0;
   };
-  // Called when a task is done. It may take locks that callers of take() hold.
+  // Called when a task is done. It may take locks that callers of stop(), destroy(), deregister()
+  // and call() hold.
   using Done = std::function<void(const Answer&)>;
   explicit DeviceWork(Done done) : done_(std::move(done)) {}
   ~DeviceWork() { wait_until_done(); }
   DeviceWork(const DeviceWork&) = delete;
   DeviceWork& operator=(const DeviceWork&) = delete;
 
-  // Makes room for that many tasks at a time, so that the next two allocate nothing. Throws
-  // std::bad_alloc.
+  // Makes room for that many tasks at a time, so that stop(), destroy(), deregister() and call()
+  // allocate nothing. Throws std::bad_alloc.
   void reserve(std::size_t tasks);
   struct Whose {
     const void* owner = nullptr;  // only compared, never dereferenced
     std::uint32_t tag = 0;
   };
-  // Both return false if no thread could be started: the caller does the work, and no thread will
-  // be tried again. A queue pair that is being stopped is destroyed only by destroy().
+  // stop(), destroy(), deregister() and call() return false if no thread could be started: the
+  // caller does the work, and no thread will be tried again. A queue pair that is being stopped is
+  // destroyed only by destroy().
   bool stop(ibv_qp* queue_pair, verbs::Provider& provider, const Whose& whose) noexcept;
   bool destroy(verbs::QpHandle& queue_pair, const Whose& whose) noexcept;
   // `memory` is what the region names; it lasts until then.

@@ -153,7 +153,7 @@ class LinkMemory {
   std::uint32_t channels_at_first_ = 1;  // those of the first block, which is a page as a rule
   std::uint32_t channels_per_block_ = kChannelsPerBlock;
   std::vector<Key> keys_;
-  std::vector<const DeviceContext*> lacking_;  // the devices that have refused memory
+  std::vector<const DeviceContext*> lacking_;  // the devices for which lacks() is true
   std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<Late> late_;
 };

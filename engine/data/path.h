@@ -1,7 +1,8 @@
 #pragma once
 // A local rail and a peer's rail that reach each other, with what is under way between them.
-// Thread: the loop's holder for bytes and waiter, any for counters; the rest is constant once the
-// link is up. Bound: kPathsMax of a peer link.
+// Thread: the loop's holder (progress lock), and the control mutex too for what a handshake, a
+// fence or an opening sets; `debts` any. Of a path over other hosts or by proof each opening sets
+// device, rail, ends and name. Bound: kPathsMax of a peer link.
 
 #include <mesh/metrics.h>
 #include <mesh/policy.h>

@@ -2,10 +2,11 @@
 // One side of all paths from a connecting context to an accepting context, with their queue pairs.
 // Data flows from connector to acceptor, credits and window words back on the same queue pairs.
 // Channels of the two contexts share it, so the number of queue pairs does not grow with channels.
-// Its parts are its paths, its channels, and whether anything leads to the peer. It does itself
-// what concerns all of them: it ends, loses a path and takes one up. Thread: the hot part by the
-// loop's holder; set-up, channels' coming and going, and the end by the control mutex and progress
-// lock. Bounds: kPathsMax paths, kChannelsMax channels.
+// Its parts are its paths, their late queue pairs, its small memory, its channels, and whether
+// anything leads to the peer. It does itself what concerns several of them: it ends, loses a path
+// and takes one up. Thread: the hot part by the loop's holder; set-up, channels' coming and going,
+// and the end by the control mutex and progress lock. Bounds: kPathsMax paths, kChannelsMax
+// channels.
 
 #include <mesh/policy.h>
 #include <mesh/status.h>

@@ -1,7 +1,7 @@
 #pragma once
-// The message path of queue pairs: they put work requests into its chain or straight to the device,
-// ring doorbells, and hand completed work requests back to their requests. Thread: loop (progress
-// lock). Bounds: those of queue_pair.h.
+// The message path of queue pairs: they put work requests into their chain or straight to the
+// device, ring doorbells, and hand completed work requests back to their requests. Thread: loop
+// (progress lock). Bounds: those of queue_pair.h.
 
 #include "engine/data/peer_link.h"
 #include "engine/data/progress_loop.h"

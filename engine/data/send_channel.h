@@ -128,8 +128,9 @@ class SendChannel final : public Channel {
   bool post() noexcept;
   bool post_uniform() noexcept;
   [[gnu::noinline]] bool post_large(Request& request, verbs::RemoteTarget target) noexcept;
-  // The ways in which a message goes out (engine/README.md). Halves: uniform, and in two stripes if
-  // the path has little in flight. Middle: a small message above near_bytes.
+  // The way of a message above near_bytes, which the express queue pair need not carry. Of the five
+  // ways of engine/README.md, Halves is uniform, but in two stripes if the path has little in
+  // flight, and Middle is small; a message up to near_bytes is small without being asked for.
   enum class Way : std::uint8_t { Halves, Uniform, Spans, Apart, Shared, Middle };
   // Returns the way of such a message. The plan of a large one is usual_plan_ then.
   Way way_of(std::uint64_t bytes) noexcept {

@@ -1,8 +1,8 @@
 #pragma once
 // Counts what a queue pair has posted, what of it is done, and how much more it may post: work
 // requests up to its send queue's depth, announcements up to the peer's posted receives (receive
-// credits). A reservation of this room holds by construction: nothing but post(), post_many() and
-// post_taken() uses room, and each use has been taken from the reservation; close() withdraws it.
+// credits). A reservation of this room holds by construction: post(), post_many() and post_taken()
+// use room that was taken from the reservation; post_probe() and close() withdraw it.
 // Thread: loop (progress lock). Bounds: sq_depth work requests, rq_depth announcements.
 
 #include "engine/message/wire.h"
@@ -41,11 +41,11 @@ class Reservation {
 class SendRoom {
  public:
   static constexpr std::uint32_t kProbes = 2;  // of a new path: small and full packets
-  // reservation: covers this queue pair, alone or with others.
   struct Depths {
     std::uint32_t send = 0;
     std::uint32_t window = 0;  // the peer's posted receives
   };
+  // reservation: covers this queue pair, alone or with others.
   SendRoom(const Depths& depths, Reservation& reservation)
       : sq_depth_(depths.send),
         rq_depth_(depths.window),

@@ -4,9 +4,9 @@
 // threads. A device may take seconds for a queue pair. On the way to RTS the kernel resolves the
 // peer's address, and may wait a second for it, three times a path. Frames, closes and memory of
 // other links do not wait for that. Thread: control mutex. While running() nobody else touches the
-// queue pairs; the loop does not know them before the link is up. Bounds: kResolveTries seconds a
-// path, and the device's time for each queue pair; after abandon() only the try or the queue pair
-// under way, which the destructor waits for.
+// queue pairs; the loop does not know them before the link is up. Bounds: ResolveTries, a second
+// each, for a path, and the device's time for each queue pair; after abandon() only the try or the
+// queue pair under way, which the destructor waits for.
 
 #include <mesh/config.h>
 #include <mesh/status.h>

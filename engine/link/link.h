@@ -82,7 +82,8 @@ class Link final : public LinkCore, Handshake::Owner {
   LinkWatched watched;
 
  private:
-  bool on(const Open& body);  // this and the next go to two parts each
+  // Each of these three frames goes to two parts.
+  bool on(const Open& body);
   bool on(const Close& body);
   bool on(const CardKeys& body);
 

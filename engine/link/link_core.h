@@ -1,11 +1,11 @@
 #pragma once
 // Holds the state that the parts of a link share: the peer and the terms with it, the state, the
 // control connection and the frames on it, the queue pairs' PeerLink, and the connects that wait. A
-// part (Handshake, Openings, PathRepair, Redial, Farewell) sees this, and the engine through
-// LinkHost, and no other part. Link does what concerns several parts, through the pure virtual
-// functions here. Thread: control mutex; it takes the loop's progress lock where it touches what
-// belongs to the loop. Bounds: kChannelsMax indices, and one waiting connect for each that NCCL has
-// begun.
+// part (Handshake, Openings, PathRepair, Widening, Recabling, Redial, Farewell) sees this, and the
+// engine through LinkHost, and no other part. Link does what concerns several parts, through the
+// pure virtual functions here. Thread: control mutex; it takes the loop's progress lock where it
+// touches what belongs to the loop. Bounds: kChannelsMax indices, and one waiting connect for each
+// that NCCL has begun.
 
 #include "engine/control/control_plane.h"
 #include "engine/control/conversation.h"

@@ -60,9 +60,9 @@ constexpr std::uint32_t slot_of(std::uint32_t imm) noexcept {
 static_assert(4 + 13 + 8 + kGenerationBits == 32 && kChannelsMax == kChannelMask &&
               kSlotsMax == 1u << 8);
 
-// A slot is used once per round of the ring; rounds count up from the channel's base and never
-// repeat within 2^32. Bases of successive lives of a channel index differ in the low bits (late
-// announcements) and in the high ones (late entries).
+// A slot is used once per round of the ring; rounds count up from the channel's base, and the round
+// in an entry's generation repeats after 2^kKeySetShift of them. Bases of successive lives of a
+// channel index differ in the low bits (late announcements) and in the high ones (late entries).
 constexpr std::uint32_t generation_base(std::uint32_t life) noexcept {
   return 1u + life * 0x00ff'0003u;
 }
@@ -135,7 +135,7 @@ struct HalfWords {
   std::uint64_t first = 0, second = 0, third = 0;
 };
 constexpr std::uint64_t half_check(const HalfWords& half, std::uint64_t generation) noexcept {
-  // Odd factors of 31 bits, which fit into an instruction.
+  // Odd factors of at most 31 bits, which fit into an instruction.
   return generation + half.first * 0x5bd1e995 + half.second * 0x4cf5ad43 + half.third * 0x1b873593;
 }
 

@@ -11,7 +11,7 @@ namespace mesh {
 
 // LL128 needs 128-byte lines whole (NCCL device.h:101).
 inline constexpr std::uint32_t kStripeAlign = 128;
-// Paths of a peer link. A CTS entry has one rkey for each peer rail.
+// Paths of a peer link. A CTS entry has one rkey for each path of a tier.
 inline constexpr std::uint32_t kPathsMax = 8;
 inline constexpr std::uint32_t kQpsMax = 32;     // bulk queue pairs of a path
 inline constexpr std::uint32_t kSlotsMax = 256;  // the immediate's slot field has 8 bits

@@ -19,7 +19,7 @@ inline constexpr int kSilenceToDeadHostMs = 20'000;
 // A connector sends its first frame in the round trip after the kernel has accepted it. 5 s are
 // time for a peer that is stopped for a moment, and short for one that only holds a descriptor.
 inline constexpr std::uint64_t kAcceptToFirstFrameNs = 5 * kNsPerSecond;
-// A frame has 16.5 KiB at most: 14 kb/s for the slowest peer.
+// A frame has 17.5 KiB at most: 14 kb/s for the slowest peer.
 inline constexpr std::uint64_t kFrameBeginToEndNs = 10 * kNsPerSecond;
 // TCP sends SYN at 0, 1, 3 and 7 s.
 inline constexpr std::uint64_t kDialToAnswerNs = 10 * kNsPerSecond;

@@ -1,7 +1,7 @@
 #pragma once
-// Datagrams of a net device over the kernel: a UDP socket at its link-local IPv6 address, which
-// needs no privilege. The kernel sends from it over this device only, and asks for the peer's
-// address on this device only. Thread: one at a time. Bound: one socket.
+// Datagrams of a net device over the kernel: a UDP socket at its link-local IPv6 address or its
+// first IPv4 address, which needs no privilege. The kernel sends from it over this device only, and
+// asks for the peer's address on this device only. Thread: one at a time. Bound: one socket.
 
 #include "src/verbs/cable_datagrams.h"
 

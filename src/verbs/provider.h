@@ -117,7 +117,7 @@ class Provider {
   // guarantees nothing.
   virtual Route route(const GidEntry& from, const ibv_gid& to) = 0;
   // Opens datagrams on the net device of a GID, or returns null if there is no such net device
-  // here, or it has no link-local address. The context outlives the result.
+  // here, or it has neither a link-local IPv6 nor an IPv4 address. The context outlives the result.
   virtual std::unique_ptr<CableDatagrams> open_datagrams(ibv_context* context, const GidEntry& gid,
                                                          DatagramEnd end) = 0;
 

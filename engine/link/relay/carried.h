@@ -88,9 +88,9 @@ class Carried {
   ThreadPool::Task task_;
 };
 
+inline constexpr std::uint64_t kCarriedWrBytesMax = relay::kPayloadBytesMax / 4;
 // Returns the sizes of a queue pair's rings, by the side that fills them: the connector's ring
 // carries messages, the acceptor's CTS entries.
-inline constexpr std::uint64_t kCarriedWrBytesMax = relay::kPayloadBytesMax / 4;
 std::array<relay::RingShape, 2> ring_shapes(const ChainSizes& sizes, std::uint32_t queue_pair);
 
 }  // namespace mesh::engine
