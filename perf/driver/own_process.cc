@@ -1,6 +1,7 @@
 #include "perf/driver/own_process.h"
 
 #include "perf/driver/launcher.h"
+#include "src/base/nccl_conf.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -12,6 +13,13 @@ void set_variable(const std::string& name, const std::string& value) {
   ::setenv(name.c_str(), value.c_str(), 1);
 }
 void unset_variable(const std::string& name) { ::unsetenv(name.c_str()); }
+
+void take_nccl_conf() {
+  const Environment own = process_environment();
+  for (const auto& [name, value] : with_nccl_conf(own)) {
+    if (!own.contains(name)) set_variable(name, value);
+  }
+}
 
 void write_no_metrics() { set_variable("NCCL_MESH_STATS", ""); }
 

@@ -11,6 +11,9 @@ namespace mesh::driver {
 void set_variable(const std::string& name, const std::string& value);
 void unset_variable(const std::string& name);
 
+// Sets the variables that NCCL would set from its files (nccl.conf) before it loads a plugin.
+void take_nccl_conf();
+
 // Turns metrics off for a tool that only looks, so that a plugin that it loads later does not
 // replace the job's page.
 void write_no_metrics();

@@ -1,5 +1,6 @@
 // mesh_perf is launcher and rank in one program. A process with a rendezvous is a rank.
 #include "perf/driver/local_ranks.h"
+#include "perf/driver/own_process.h"
 #include "perf/mesh_perf/options.h"
 #include "perf/mesh_perf/rank.h"
 
@@ -41,6 +42,7 @@ int launch_ranks(const Options& options, int argc, char** argv) {
 }  // namespace mesh::perf
 
 int main(int argc, char** argv) {
+  mesh::driver::take_nccl_conf();
   mesh::perf::Options options;
   int exit_code = 0;
   if (!mesh::perf::parse_options(argc, argv, options, &exit_code)) return exit_code;

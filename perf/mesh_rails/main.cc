@@ -67,6 +67,7 @@ int run(const Options& options) {
   log.set_filter({NCCL_LOG_INFO, NCCL_ALL});
   log.set_echo(options.verbose ? mesh::driver::Echo::Everything : mesh::driver::Echo::Warnings,
                "mesh_rails: ");
+  mesh::driver::take_nccl_conf();
   mesh::driver::write_no_metrics();
   std::string error;
   const std::unique_ptr<NetApi> api = NetApi::load(options.plugin, options.net_version, error);

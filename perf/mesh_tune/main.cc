@@ -107,6 +107,7 @@ int launch(const Options& options, int argc, char** argv) {
 }  // namespace mesh::tune
 
 int main(int argc, char** argv) {
+  mesh::driver::take_nccl_conf();
   mesh::tune::Options options;
   int exit_code = 0;
   if (!mesh::tune::parse_options(argc, argv, options, &exit_code)) return exit_code;

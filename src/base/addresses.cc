@@ -1,6 +1,7 @@
 // Addresses of sockets, and those of this host's interfaces.
 #include "src/base/socket.h"
 
+#include "src/base/nccl_names.h"
 #include "src/base/setting_grammar.h"
 
 #include <fmt/format.h>
@@ -179,7 +180,7 @@ std::vector<InterfaceAddress> all_interfaces() {
 
 std::vector<InterfaceAddress> choose_interfaces(const std::vector<InterfaceAddress>& candidates,
                                                 const InterfaceRule& rule) {
-  const NameRule names(rule.names);
+  const NameRule names(socket_names(rule.names));
   // A rule that names an interface asks for it, whatever it is. An excluding rule asks for none in
   // particular.
   const bool named = !names.empty() && !names.excludes();

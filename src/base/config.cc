@@ -1,5 +1,7 @@
 #include "src/base/config.h"
 
+#include "src/base/nccl_names.h"
+#include "src/base/nccl_table.h"
 #include "src/base/setting_grammar.h"
 #include "src/base/setting_value.h"
 #include "src/base/settings_table.h"
@@ -32,31 +34,44 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// Names a setting only if a typing error may explain the difference: one letter in three.
-std::string advice_on(const std::string& name) {
-  constexpr std::size_t kPrefixBytes = std::string_view("NCCL_MESH_").size();
+// Returns how many letters a typing error may change in the part of a name behind its prefix.
+std::size_t errors_max_of(std::string_view name, std::string_view prefix) {
   constexpr std::size_t kLettersPerError = 3;
-  const std::size_t errors_max =
-      (name.size() - kPrefixBytes + kLettersPerError - 1) / kLettersPerError;
-  const std::span<const Setting> table = settings_table();
-  const auto nearest =
-      std::min_element(table.begin(), table.end(), [&](const Setting& a, const Setting& b) {
-        return edit_distance(name, a.name) < edit_distance(name, b.name);
-      });
-  return edit_distance(name, nearest->name) <= errors_max
-             ? fmt::format("the nearest is {}", nearest->name)
-             : "`mesh_settings` lists all settings";
+  return (name.size() - prefix.size() + kLettersPerError - 1) / kLettersPerError;
+}
+
+std::string nearest_to(const std::string& name, std::span<const std::string_view> known) {
+  return std::string(
+      *std::min_element(known.begin(), known.end(), [&](std::string_view a, std::string_view b) {
+        return edit_distance(name, a) < edit_distance(name, b);
+      }));
+}
+
+std::vector<std::string_view> own_names() {
+  std::vector<std::string_view> names;
+  for (const Setting& setting : settings_table()) names.emplace_back(setting.name);
+  return names;
+}
+
+// A newer NCCL may have settings that nobody here knows: a name counts as misspelt only if it
+// differs from a known one by one or two letters.
+std::string why_misspelt(const std::string& name) {
+  constexpr std::size_t kErrorsMax = 2;
+  for (const std::string_view prefix : {"NCCL_IB_", "NCCL_NET_", "NCCL_SOCKET_"}) {
+    if (!name.starts_with(prefix)) continue;
+    const std::string nearest = nearest_to(name, nccl_network_names());
+    const std::size_t errors = edit_distance(name, nearest);
+    if (errors == 0 || errors > std::min(kErrorsMax, errors_max_of(name, prefix))) return {};
+    return fmt::format("is not a setting that NCCL is known to have; the nearest is {}", nearest);
+  }
+  return {};
 }
 
 void warn_of_unknown(const Environment& environment) {
-  const std::span<const Setting> table = settings_table();
-  for (auto entry = environment.lower_bound("NCCL_MESH_"); entry != environment.end(); ++entry) {
-    const std::string& name = entry->first;
-    if (!name.starts_with("NCCL_MESH_")) break;
-    if (std::any_of(table.begin(), table.end(),
-                    [&](const Setting& setting) { return name == setting.name; }))
-      continue;
-    LOG_WARN("{} is not a setting and has no effect; {}", name, advice_on(name));
+  for (auto entry = environment.lower_bound("NCCL_"); entry != environment.end(); ++entry) {
+    if (!entry->first.starts_with("NCCL_")) break;
+    const std::string why = why_unknown(entry->first);
+    if (!why.empty()) LOG_WARN("{} {}", entry->first, why);
   }
 }
 
@@ -97,6 +112,17 @@ void drop_range_of_other_family(Settings& settings) {
 }
 
 }  // namespace
+
+std::string why_unknown(const std::string& name) {
+  constexpr std::string_view kPrefix = "NCCL_MESH_";
+  if (!name.starts_with(kPrefix)) return why_misspelt(name);
+  const std::string nearest = nearest_to(name, own_names());
+  if (name == nearest) return {};
+  return fmt::format("is not a setting and has no effect; {}",
+                     edit_distance(name, nearest) <= errors_max_of(name, kPrefix)
+                         ? fmt::format("the nearest is {}", nearest)
+                         : "`mesh_settings` lists all settings");
+}
 
 Environment process_environment() {
   Environment environment;

@@ -96,8 +96,45 @@ constexpr std::array kNcclTable{
     NcclSetting{"NCCL_IB_WQE_LATENCY_THRESHOLD_NS", "0", NotBuilt, kLatency, "2.31"},
 };
 
+// The other names that NCCL reads, in alphabetical order.
+constexpr std::array<std::string_view, 29> kOtherNames{"NCCL_NET",
+                                                       "NCCL_NET_DISABLE_INTRA",
+                                                       "NCCL_NET_FORCE_FLUSH",
+                                                       "NCCL_NET_FORCE_MERGE",
+                                                       "NCCL_NET_GDR_C2C",
+                                                       "NCCL_NET_GDR_LEVEL",
+                                                       "NCCL_NET_GDR_MLOPART",
+                                                       "NCCL_NET_GDR_READ",
+                                                       "NCCL_NET_MERGE_LEVEL",
+                                                       "NCCL_NET_MERGE_POLICY",
+                                                       "NCCL_NET_OPTIONAL_RECV_COMPLETION",
+                                                       "NCCL_NET_OVERHEAD",
+                                                       "NCCL_NET_PLUGIN",
+                                                       "NCCL_NET_PLUGIN_REF_COUNT",
+                                                       "NCCL_NET_SHARED_BUFFERS",
+                                                       "NCCL_NET_SHARED_COMMS",
+                                                       "NCCL_SOCKET_FAMILY",
+                                                       "NCCL_SOCKET_IFNAME",
+                                                       "NCCL_SOCKET_INLINE",
+                                                       "NCCL_SOCKET_MAGIC",
+                                                       "NCCL_SOCKET_MIN_TASKSIZE",
+                                                       "NCCL_SOCKET_NTHREADS",
+                                                       "NCCL_SOCKET_POLL_TIMEOUT_MSEC",
+                                                       "NCCL_SOCKET_RCVBUF",
+                                                       "NCCL_SOCKET_RETRY_CNT",
+                                                       "NCCL_SOCKET_RETRY_SLEEP_MSEC",
+                                                       "NCCL_SOCKET_SNDBUF",
+                                                       "NCCL_IB_CUDA_SUPPORT",
+                                                       "NCCL_IB_GDR_LEVEL"};
+
 }  // namespace
 
 std::span<const NcclSetting> nccl_table() noexcept { return kNcclTable; }
+
+std::vector<std::string_view> nccl_network_names() {
+  std::vector<std::string_view> names(kOtherNames.begin(), kOtherNames.end());
+  for (const NcclSetting& setting : kNcclTable) names.emplace_back(setting.name);
+  return names;
+}
 
 }  // namespace mesh

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
+#include <vector>
 
 namespace mesh {
 
@@ -25,5 +27,8 @@ struct NcclSetting {
 };
 
 std::span<const NcclSetting> nccl_table() noexcept;
+
+// Returns the names of all settings that begin with NCCL_IB_, NCCL_NET_ or NCCL_SOCKET_.
+std::vector<std::string_view> nccl_network_names();
 
 }  // namespace mesh

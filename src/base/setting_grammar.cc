@@ -1,5 +1,7 @@
 #include "src/base/setting_grammar.h"
 
+#include "src/base/nccl_names.h"
+
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
@@ -77,14 +79,19 @@ const NameRule::Entry* NameRule::entry_of(std::string_view name, int port) const
 }
 
 bool NameRule::matches(std::string_view name, int port) const {
-  return entries_.empty() || (find(name, port) != nullptr) != exclude_;
+  // As in NCCL, an empty list holds every name: alone it chooses all, and behind "^" none.
+  return (entries_.empty() || find(name, port) != nullptr) != exclude_;
 }
 
 bool NameRule::may_match(std::string_view name) const {
-  if (!exclude_) return matches(name);
+  if (!exclude_ || entries_.empty()) return matches(name);
   return std::none_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return entry.port == kAnyPort && names(entry, name);
   });
+}
+
+std::string_view socket_names(std::string_view text) noexcept {
+  return text.size() > 1 ? text : std::string_view();
 }
 
 std::optional<StatsTarget> read_stats_target(std::string_view text) {

@@ -2,6 +2,7 @@
 
 #include "src/base/config.h"
 #include "src/base/log.h"
+#include "src/base/nccl_conf.h"
 #include "src/base/version.h"
 
 #include <cstdio>
@@ -33,7 +34,8 @@ int main(int argc, char** argv) {
   if (option == "--version") return print(std::string("nccl-mesh ") + mesh::version() + "\n");
   if (option == "--help") return print(kUsage);
   mesh::set_log_sink(&print_warning);
-  const mesh::Result<mesh::Settings> settings = mesh::load_settings();
+  const mesh::Environment environment = mesh::with_nccl_conf(mesh::process_environment());
+  const mesh::Result<mesh::Settings> settings = mesh::load_settings(environment);
   if (!settings.ok()) return 2;  // a warning has named it
-  return print(mesh::describe_settings(*settings) + "\n");
+  return print(mesh::describe_settings(*settings, environment) + "\n");
 }

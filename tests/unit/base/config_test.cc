@@ -168,6 +168,36 @@ TEST(Config, UnknownNameWarnsOnceWithTheNearestAndDoesNoHarm) {
   EXPECT_NE(log.all()[0].text.find("nearest is NCCL_MESH_QPS"), std::string::npos);
 }
 
+TEST(Config, AMisspeltNameOfNcclsNetworksGetsTheNearestOne) {
+  const std::pair<const char*, const char*> misspelt[] = {
+      {"NCCL_SOCKET_IFNAM", "NCCL_SOCKET_IFNAME"},
+      {"NCCL_SOCKET_IFNMAE", "NCCL_SOCKET_IFNAME"},
+      {"NCCL_IB_GID_INDX", "NCCL_IB_GID_INDEX"},
+      {"NCCL_IB_HCAS", "NCCL_IB_HCA"},
+      {"NCCL_NET_PLUGINS", "NCCL_NET_PLUGIN"}};
+  for (const auto& [name, nearest] : misspelt) {
+    const LogCapture log;
+    loaded({{name, "1"}});
+    EXPECT_EQ(log.count(LogLevel::Warn, std::string(name) +
+                                            " is not a setting that NCCL is known to have; the "
+                                            "nearest is " +
+                                            nearest),
+              1)
+        << log.joined();
+  }
+}
+
+// A newer NCCL may have it, and other plugins have settings of their own.
+TEST(Config, ANameOfNcclsThatIsFarFromAllGetsNoLine) {
+  const LogCapture log;
+  loaded({{"NCCL_IB_SPRAY_PACKETS", "1"},
+          {"NCCL_NET_FOO", "1"},
+          {"NCCL_SOCKET_NTHREADS", "4"},
+          {"NCCL_IB_RAIL_POLICY", "1"},
+          {"NCCL_NTHREADS", "64"}});
+  EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
+}
+
 TEST(Config, BytesInFlightMayBeLeftToThePortsSpeed) {
   EXPECT_EQ(loaded({}).inflight_bytes, kAuto);
   EXPECT_EQ(loaded({{"NCCL_MESH_INFLIGHT_BYTES", "auto"}}).inflight_bytes, kAuto);

@@ -52,6 +52,14 @@ TEST(Interfaces, NamedOnesAreTakenWhateverTheyAre) {
   EXPECT_EQ(chosen(machine(), {.names = "=eth", .family = ""}), Texts{});
 }
 
+// NCCL takes a text of one character for none, so a bare "^" is no rule here.
+TEST(Interfaces, OneCharacterIsUnsetAsInNccl) {
+  for (const char* const names : {"^", "e"})
+    EXPECT_EQ(chosen(machine(), {.names = names, .family = "AF_INET"}),
+              (Texts{"eth0 10.0.0.5", "eth1 10.1.0.5"}));
+  EXPECT_EQ(chosen(machine(), {.names = "^=", .family = ""}), Texts{});
+}
+
 TEST(Interfaces, ExcludingAsksForNothingSoLoopbackStaysOut) {
   EXPECT_EQ(chosen(machine(), {.names = "^eth0", .family = "AF_INET"}),
             (Texts{"docker0 172.17.0.1", "virbr0 192.168.122.1", "eth1 10.1.0.5"}));

@@ -1,0 +1,52 @@
+#include "src/base/nccl_conf.h"
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace mesh {
+namespace {
+
+class NcclConf : public testing::Test {
+ protected:
+  NcclConf() { std::filesystem::create_directory(home_); }
+  ~NcclConf() override { std::filesystem::remove_all(home_); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(home_ + "/" + name) << text;
+    return home_ + "/" + name;
+  }
+
+  std::string home_ = testing::TempDir() + "nccl_conf_" + std::to_string(::getpid());
+};
+
+TEST(NcclConfLine, IsSplitAtTheFirstEqualsSign) {
+  using Pair = std::pair<std::string, std::string>;
+  EXPECT_EQ(read_conf_line("NCCL_IB_HCA==mlx5_0\r"), Pair("NCCL_IB_HCA", "=mlx5_0"));
+  EXPECT_EQ(read_conf_line("NCCL_NET="), Pair("NCCL_NET", ""));
+  EXPECT_EQ(read_conf_line("#NCCL_NET=IB"), std::nullopt);
+  EXPECT_EQ(read_conf_line("no setting"), std::nullopt);
+}
+
+TEST_F(NcclConf, TheFileOfTheUserAddsWhatIsNotSet) {
+  write(".nccl.conf", "NCCL_IB_HCA=mlx5_1\n# no\nNCCL_NET=IB\nNCCL_DEBUG=INFO");
+  const Environment whole =
+      with_nccl_conf({{"HOME", home_}, {"NCCL_NET", ""}, {"NCCL_DEBUG", "WARN"}});
+  EXPECT_EQ(whole.at("NCCL_IB_HCA"), "mlx5_1");
+  EXPECT_EQ(whole.at("NCCL_NET"), "") << "set and empty is set";
+  EXPECT_EQ(whole.at("NCCL_DEBUG"), "WARN");
+}
+
+TEST_F(NcclConf, ANamedFileTakesThePlaceOfTheUsersOwn) {
+  write(".nccl.conf", "NCCL_IB_HCA=mlx5_1\n");
+  const std::string named = write("other", "NCCL_IB_TC=106\n");
+  const Environment whole = with_nccl_conf({{"HOME", home_}, {"NCCL_CONF_FILE", named}});
+  EXPECT_EQ(whole.at("NCCL_IB_TC"), "106");
+  EXPECT_FALSE(whole.contains("NCCL_IB_HCA"));
+}
+
+}  // namespace
+}  // namespace mesh
