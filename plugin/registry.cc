@@ -9,6 +9,7 @@
 #include "src/base/config.h"
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
+#include "src/base/log_time.h"
 #include "src/base/own_thread.h"
 #include "src/base/setting_grammar.h"
 #include "src/base/version.h"
@@ -244,6 +245,7 @@ Status Registry::make_engine() {
 
 Status Registry::open_engine(const Settings& settings) {
   set_log_level(log_level_of(settings));
+  set_log_times(wants_log_times(settings));
   for (auto& [name, value] : setting_values(settings)) known_.settings.push_back({name, value});
   Result<std::unique_ptr<verbs::Provider>> provider = open_provider(settings, &known_.no_rdma);
   if (!provider.ok()) return provider.status();

@@ -1,6 +1,8 @@
 #include "perf/driver/plugin_log.h"
 
 #include "perf/driver/net_adapter.h"
+#include "perf/driver/world.h"
+#include "src/base/log_time.h"
 
 #include <algorithm>
 #include <cstdarg>
@@ -41,7 +43,9 @@ void PluginLog::add(ncclDebugLogLevel level, unsigned long subsystems, std::stri
   if (!filter_.passes(level, subsystems)) return;
   if (warning) ++warnings_;
   if (echo_ == Echo::Everything || (echo_ == Echo::Warnings && warning)) {
-    std::fprintf(stderr, "%s%s %s\n", prefix_.c_str(), warning ? "WARN" : "INFO", line.c_str());
+    static const bool times = variable(process_environment(), "NCCL_MESH_LOG").ends_with("+time");
+    std::fprintf(stderr, "%s%s%s %s\n", times ? log_time().c_str() : "", prefix_.c_str(),
+                 warning ? "WARN" : "INFO", line.c_str());
   }
   lines_.push_back({.text = std::move(line), .warning = warning});
   if (lines_.size() > kLinesMax) lines_.pop_front();

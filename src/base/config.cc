@@ -1,5 +1,6 @@
 #include "src/base/config.h"
 
+#include "src/base/log_time.h"
 #include "src/base/nccl_names.h"
 #include "src/base/nccl_table.h"
 #include "src/base/setting_grammar.h"
@@ -169,11 +170,21 @@ bool one_shot_asked(const Environment& environment) noexcept {
          entry->second.find_first_of("123456789abcdefABCDEF") != std::string::npos;
 }
 
+namespace {
+constexpr std::string_view kTime = "+time";
+}  // namespace
+
+bool wants_log_times(const Settings& settings) noexcept {
+  return std::string_view(settings.log_level).ends_with(kTime);
+}
+
 LogLevel log_level_of(const Settings& settings) noexcept {
-  if (settings.log_level == "none") return LogLevel::None;
-  if (settings.log_level == "warn") return LogLevel::Warn;
-  if (settings.log_level == "detail") return LogLevel::Detail;
-  if (settings.log_level == "trace") return LogLevel::Trace;
+  std::string_view level = settings.log_level;
+  if (wants_log_times(settings)) level.remove_suffix(kTime.size());
+  if (level == "none") return LogLevel::None;
+  if (level == "warn") return LogLevel::Warn;
+  if (level == "detail") return LogLevel::Detail;
+  if (level == "trace") return LogLevel::Trace;
   return LogLevel::Info;
 }
 

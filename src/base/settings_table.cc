@@ -37,6 +37,8 @@ bool address_range_text(std::string_view text) { return read_address_range(text)
 bool cpus_text(std::string_view text) { return read_cpu_list(text).has_value(); }
 bool stats_text(std::string_view text) { return read_stats_target(text).has_value(); }
 bool level_text(std::string_view text) {
+  constexpr std::string_view kTime = "+time";
+  if (text.ends_with(kTime)) text.remove_suffix(kTime.size());
   return text == "none" || text == "warn" || text == "info" || text == "detail" || text == "trace";
 }
 
@@ -205,8 +207,11 @@ constexpr std::array kTable{
             "A request that stays open this long gets a log line that says what it waits for; 0: "
             "no request does."},
     Setting{"NCCL_MESH_LOG", "",
-            TextField{&Settings::log_level, level_text, "none, warn, info, detail or trace"},
-            "What goes to standard error when NCCL gives no logger."},
+            TextField{&Settings::log_level, level_text,
+                      "none, warn, info, detail or trace, also with +time"},
+            "What goes to standard error when NCCL gives no logger. +time (info+time): each line, "
+            "also of the tools, begins with the time (UTC). For NCCL's own log: "
+            "NCCL_DEBUG_TIMESTAMP_LEVELS."},
 };
 
 }  // namespace

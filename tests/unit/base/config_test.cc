@@ -49,7 +49,7 @@ TEST(Config, EveryKindOfValueArrives) {
                                     {"NCCL_IB_RETRY_CNT", "7"},
                                     {"NCCL_MESH_STATS", "/var/%h-%p.prom:5"},
                                     {"NCCL_MESH_STALL_SECONDS", "0"},
-                                    {"NCCL_MESH_LOG", "trace"}});
+                                    {"NCCL_MESH_LOG", "trace+time"}});
   EXPECT_EQ(settings.qps, 32);
   EXPECT_EQ(settings.threads, kAuto);
   EXPECT_EQ(settings.inline_bytes, kAuto);
