@@ -1,8 +1,9 @@
 #pragma once
-// Every time after which the product acts, looks again or gives up. The table of engine/README.md
-// says of each from what to what it runs and what happens then; tests/tidy holds it to this file
-// and lets no other file define such a time. Settings have theirs in src/base/settings_table.cc,
-// and the software fabric has its own. Thread: any (constants). Bound: none.
+// Every time after which the product acts, looks again or gives up. The comment of each says from
+// what to what it runs, what happens then, and why it is so long: plugin/REFERENCE.md has them as a
+// table. tests/tidy lets no other file define such a time. Settings have theirs in
+// src/base/settings_table.cc, and the software fabric has its own. Thread: any (constants). Bound:
+// none.
 
 #include "src/base/clock.h"
 
@@ -12,229 +13,374 @@ namespace mesh {
 
 // ---- Control connections.
 
-// TCP sends keep-alive probes after 5 s without an answer, and 3 of them 5 s apart.
+// From: the last byte of the peer's kernel. To: the first keep-alive probe. Then: TCP asks. TCP
+// sends keep-alive probes after 5 s without an answer, and 3 of them 5 s apart.
 inline constexpr int kSilenceToKeepAliveSeconds = 5;
+// From: a probe. To: the next one. Then: TCP asks again. With three probes 20 s.
 inline constexpr int kKeepAliveToNextSeconds = 5;
+// From: the last byte of the peer's kernel. To: the next one. Then: the control connection is
+// lost. 5 s and three probes.
 inline constexpr int kSilenceToDeadHostMs = 20'000;
-// A connector sends its first frame in the round trip after the kernel has accepted it. 5 s are
-// time for a peer that is stopped for a moment, and short for one that only holds a descriptor.
+// From: a connection is accepted. To: its first frame identifies it. Then: the unauthenticated
+// connection is dropped; a connector says HELLO again. A connector sends its first frame in the
+// round trip after the kernel has accepted it. 5 s are time for a peer that is stopped for a
+// moment, and short for one that only holds a descriptor.
 inline constexpr std::uint64_t kAcceptToFirstFrameNs = 5 * kNsPerSecond;
-// A frame has 17.5 KiB at most: 14 kb/s for the slowest peer.
+// From: the first byte of a frame. To: its last byte. Then: the connection is lost. A frame has
+// 17.5 KiB at most: 14 kb/s for the slowest peer.
 inline constexpr std::uint64_t kFrameBeginToEndNs = 10 * kNsPerSecond;
-// TCP sends SYN at 0, 1, 3 and 7 s.
+// From: SYN to one address. To: TCP is up. Then: the next address is dialed. TCP sends SYN at 0,
+// 1, 3 and 7 s.
 inline constexpr std::uint64_t kDialToAnswerNs = 10 * kNsPerSecond;
-// If a peer has several addresses, each has so long at first, as in RFC 8305 (Happy Eyeballs):
-// longer than a round trip between hosts of a job, and seven silent ones cost two seconds.
+// From: SYN to one address of several. To: TCP is up. Then: the next address is dialed, and this
+// one later again. If a peer has several addresses, each has so long at first, as in RFC 8305
+// (Happy Eyeballs): longer than a round trip between hosts of a job, and seven silent ones cost
+// two seconds.
 inline constexpr std::uint64_t kFirstDialToNextNs = 300 * kNsPerMs;
-// Each address that was silent then has time for three SYNs, and at last the whole time.
+// From: SYN to it again. To: TCP is up. Then: the next address is dialed, and this one again for
+// the whole time. Each address that was silent then has time for three SYNs, and at last the whole
+// time.
 inline constexpr std::uint64_t kSecondDialToNextNs = 3 * kNsPerSecond;
-// 256 unauthenticated connections in 10 ms each are 25,000 a second, as fast as they can be
-// accepted.
+// From: an unauthenticated connection is accepted. To: it may give way to a newer one. Then: the
+// oldest unauthenticated connection is dropped. 256 unauthenticated connections in 10 ms each are
+// 25,000 a second, as fast as they can be accepted.
 inline constexpr std::uint64_t kAcceptToGiveWayNs = 10 * kNsPerMs;
-// A program that frees descriptors does so now and then; ten looks a second cost nothing.
+// From: no descriptor is left. To: the next accept or dial. Then: it tries again. A program that
+// frees descriptors does so now and then; ten looks a second cost nothing.
 inline constexpr std::uint64_t kNoDescriptorToRetryNs = 100 * kNsPerMs;
+// From: we close a connection. To: all that was to be sent is sent. Then: the connection is cut.
+// The peer's kernel is near.
 inline constexpr std::uint64_t kCloseToCutNs = kNsPerSecond;
 
 // ---- A lost control connection.
 
-// The connector dials by itself if it has noticed the loss too, within a few round trips.
+// From: an acceptor loses a connection. To: it asks for a new one with SUMMON. Then: SUMMON. The
+// connector dials by itself if it has noticed the loss too, within a few round trips.
 inline constexpr std::uint64_t kLossToSummonNs = 100 * kNsPerMs;
-// TCP sends SYN at 0 and 1 s, so a lost one is no failure yet.
+// From: SYN to one address, or TCP is up at an unproven one. To: TCP is up, or a frame. Then: the
+// next address is dialed. TCP sends SYN at 0 and 1 s, so a lost one is no failure yet.
 inline constexpr std::uint64_t kRedialToAnswerNs = 2 * kNsPerSecond;
-// The last try before the end of the whole wait has time for a round trip between sites.
+// From: SYN of the last try. To: TCP is up. Then: the link's whole wait (`NCCL_MESH_PATH_TIMEOUT`)
+// is over, and the link ends. The last try before the end of the whole wait has time for a round
+// trip between sites.
 inline constexpr std::uint64_t kRedialToAnswerMinNs = 100 * kNsPerMs;
+// From: the peer's kernel ends the connection. To: the connector dials again. Then: the link is
+// lost. A live connector dials at once.
 inline constexpr std::uint64_t kStreamEndToRedialNs = kNsPerSecond;
-// If no control connection comes back, a peer that answers on a path is asked again after this
-// time. It is more than twice the time in which NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT, as they are
-// by default, end a path to a peer that is gone.
+// From: no connection has come back in its time, and a path is up. To: a sign of the peer on such
+// a path. Then: the link is lost. More than twice the time in which NCCL_IB_TIMEOUT and
+// NCCL_IB_RETRY_CNT, as they are by default, end a path to a peer that is gone.
 inline constexpr std::uint64_t kSignToSignNs = 5 * kNsPerSecond;
-// A FENCE is acknowledged in a round trip, or in up to kStopToDrainedNs if the peer's device is
+// From: a side sends FENCE. To: the peer's FENCE. Then: the peer's other addresses are dialed. A
+// FENCE is acknowledged in a round trip, or in up to kStopToDrainedNs if the peer's device is
 // slow. A connection that is slower is replaced, which costs little.
 inline constexpr std::uint64_t kFenceToOtherWayNs = 200 * kNsPerMs;
-// Doubled after each try. A network that is back is found within a second.
+// From: a dial fails, or finds no room. To: the next dial, at first. Then: it dials. Doubled after
+// each try. A network that is back is found within a second.
 inline constexpr std::uint64_t kDialPauseMinNs = 10 * kNsPerMs;
+// From: a dial fails, or finds no room. To: the next dial, at last. Then: it dials. A network that
+// is back is found soon.
 inline constexpr std::uint64_t kDialPauseMaxNs = kNsPerSecond;
 
 // ---- Handshakes.
 
-// A peer that is stopped in the middle of a handshake counts as slow, and is waited for, but for
-// five minutes only. That is half of the ten minutes after which PyTorch's watchdog ends the job,
-// so our log line, which names the step and the peer, comes first.
+// From: a step of a handshake, or OPEN. To: the peer's answer. Then: the connect fails on both
+// sides, with a line that names the step. A peer that is stopped in the middle of a handshake
+// counts as slow, and is waited for, but for five minutes only. That is half of the ten minutes
+// after which PyTorch's watchdog ends the job, so our log line, which names the step and the peer,
+// comes first.
 inline constexpr std::uint64_t kHandshakeStepToAnswerNs = 300 * kNsPerSecond;
-// If a device takes 3 ms for a command, 256 peers that come at once take 16 s together, so no
-// handshake that moves may give way to another.
+// From: the last step of a link without a channel. To: it may give way. Then: it gives way where
+// there are 256. If a device takes 3 ms for a command, 256 peers that come at once take 16 s
+// together, so no handshake that moves may give way to another.
 inline constexpr std::uint64_t kHalfOpenToGiveWayNs = 20 * kNsPerSecond;
-// A dropped connector dials at once, and again after a second if nothing answers: ten tries.
+// From: an acceptor loses a connection after WELCOME. To: the connector says HELLO again. Then:
+// the accept fails. A dropped connector dials at once, and again after a second if nothing
+// answers: ten tries.
 inline constexpr std::uint64_t kLostHelloToNextNs = 10 * kNsPerSecond;
-// Twice the 16 s above: only a host that is none of the peer's, or one that is stopped, is silent
-// for so long. Doubled after each address.
+// From: HELLO to one address of several. To: WELCOME. Then: HELLO goes to the peer's next address.
+// Twice the 16 s of kHalfOpenToGiveWayNs: only a host that is none of the peer's, or one that is
+// stopped, is silent for so long. Doubled after each address.
 inline constexpr std::uint64_t kHelloToNextAddressNs = 30 * kNsPerSecond;
+// From: datagrams go out over ports in doubt. To: a port answers. Then: ports meet by their place.
 // A datagram and its answer take less than a millisecond on a quiet host, and more than 100 ms on
 // an emulated one. A peer that drops datagrams costs its first connect a second.
 inline constexpr std::uint64_t kProofToPlaceNs = kNsPerSecond;
-// A port that is down may have the only cable to the peer: a flap of a second or two is over by
-// then. A peer that has answered once, and does not go on to answer, is waited for as long.
+// From: datagrams go out, and a port in doubt is down. To: a port answers. Then: ports meet by
+// their place. A port that is down may have the only cable to the peer: a flap of a second or two
+// is over by then. A peer that has answered once, and does not go on to answer, is waited for as
+// long.
 inline constexpr std::uint64_t kProofOfDownToPlaceNs = 3 * kNsPerSecond;
-// Doubled after each datagram: seven of them in a second, so that a lost one loses no cable.
+// From: the first datagram. To: the second one. Then: it is sent again. Doubled after each
+// datagram: seven of them in a second, so that a lost one loses no cable.
 inline constexpr std::uint64_t kProofToAskAgainNs = 10 * kNsPerMs;
+// From: a datagram. To: the next one, at last. Then: it is sent again. Seven in the first second,
+// one more for each port that comes up later.
 inline constexpr std::uint64_t kProofToAskAgainMaxNs = 640 * kNsPerMs;
-// A peer that goes on to answer over one cable has answered over all that lead to it by then, and a
-// lost datagram has been sent again.
+// From: the first answer. To: the last one. Then: ports that are silent do not meet. A peer that
+// goes on to answer over one cable has answered over all that lead to it by then, and a lost
+// datagram has been sent again.
 inline constexpr std::uint64_t kProofToSettledNs = 100 * kNsPerMs;
-// Silence may end: a firewall is opened, an address becomes valid.
+// From: no port of a host has answered. To: its next HELLO is asked about again. Then: datagrams
+// go out again. Silence may end: a firewall is opened, an address becomes valid.
 inline constexpr std::uint64_t kSilenceToAskAgainNs = 60 * kNsPerSecond;
-// A link that is up asks for its cables again. The answer comes after kProofOfDownToPlaceNs and a
-// round trip at the latest.
+// From: a link has asked for its cables again. To: it may ask once more. Then: it asks if there is
+// a reason. Two questions while cables are moved by hand.
 inline constexpr std::uint64_t kAskCablesToNextNs = 500 * kNsPerMs;
+// From: ASK CABLES. To: CABLES ARE. Then: it may ask once more. The acceptor answers after
+// kProofOfDownToPlaceNs and a round trip at the latest.
 inline constexpr std::uint64_t kAskCablesToAnswerNs = 5 * kNsPerSecond;
 static_assert(kAskCablesToAnswerNs > kProofOfDownToPlaceNs);
-// Four of the longest round trips between sites.
+// From: the probes of a link between sites. To: all have come back. Then: the round trip of HELLO
+// counts. Four of the longest round trips between sites.
 inline constexpr std::uint64_t kProbeToRoundTripNs = 2 * kNsPerSecond;
-// No round trip between sites is longer: the rest is the peer's own time, which is not for timers.
+// From: HELLO. To: WELCOME. Then: the rest counts as the peer's own time. No round trip between
+// sites is longer: the rest is the peer's own time, which is not for timers.
 inline constexpr std::uint64_t kHelloToWelcomeMaxNs = 500 * kNsPerMs;
-// The longest round trip that ATTACH carries; a longer one counts as this.
+// From: a probe. To: its completion. Then: it counts as this. ATTACH has 32 bits, and a bound.
 inline constexpr std::uint32_t kRoundTripMaxUs = 60'000'000;
 
-// Pinning a page takes microseconds. Each communicator waits so long once for a device that hangs.
+// From: a card is asked to register memory that a link can do without. To: it has. Then: one line,
+// and links come up without its rail as standby until it has. Pinning a page takes microseconds.
+// Each communicator waits so long once for a device that hangs.
 inline constexpr std::uint64_t kSpareCallToLateNs = kNsPerSecond;
-// A command takes milliseconds, and hundreds of them beside 256 peers that come at once. A thread
-// that gets no processor for seconds is told of, too.
+// From: a bring-up gives a card a command. To: the card answers. Then: one line names the card and
+// the command; the link waits on. A command takes milliseconds, and hundreds of them beside 256
+// peers that come at once. A thread that gets no processor for seconds is told of, too.
 inline constexpr std::uint64_t kCallToToldNs = 5 * kNsPerSecond;
 
 // ---- Lost paths.
 
-// Then FENCE waits until the queue pairs are destroyed, which leaves no receive open either.
+// From: the queue pairs of a lost path are stopped. To: all their receives have come back. Then:
+// FENCE waits until the queue pairs are destroyed. A device at work flushes sooner, and a queue
+// pair that is destroyed leaves no receive open either.
 inline constexpr std::uint64_t kStopToDrainedNs = kNsPerSecond;
-// Doubled after each try. While no path is up a try disturbs nothing, so the pause stays short.
+// From: a path is fenced. To: the first try to open it. Then: REOPEN. A flap is shorter. Doubled
+// after each try.
 inline constexpr std::uint64_t kReopenPauseMinNs = 50 * kNsPerMs;
+// From: a try fails while no path is up. To: the next try, at last. Then: REOPEN. While no path is
+// up a try disturbs nothing.
 inline constexpr std::uint64_t kReopenPauseStalledMaxNs = 400 * kNsPerMs;
+// From: a try fails. To: the next try, at last. Then: REOPEN. Tries disturb the other paths.
 inline constexpr std::uint64_t kReopenPauseMaxNs = 10 * kNsPerSecond;
-// Long enough for a kernel to ask for an address three times, a second apart.
+// From: REOPEN, the probes, a question to a host on the way, or the acknowledgement of WIDEN. To:
+// the answer. Then: the try has failed; WIDEN is said once more, and then the path is lost. Long
+// enough for a kernel to ask for an address three times, a second apart.
 inline constexpr std::uint64_t kReopenToAnswerNs = 10 * kNsPerSecond;
-// A failure of a path that has been up for so long counts as a new trouble.
+// From: a path comes back. To: its next failure. Then: if it fails sooner, the next pause is
+// longer, and `NCCL_MESH_PATH_TIMEOUT` runs on from the first loss, without the time in which the
+// path owed nothing. As long as the longest pause: a later failure is a new trouble.
 inline constexpr std::uint64_t kPathUpToSteadyNs = 10 * kNsPerSecond;
-// A path that owes completions and shows none, while another path to the peer does. Longer than
-// NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT, as they are by default, and than firmware hangs by itself
-// now and then; NCCL_IB_TIMEOUT can make it longer.
+// From: a completion is owed on a path. To: any completion on it, while others come on another
+// path to the peer. Then: the path is lost. Longer than NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT take
+// by default, and than firmware hangs by itself now and then. These settings make it longer, up to
+// three quarters of NCCL_MESH_PATH_TIMEOUT.
 inline constexpr std::uint64_t kSilenceToLossNs = 3 * kNsPerSecond;
-// If no other path shows any either, a pause storm or a full switch may hold them all, and to leave
-// gains little.
+// From: a completion is owed on a path. To: any completion on it, while none comes on another path
+// to the peer. Then: the path is lost. If no other path shows any either, a pause storm or a full
+// switch may hold them all, and to leave gains little.
 inline constexpr std::uint64_t kSilenceOfAllToLossNs = 10 * kNsPerSecond;
-// The first look begins the silence, so four looks at least find a path silent.
+// From: a look at the completions of paths. To: the next one. Then: it looks. The first look
+// begins the silence, so four looks at least find a path silent.
 inline constexpr std::uint64_t kSilenceLookToNextNs = 450 * kNsPerMs;
-// The control thread looks once a second while nothing is due. If it comes later, the rest counts
-// as this process's own pause.
+// From: a look at the completions of paths. To: the next one, if it comes late. Then: the rest is
+// this process's own pause. The control thread looks once a second while nothing is due.
 inline constexpr std::uint64_t kSilenceLookCountsMaxNs = 1100 * kNsPerMs;
-// A tier that works is up before the next one begins, and a dead tier holds up nobody.
+// From: standby paths of one tier are opened. To: those of the next tier. Then: the next tier is
+// opened too. A tier that works is up before the next one begins, and a dead tier holds up nobody.
 inline constexpr std::uint64_t kTierToNextNs = 50 * kNsPerMs;
+// From: a look at what a link has sent. To: the next one. Then: with enough sent, the way round is
+// opened. Costs little.
 inline constexpr std::uint64_t kBesideLookToNextNs = 100 * kNsPerMs;
-// A look is two commands to the device. Events are faster; this is for what no event tells.
+// From: a look at a port. To: the next one, if no event asks for it. Then: somebody who asks for
+// the port gets a newer answer. A look is two commands to the device. Events are faster; this is
+// for what no event tells.
 inline constexpr std::uint64_t kPortLookToNextNs = 100 * kNsPerMs;
-// A look lists the host's devices. Doubled after each: a card that is back is found soon, and one
-// that stays away costs little.
+// From: a look for a new card in the place of one that left. To: the next one, at first. Then: it
+// looks. A look lists the host's devices. Doubled after each: a card that is back is found soon,
+// and one that stays away costs little.
 inline constexpr std::uint64_t kCardLookToNextMinNs = 50 * kNsPerMs;
+// From: a look for a new card. To: the next one, at last. Then: it looks. A card that stays away
+// costs little.
 inline constexpr std::uint64_t kCardLookToNextMaxNs = 2 * kNsPerSecond;
 
 // ---- Closing.
 
-// NCCL's abort waits for this under a mutex of the process.
+// From: REVOKE, or a wait for posted sends. To: the peer's answer, or their completions. Then: the
+// link is cut; `kStopToDrainedNs` later if a path is fenced then and another is up. NCCL's abort
+// waits for this under a mutex of the process.
 inline constexpr std::uint64_t kRevokeToCutNs = 500 * kNsPerMs;
-// The fence of a path that is left takes a round trip, and must be over before the link is cut.
+// From: REVOKE, or a wait for posted sends. To: their completions. Then: paths on which nothing
+// completes are left, if others move. The fence of a path that is left takes a round trip, and
+// must be over before the link is cut.
 inline constexpr std::uint64_t kRevokeToLeftNs = kRevokeToCutNs / 2;
-// An abort takes back many regions in a row: the second peer that is silent costs nothing more.
+// From: a peer was cut. To: another peer is waited for again. Then: it is patient again. An abort
+// takes back many regions in a row: the second peer that is silent costs nothing more.
 inline constexpr std::uint64_t kCutToPatienceNs = kNsPerSecond;
+// From: CLOSE. To: all that it counts has arrived. Then: the requests fail with PeerClosed. Data
+// is slower than frames.
 inline constexpr std::uint64_t kCloseToAnnouncedNs = kNsPerSecond;
+// From: BYE. To: the peer's end of the connection. Then: the link is down. A live peer answers at
+// once.
 inline constexpr std::uint64_t kByeToCutNs = kNsPerSecond;
+// From: a communicator closes. To: all its links have said goodbye. Then: they are cut. As long as
+// kByeToCutNs.
 inline constexpr std::uint64_t kContextCloseToCutNs = kNsPerSecond;
 
 // ---- Paths over other hosts.
 
-// A host on the way naps for at most 0.1 s, and its counts take a round trip.
+// From: work on a relayed path. To: a count comes back. Then: the path is lost. 20 naps of a host
+// on the way, which are 0.1 s at most, and a round trip.
 inline constexpr std::uint64_t kRelayWorkToCountNs = 2 * kNsPerSecond;
+// From: a look at relayed paths, or at chains through this host. To: the next one. Then: lost
+// paths are left, broken chains freed. A quarter of kRelayWorkToCountNs.
 inline constexpr std::uint64_t kRelayLookToNextNs = 500 * kNsPerMs;
-// A neighbour may come up later than the first message.
+// From: a lazy link is to send. To: some host knows a way. Then: its requests fail. A neighbour
+// may come up later than the first message.
 inline constexpr std::uint64_t kStallToNoRouteNs = 2 * kNsPerSecond;
-// With NCCL_MESH_JOB the processes of the hosts between may begin later than ours: communicators
-// come up one after the other. Or NCCL_MESH_PATH_TIMEOUT if that is less.
+// From: a lazy link of a job with `NCCL_MESH_JOB` is to send. To: some host answers. Then: its
+// requests fail. With NCCL_MESH_JOB the processes of the hosts between may begin later than ours:
+// communicators come up one after the other. Or NCCL_MESH_PATH_TIMEOUT if that is less.
 inline constexpr std::uint64_t kStallToNobodyNs = 10 * kNsPerSecond;
-// Doubled each time, and up to half of it longer by chance, so that hosts that ask one another do
-// not go on in step. The shortest one again if nothing was asked for 10 s.
+// From: neighbours are asked over the cables. To: they are asked again, at first. Then: a question
+// goes out. Doubled each time, and up to half of it longer by chance, so that hosts that ask one
+// another do not go on in step. The shortest one again if nothing was asked for 10 s.
 inline constexpr std::uint64_t kNeighboursPauseMinNs = 50 * kNsPerMs;
+// From: neighbours are asked over the cables. To: they are asked again, at last. Then: a question
+// goes out. One datagram a second for each port.
 inline constexpr std::uint64_t kNeighboursPauseMaxNs = kNsPerSecond;
+// From: neighbours were last asked. To: the next question. Then: the pause is the least one again.
+// Ten of the longest pauses.
 inline constexpr std::uint64_t kNeighboursToForgottenNs = 10 * kNsPerSecond;
-// Answers come within a round trip. Then our ports take none any more.
+// From: a question goes out. To: an answer. Then: the ports take no answer any more. Longer than a
+// round trip on emulated hosts.
 inline constexpr std::uint64_t kNeighboursToAnswerNs = 2 * kNsPerSecond;
+// From: a neighbour has answered. To: it is forgotten. Then: it is asked again if there is no way.
 // A host that has answered may have ended since. It is asked again while there is no way.
 inline constexpr std::uint64_t kNeighbourKnownNs = 60 * kNsPerSecond;
-// Datagrams are counted by the second: only so many are looked at, and so many answered.
+// From: the first datagram that counts. To: datagrams are counted anew. Then: more are only
+// counted. Datagrams are counted by the second: only so many are looked at, and so many answered.
 inline constexpr std::uint64_t kNeighbourBudgetNs = kNsPerSecond;
-// Or a third of NCCL_MESH_PATH_TIMEOUT if that is less: there must be time for another try.
+// From: a question to a host on the way. To: any byte of it. Then: it is hung up on, and another
+// one is asked. Or a third of NCCL_MESH_PATH_TIMEOUT if that is less: there must be time for
+// another try.
 inline constexpr std::uint64_t kRelaySilenceToDoubtNs = 2 * kNsPerSecond;
+// From: ASK_PEERS. To: PEERS. Then: the connection is closed. More than twice
+// kRelaySilenceToDoubtNs.
 inline constexpr std::uint64_t kAskPeersToAnswerNs = 5 * kNsPerSecond;
+// From: a host is asked which hosts it knows. To: it is asked again, at first. Then: ASK_PEERS.
 // Doubled each time, and the shortest one again if the host was not asked for 10 s.
 inline constexpr std::uint64_t kAskPeersPauseMinNs = 50 * kNsPerMs;
+// From: a host is asked which hosts it knows. To: it is asked again, at last. Then: ASK_PEERS. As
+// a control connection is dialed again.
 inline constexpr std::uint64_t kAskPeersPauseMaxNs = kNsPerSecond;
+// From: a host was last asked. To: the next question. Then: the pause is the least one again. Ten
+// of the longest pauses.
 inline constexpr std::uint64_t kAskPeersToForgottenNs = 10 * kNsPerSecond;
-// A path that has carried for longer begins with an empty list of hosts that failed.
+// From: a path over a host fails. To: the next such failure. Then: the list of failed hosts begins
+// anew. A path that has carried for longer is a new one.
 inline constexpr std::uint64_t kHostFailedToForgottenNs = 60 * kNsPerSecond;
-// A nap is also at most 1/64 of the pause that it prolongs.
+// From: the thread of the chains naps. To: it looks again, at first. Then: it looks. As a poller
+// does; doubled each time.
 inline constexpr std::uint64_t kRelayNapMinNs = 50'000;
+// From: the thread of the chains naps. To: it looks again, at last. Then: it looks. A nap is at
+// most 1/64 of the pause that it prolongs.
 inline constexpr std::uint64_t kRelayNapMaxNs = 100 * kNsPerMs;
-// The thread of a chain whose asker is lost may nap once more before it counts for the last time.
+// From: the host that asked for a chain is lost. To: its last counts are written. Then: the chain
+// is freed. The thread of a chain whose asker is lost may nap once more before it counts for the
+// last time.
 inline constexpr std::uint64_t kAskerLostToPartedNs = 2 * kRelayNapMaxNs;
+// From: a look whether the counts are written. To: the next one. Then: it looks. 40 looks at most.
 inline constexpr std::uint64_t kPartLookToNextNs = 5 * kNsPerMs;
-// The delay that a host on the way adds, beside what it stores (the model, perf/README).
+// From: a message reaches a host on the way. To: it goes on. Then: shares of paths are reckoned
+// with it. The model of perf/model: beside what the host stores.
 inline constexpr std::uint64_t kRelayHostDelayNs = 1200;
 
 // ---- One-shot all-reduce.
 
-// NCCL's service thread is held meanwhile, and an abort waits for it. Members come to this point
-// within a round of NCCL's bootstrap.
+// From: NCCL connects a one-shot group. To: every member has said hello. Then: the communicator
+// goes without one-shot all-reduce. NCCL's service thread is held meanwhile, and an abort waits
+// for it. Members come to this point within a round of NCCL's bootstrap.
 inline constexpr std::uint64_t kOneShotConnectToGiveUpNs = 10 * kNsPerSecond;
+// From: a look at the members of a group that connects. To: the next one. Then: it looks. A start
+// is not hurried.
 inline constexpr std::uint64_t kOneShotLookToNextNs = 100'000;
 
 // ---- Threads at rest.
 
+// From: the control thread has no work. To: it looks at open requests. Then: it looks. A second is
+// soon for a line.
 inline constexpr int kControlIdleWaitMs = 1000;
+// From: a step is waited for. To: the control thread looks again. Then: it looks. A thousandth of
+// a core.
 inline constexpr int kControlBusyWaitMs = 1;
-// A look at one of many links takes 2 us, because its memory is in no cache: a hundredth of this.
+// From: a look at all links, for each link. To: the next one. Then: it looks. A look at one of
+// many links takes 2 us, because its memory is in no cache: a hundredth of this.
 inline constexpr std::uint64_t kSweepPerLinkNs = 200'000;
-// The naps of a poller that dozes: doubled each time, so a poller is away for about twice the pause
-// at most. Callers poll its loops meanwhile.
+// From: a poller found nothing 5,000 times. To: it looks again, at first. Then: it polls again, or
+// naps. Callers poll its loops meanwhile. Doubled each time, so a poller is away for about twice
+// the pause at most.
 inline constexpr std::uint64_t kPollerNapMinNs = 50'000;
+// From: a poller dozes. To: it looks again, at last. Then: it polls again, or naps. One look a
+// second costs nothing.
 inline constexpr std::uint64_t kPollerNapMaxNs = kNsPerSecond;
-// A thread that waits for its CPU for so long shares it with one that does not yield: a slice of
-// the kernel's scheduler has 0.7 ms or more.
+// From: a poller waits for its CPU. To: it has its CPU again. Then: it stands back. A thread that
+// waits for its CPU for so long shares it with one that does not yield: a slice of the kernel's
+// scheduler has 0.7 ms or more.
 inline constexpr std::uint64_t kLostCpuNs = kNsPerMs / 2;
-// A poller that lost its CPU leaves its loops to their callers for that long. Then it spins without
-// its loops, and takes them back if it keeps its CPU for some slices: a hundredth of a core.
+// From: a poller stands back. To: it tries whether it keeps its CPU. Then: it polls again, or
+// stands back. The trials, kPollerProbeNs each, take a hundredth of a core.
 inline constexpr std::uint64_t kPollerStandBackNs = kNsPerSecond;
+// From: a poller tries whether it keeps its CPU. To: it has kept it. Then: it polls again. Some
+// slices of the kernel's.
 inline constexpr std::uint64_t kPollerProbeNs = 10 * kNsPerMs;
-// Longer than the pauses between the tasks of a start.
+// From: a thread that brought something up, or waited for a device, has no task. To: the thread
+// ends. Then: the next task starts a thread. Longer than the pauses between the tasks of a start.
 inline constexpr std::uint64_t kPoolIdleToEndNs = 200 * kNsPerMs;
-// Doubled after each sleep.
+// From: 64 yields to another thread. To: the next look, at first. Then: it looks. Doubled after
+// each sleep.
 inline constexpr long kYieldingSleepMinNs = 50'000;
+// From: 64 yields to another thread. To: the next look, at last. Then: it looks. A thousandth of a
+// core.
 inline constexpr long kYieldingSleepMaxNs = 1'000'000;
 
 // ---- What is told.
 
-// Below the control thread's second, so that no pass is left out.
+// From: a look at the oldest requests. To: the next one. Then: ages are counted on. Below the
+// control thread's second, so that no pass is left out.
 inline constexpr std::uint64_t kRequestLookToNextNs = 900 * kNsPerMs;
-// The control thread comes by every second; five missed looks are no load of this host.
+// From: a look at the oldest requests. To: the next one. Then: this process stood still, and no
+// line blames a peer. The control thread comes by every second; five missed looks are no load of
+// this host.
 inline constexpr std::uint64_t kLookToPausedNs = 5 * kNsPerSecond;
+// From: a request opens. To: the metrics show it as a wait. Then: it is shown. Healthy ones are
+// shorter.
 inline constexpr std::uint64_t kRequestOpenToShownNs = kNsPerSecond;
-// 600 samples a minute, so six of them decide a minute's p99.
+// From: a look at the paths with traffic. To: the next one. Then: each gets a timed write. 600
+// samples a minute, so six of them decide a minute's p99.
 inline constexpr std::uint64_t kTimedLookToNextNs = 100 * kNsPerMs;
-// Longer than a round trip over a cable. Ten times a second it is 2 ms of processor time at most.
+// From: timed writes are posted. To: the control thread ceases to poll for them. Then: it naps
+// between its looks. Longer than a round trip over a cable. Ten times a second it is 2 ms of
+// processor time at most.
 inline constexpr std::uint64_t kTimedPostToNapNs = 200'000;
-inline constexpr std::uint64_t kTimedNapMinNs = kNsPerMs;  // the control thread waits whole ones
+// From: a look for the completion of a timed write. To: the next one, at first. Then: it looks. A
+// quarter of the write's age, but the control thread waits whole milliseconds.
+inline constexpr std::uint64_t kTimedNapMinNs = kNsPerMs;
+// From: the first line that an unauthenticated connection causes. To: lines are counted anew.
+// Then: more lines are only counted. 16 lines in it.
 inline constexpr std::uint64_t kLogBudgetWindowNs = 10 * kNsPerSecond;
+// From: a page of metrics. To: the next one. Then: it is written. NCCL_MESH_STATS says another
+// time.
 inline constexpr int kStatsPeriodSeconds = 10;
+// From: a page of metrics. To: the next one, at last. Then: a longer setting is refused. An hour.
 inline constexpr int kStatsPeriodMaxSeconds = 3600;
+// From: the plugin ends. To: the last page is written. Then: one line, and the page may be
+// missing. A file system that works is done sooner.
 inline constexpr int kExitToLastPageMs = 1000;
 
 // ---- Units of others.
 
-inline constexpr std::uint64_t kAckTimerUnitNs = 4096;  // InfiniBand specification, 9.7.6.1.3
+// InfiniBand specification, 9.7.6.1.3.
+inline constexpr std::uint64_t kAckTimerUnitNs = 4096;
 
 }  // namespace mesh

@@ -19,6 +19,7 @@ std::string nccl_settings();
 std::string metrics();
 std::string snapshot_fields();
 std::string frames();
+std::string time_outs();
 std::string findings();
 std::string exit_codes();
 

@@ -45,7 +45,6 @@ def check(root):
                 found += rule(source)
             found += rules.own_header_first(source, known)
     found += cmake_rules.cmake_lists(paths, cmake_files)
-    found += time_rules.page_table({file.path: file.text for file in files})
     found += pages.check(root, paths, lambda path: tree.read(root, path))
     return sorted(set(found))
 
