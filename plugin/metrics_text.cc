@@ -1,18 +1,31 @@
 #include "plugin/metrics_text.h"
 
+#include "src/base/check.h"
+#include "src/base/snapshot_fields.h"
+
 #include <fmt/format.h>
 
 #include <array>
 #include <initializer_list>
+#include <map>
 #include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace mesh::plugin {
 
 namespace {
 
+using fields::About;
+using fields::counter;
+using fields::gauge;
+using fields::Metric;
+
 struct Label {
   std::string_view name, value;
 };
+using Labels = std::initializer_list<Label>;
 
 // Escapes backslash, quote and newline, as the format requires.
 std::string escaped(std::string_view text) {
@@ -28,371 +41,196 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-// The page under construction. add() appends a sample of the family that begin() has named, or of a
-// part of that, such as the sum of a histogram.
-class Page {
- public:
-  Page(const EngineSnapshot& snapshot, const ProcessFacts& facts_of)
-      : shot(snapshot),
-        facts(facts_of),
-        common_(
-            fmt::format("host=\"{}\",process=\"{}\"", escaped(snapshot.host), facts_of.process)) {}
-
-  void begin(const char* name, const char* type, const char* help) {
-    family_ = name;
-    text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
-  }
-  template <typename Value>
-  void add(std::initializer_list<Label> labels, Value value, const char* part = "") {
-    text_ += fmt::format("{}{}{{{}", family_, part, common_);
-    for (const Label& label : labels)
-      text_ += fmt::format(",{}=\"{}\"", label.name, escaped(label.value));
-    text_ += fmt::format("}} {}\n", value);
-  }
-  std::string take() { return std::move(text_); }
-
-  const EngineSnapshot& shot;
-  const ProcessFacts& facts;
-
- private:
-  const std::string common_;
-  const char* family_ = "";
-  std::string text_;
-};
+std::string label_text(Labels labels) {
+  std::string text;
+  for (const Label& label : labels)
+    text += fmt::format(",{}=\"{}\"", label.name, escaped(label.value));
+  return text;
+}
 
 double seconds(std::uint64_t ns) { return static_cast<double>(ns) / 1e9; }
-const char* direction(const PeerSnapshot& peer) { return peer.sends ? "send" : "receive"; }
 
-template <auto Member>
-void of_engine(Page& page) {
-  page.add({}, page.shot.stats.*Member);
+// Objects whose samples have labels.
+std::string labels_of(const RailSnapshot& rail) { return label_text({{"rail", rail.name}}); }
+std::string labels_of(const PeerSnapshot& peer) {
+  return label_text({{"peer", peer.peer}, {"direction", peer.sends ? "send" : "receive"}});
+}
+std::string labels_of(const PathSnapshot& path) {
+  return label_text({{"path", path.name}, {"rail", path.rail}});
+}
+std::string labels_of(const RelayedSnapshot& way) {
+  return label_text({{"rail", way.rail}, {"from", way.from}});
 }
 
-template <auto Member>
-void of_peer(Page& page) {
-  for (const PeerSnapshot& peer : page.shot.peers)
-    page.add({{"peer", peer.peer}, {"direction", direction(peer)}}, peer.*Member);
-}
+// The metrics that are more, or less, than a field of the snapshot. fill() has their samples.
+constexpr Metric kOneShotCalls =
+    counter(40, "mesh_oneshot_all_reduces_total", "One-shot all-reduces begun.");
+constexpr Metric kOneShotBytes =
+    counter(41, "mesh_oneshot_bytes_total", "Bytes of one-shot all-reduces begun.");
+constexpr Metric kRailInfo = gauge(51, "mesh_rail_info", "1; the port's address and state.");
+constexpr Metric kRailSpeed =
+    gauge(52, "mesh_rail_speed_bytes_per_second", "Speed that the port reports.");
+constexpr Metric kWaitingChannels = gauge(
+    70, "mesh_waiting_channels", "Channels whose oldest request is open for a second or more.");
+constexpr Metric kLongestWait =
+    gauge(71, "mesh_waiting_seconds",
+          "Age of the oldest request of channels that wait for a second or more.");
+constexpr Metric kLatency{
+    .place = 86,
+    .name = "mesh_path_latency_seconds",
+    .type = "histogram",
+    .help = "Time of an empty write from post to completion, ten a second while we send."};
+constexpr Metric kPathLinks = gauge(
+    87, "mesh_path_links", "Links whose path is in this state: up, quarantined, down or standby.");
+constexpr Metric kFailureInfo =
+    gauge(92, "mesh_path_failure_info", "1; why the path was lost the last time.");
+constexpr Metric kRouteInfo =
+    gauge(93, "mesh_path_route_info", "1; the hosts over which a relayed path leads.");
+constexpr std::array kFilled{kOneShotCalls,    kOneShotBytes, kRailInfo, kRailSpeed,
+                             kWaitingChannels, kLongestWait,  kLatency,  kPathLinks,
+                             kFailureInfo,     kRouteInfo};
 
-template <auto Member>
-void seconds_of_peer(Page& page) {
-  for (const PeerSnapshot& peer : page.shot.peers) {
-    page.add({{"peer", peer.peer}, {"direction", direction(peer)}}, seconds(peer.*Member));
+class Page;
+void fill(Page& page, const Snapshot& shot);
+void fill(Page& page, const RailSnapshot& rail);
+void fill(Page& page, const PeerSnapshot& peer);
+void fill(Page& page, const PathSnapshot& path);
+
+// The page under construction. It visits the fields of the snapshot, and takes those with a metric.
+class Page {
+ public:
+  explicit Page(Snapshot& shot)
+      : labels_(fmt::format("host=\"{}\",process=\"{}\"", escaped(shot.engine.host),
+                            shot.process.process)) {
+    for (const Metric& metric : kFilled) family(metric);
+    descend(shot);
   }
-}
 
-template <typename Emit>
-void each_path(Page& page, Emit&& emit) {
-  for (const PeerSnapshot& peer : page.shot.peers) {
-    for (const PathSnapshot& path : peer.paths) emit(peer, path);
-  }
-}
-
-template <auto Member>
-void of_path(Page& page) {
-  each_path(page, [&page](const PeerSnapshot& peer, const PathSnapshot& path) {
-    page.add({{"peer", peer.peer},
-              {"direction", direction(peer)},
-              {"path", path.name},
-              {"rail", path.rail}},
-             path.*Member);
-  });
-}
-
-template <auto Member>
-void of_traffic(Page& page) {
-  each_path(page, [&page](const PeerSnapshot& peer, const PathSnapshot& path) {
-    page.add({{"peer", peer.peer},
-              {"direction", direction(peer)},
-              {"path", path.name},
-              {"rail", path.rail}},
-             path.counters.*Member);
-  });
-}
-
-void path_latency(Page& page) {
-  each_path(page, [&page](const PeerSnapshot& peer, const PathSnapshot& path) {
-    if (!peer.sends) return;
-    const LatencyHistogram& latency = path.latency;
-    const auto add_bucket = [&](const std::string& bound, std::uint64_t count) {
-      page.add({{"peer", peer.peer},
-                {"direction", direction(peer)},
-                {"path", path.name},
-                {"rail", path.rail},
-                {"le", bound}},
-               count, "_bucket");
-    };
-    std::uint64_t up_to = 0;
-    for (std::size_t i = 0; i < LatencyHistogram::kBounds.size(); ++i) {
-      up_to += latency.counts[i];
-      add_bucket(fmt::format("{}", seconds(LatencyHistogram::kBounds[i])), up_to);
+  template <typename Value>
+  void operator()(const char* /*name*/, Value& value, const About& about) {
+    if constexpr (std::is_arithmetic_v<Value>) {
+      if (about.metric.name != nullptr) add_field(about.metric, value);
+    } else if constexpr (std::is_class_v<Value> && !std::is_same_v<Value, std::string>) {
+      descend(value);
     }
-    const std::uint64_t total = latency.total();
-    add_bucket("+Inf", total);
-    const auto add = [&](auto value, const char* part) {
-      page.add({{"peer", peer.peer},
-                {"direction", direction(peer)},
-                {"path", path.name},
-                {"rail", path.rail}},
-               value, part);
-    };
-    add(seconds(latency.sum_ns), "_sum");
-    add(total, "_count");
-  });
-}
-
-template <typename Emit>
-void each_wait(Page& page, Emit&& emit) {
-  for (const PeerSnapshot& peer : page.shot.peers) {
-    for (std::size_t i = 0; i < kWaitReasons; ++i)
-      emit(peer, wait_reason_name(static_cast<WaitReason>(i)), peer.waits[i]);
   }
-}
-
-void waiting_channels(Page& page) {
-  each_wait(page, [&page](const PeerSnapshot& peer, const char* reason, const WaitSnapshot& wait) {
-    page.add({{"peer", peer.peer}, {"direction", direction(peer)}, {"reason", reason}},
-             wait.channels);
-  });
-}
-
-void waiting_seconds(Page& page) {
-  each_wait(page, [&page](const PeerSnapshot& peer, const char* reason, const WaitSnapshot& wait) {
-    page.add({{"peer", peer.peer}, {"direction", direction(peer)}, {"reason", reason}},
-             seconds(wait.longest_ns));
-  });
-}
-
-void stalls(Page& page) {
-  page.add({{"kind", "credit"}}, page.shot.stalls.credit);
-  page.add({{"kind", "queue"}}, page.shot.stalls.queue);
-  page.add({{"kind", "window"}}, page.shot.stalls.window);
-  page.add({{"kind", "inflight"}}, page.shot.stalls.inflight);
-}
-
-void rail_up(Page& page) {
-  for (const RailSnapshot& rail : page.shot.rails)
-    page.add({{"rail", rail.name}}, rail.active ? 1 : 0);
-}
-
-void rail_info(Page& page) {
-  for (const RailSnapshot& rail : page.shot.rails) {
-    page.add({{"rail", rail.name}, {"address", rail.address}, {"state", rail.state}}, 1);
-  }
-}
-
-void rail_speed(Page& page) {
-  for (const RailSnapshot& rail : page.shot.rails)
-    page.add({{"rail", rail.name}}, rail.speed_mbps * 1'000'000 / 8);
-}
-
-void links_by_path_state(Page& page) {
-  each_path(page, [&page](const PeerSnapshot& peer, const PathSnapshot& path) {
-    const auto add = [&](const char* state, std::uint64_t links) {
-      page.add({{"peer", peer.peer},
-                {"direction", direction(peer)},
-                {"path", path.name},
-                {"rail", path.rail},
-                {"state", state}},
-               links);
-    };
-    add("up", path.up);
-    add("quarantined", path.quarantined);
-    add("standby", path.standby);
-    add("down", path.down);
-  });
-}
-
-void path_failure_info(Page& page) {
-  each_path(page, [&page](const PeerSnapshot& peer, const PathSnapshot& path) {
-    if (path.last_cause.empty()) return;
-    page.add({{"peer", peer.peer},
-              {"direction", direction(peer)},
-              {"path", path.name},
-              {"rail", path.rail},
-              {"cause", path.last_cause}},
-             1);
-  });
-}
-
-void path_route_info(Page& page) {
-  each_path(page, [&page](const PeerSnapshot& peer, const PathSnapshot& path) {
-    for (const std::string& route : path.routes) {
-      page.add({{"peer", peer.peer},
-                {"direction", direction(peer)},
-                {"path", path.name},
-                {"rail", path.rail},
-                {"via", route}},
-               1);
+  template <typename Item>
+  void operator()(const char* /*name*/, std::vector<Item>& items, const About& /*about*/) {
+    if constexpr (!std::is_same_v<Item, std::string>) {
+      // A page has each family, also one without samples.
+      const bool outer = std::exchange(samples_wanted_, false);
+      Item none{};
+      descend(none);
+      samples_wanted_ = outer;
+      for (Item& item : items) descend(item);
     }
-  });
-}
+  }
 
-template <auto Member>
-void of_relay(Page& page) {
-  page.add({}, page.shot.relay.*Member);
-}
+  // Appends a sample of the metric, or of a part of it, such as the sum of a histogram.
+  template <typename Value>
+  void add(const Metric& metric, Labels labels, Value value, const char* part = "") {
+    if (!samples_wanted_) return;
+    family(metric).samples +=
+        fmt::format("{}{}{{{}{}}} {}\n", metric.name, part, labels_, label_text(labels), value);
+  }
 
-template <auto Member>
-void of_way(Page& page) {
-  for (const RelayedSnapshot& way : page.shot.relay.ways)
-    page.add({{"rail", way.rail}, {"from", way.from}}, way.*Member);
-}
+  std::string text() const {
+    std::string text;
+    for (const auto& [place, each] : families_) {
+      const Metric& metric = each.metric;
+      text += fmt::format("# HELP {} {}\n# TYPE {} {}\n{}", metric.name, metric.help, metric.name,
+                          metric.type, each.samples);
+    }
+    return text;
+  }
 
-void relay_refusals(Page& page) {
-  page.add({{"kind", "path"}}, page.shot.relay.refused_paths);
-  page.add({{"kind", "frame"}}, page.shot.relay.refused_frames);
-  page.add({{"kind", "request"}}, page.shot.relay.refused_requests);
-}
+ private:
+  struct Family {
+    Metric metric;
+    std::string samples;
+  };
 
-template <auto Member>
-void of_neighbours(Page& page) {
-  page.add({}, page.shot.neighbours.*Member);
-}
+  Family& family(const Metric& metric) {
+    Family& found = families_.try_emplace(metric.place, Family{metric, {}}).first->second;
+    CHECK(std::string_view(found.metric.name) == metric.name);  // one place, one metric
+    return found;
+  }
 
-void ignored_datagrams(Page& page) {
-  page.add({{"kind", "malformed"}}, page.shot.neighbours.malformed);
-  page.add({{"kind", "foreign"}}, page.shot.neighbours.foreign);
-  page.add({{"kind", "excess"}}, page.shot.neighbours.excess);
-}
+  template <typename Value>
+  void add_field(const Metric& metric, Value value) {
+    family(metric);
+    const Label label{metric.label, metric.value};
+    const auto number = +value;  // true is 1
+    if (metric.from_ns) return add(metric, {}, seconds(static_cast<std::uint64_t>(number)));
+    if (label.name.empty()) return add(metric, {}, number);
+    add(metric, {label}, number);
+  }
 
-struct Family {
-  const char* name;
-  const char* type;
-  const char* help;
-  void (*emit)(Page& page);
+  template <typename Value>
+  void descend(Value& value) {
+    const std::string outer = labels_;
+    if constexpr (requires { labels_of(value); }) labels_ += labels_of(value);
+    fields::visit(*this, value);
+    if constexpr (requires { fill(*this, value); }) fill(*this, value);
+    labels_ = outer;
+  }
+
+  std::map<int, Family> families_;  // by place
+  std::string labels_;              // of the object that is visited and those around it
+  bool samples_wanted_ = true;
 };
 
-// The metrics in the order of the page. Counters of peers and paths include links that have ended.
-constexpr std::array kFamilies{
-    Family{"mesh_running", "gauge", "1 while the plugin is in use, 0 on its last page.",
-           [](Page& page) { page.add({}, page.facts.running ? 1 : 0); }},
-    Family{"mesh_start_time_seconds", "gauge", "When the plugin was started, since the epoch.",
-           [](Page& page) { page.add({}, page.facts.start_s); }},
-    Family{"mesh_page_time_seconds", "gauge", "When this page was written, since the epoch.",
-           [](Page& page) { page.add({}, page.facts.now_s); }},
-    Family{"mesh_page_interval_seconds", "gauge", "Seconds between two pages.",
-           [](Page& page) { page.add({}, page.facts.interval_s); }},
-    Family{"mesh_contexts", "gauge", "Communicators.", of_engine<&EngineStats::contexts>},
-    Family{"mesh_queue_pairs", "gauge", "Queue pairs.", of_engine<&EngineStats::queue_pairs>},
-    Family{"mesh_completion_queues", "gauge", "Completion queues.",
-           of_engine<&EngineStats::completion_queues>},
-    Family{"mesh_registrations", "gauge", "Registered memory ranges.",
-           of_engine<&EngineStats::registrations>},
-    Family{"mesh_errors_total", "counter", "Links that failed and messages that were too large.",
-           of_engine<&EngineStats::errors>},
-    Family{"mesh_revokes_total", "counter",
-           "Times memory was taken back from a peer while receives were open.",
-           of_engine<&EngineStats::revokes>},
-    Family{"mesh_resumes_total", "counter",
-           "Control connections that were lost and came back, counted on both sides.",
-           of_engine<&EngineStats::resumes>},
-    Family{"mesh_late_announcements_total", "counter",
-           "Write-with-immediate completions that matched no open receive.",
-           of_engine<&EngineStats::late_announcements>},
-    Family{"mesh_stalls_total", "counter",
-           "Visits to a channel that could not post, by what was missing.", stalls},
-    Family{"mesh_oneshot_all_reduces_total", "counter", "One-shot all-reduces begun.",
-           [](Page& page) { page.add({}, page.facts.one_shot_calls); }},
-    Family{"mesh_oneshot_bytes_total", "counter", "Bytes of one-shot all-reduces begun.",
-           [](Page& page) { page.add({}, page.facts.one_shot_bytes); }},
-    Family{"mesh_rail_up", "gauge", "1 where the port is active.", rail_up},
-    Family{"mesh_rail_info", "gauge", "1; the port's address and state.", rail_info},
-    Family{"mesh_rail_speed_bytes_per_second", "gauge", "Speed that the port reports.", rail_speed},
-    Family{"mesh_links", "gauge", "Peer links.", of_peer<&PeerSnapshot::links>},
-    Family{"mesh_channels", "gauge", "Channels.", of_peer<&PeerSnapshot::channels>},
-    Family{"mesh_open_requests", "gauge",
-           "Open requests; in a group, each receive whose message has not come.",
-           of_peer<&PeerSnapshot::open_requests>},
-    Family{"mesh_messages_total", "counter", "Messages posted whole, or received.",
-           of_peer<&PeerSnapshot::messages>},
-    Family{"mesh_bytes_total", "counter", "Bytes of messages posted, or received.",
-           of_peer<&PeerSnapshot::bytes>},
-    Family{"mesh_degraded_seconds_total", "counter",
-           "Time with some path not up, as seen once a second.",
-           seconds_of_peer<&PeerSnapshot::degraded_ns>},
-    Family{"mesh_without_path_seconds_total", "counter",
-           "Time with no path up, as seen once a second.",
-           seconds_of_peer<&PeerSnapshot::without_path_ns>},
-    Family{"mesh_waiting_channels", "gauge",
-           "Channels whose oldest request is open for a second or more.", waiting_channels},
-    Family{"mesh_waiting_seconds", "gauge",
-           "Age of the oldest request of channels that wait for a second or more.",
-           waiting_seconds},
-    Family{"mesh_path_bytes_total", "counter", "Bytes of messages posted on the path.",
-           of_traffic<&PathCounters::bytes_sent>},
-    Family{"mesh_path_work_requests_total", "counter",
-           "Work requests posted, credits and counters included.",
-           of_traffic<&PathCounters::work_requests>},
-    Family{"mesh_path_doorbells_total", "counter", "Doorbells rung.",
-           of_traffic<&PathCounters::doorbells>},
-    Family{"mesh_path_send_completions_total", "counter", "Completions of posted work.",
-           of_traffic<&PathCounters::send_completions>},
-    Family{"mesh_path_announcements_total", "counter", "Write-with-immediate completions received.",
-           of_traffic<&PathCounters::announcements>},
-    Family{"mesh_path_inflight_bytes", "gauge",
-           "Bytes of large messages posted and not acknowledged.",
-           of_path<&PathSnapshot::inflight_bytes>},
-    Family{"mesh_path_latency_seconds", "histogram",
-           "Time of an empty write from post to completion, ten a second while we send.",
-           path_latency},
-    Family{"mesh_path_links", "gauge",
-           "Links whose path is in this state: up, quarantined, down or standby.",
-           links_by_path_state},
-    Family{"mesh_path_epoch", "gauge",
-           "How often the path was opened again: the count of the link that has the largest.",
-           of_path<&PathSnapshot::epoch>},
-    Family{"mesh_path_failures_total", "counter", "Times the path was lost.",
-           of_path<&PathSnapshot::failures>},
-    Family{"mesh_path_replayed_stripes_total", "counter",
-           "Stripes that were lost with the path and sent again.",
-           of_path<&PathSnapshot::replayed_stripes>},
-    Family{"mesh_path_reopen_tries_total", "counter", "Tries to open the path again.",
-           of_path<&PathSnapshot::reopen_tries>},
-    Family{"mesh_path_failure_info", "gauge", "1; why the path was lost the last time.",
-           path_failure_info},
-    Family{"mesh_path_route_info", "gauge", "1; the hosts over which a relayed path leads.",
-           path_route_info},
-    Family{"mesh_relay_paths", "gauge", "Paths of other hosts that this process relays.",
-           of_relay<&RelaySnapshot::paths>},
-    Family{"mesh_relay_chains", "gauge", "Chains of queue pairs of the relayed paths.",
-           of_relay<&RelaySnapshot::chains>},
-    Family{"mesh_relay_ring_bytes", "gauge", "Memory of the rings of the relayed paths.",
-           of_relay<&RelaySnapshot::ring_bytes>},
-    Family{"mesh_relay_bytes_total", "counter",
-           "Bytes relayed for other hosts, by the rails on which they leave and arrive.",
-           of_way<&RelayedSnapshot::bytes>},
-    Family{"mesh_relay_work_requests_total", "counter", "Work requests relayed for other hosts.",
-           of_way<&RelayedSnapshot::work_requests>},
-    Family{"mesh_relay_ring_full_total", "counter",
-           "Polls that had something to send and found the next host's ring full.",
-           of_way<&RelayedSnapshot::ring_full>},
-    Family{"mesh_relay_refused_total", "counter",
-           "Relay requests, control messages and work requests that were refused.", relay_refusals},
-    Family{"mesh_neighbour_questions_total", "counter",
-           "Questions for hosts between, sent over our ports.",
-           of_neighbours<&NeighbourCounts::asked>},
-    Family{"mesh_neighbour_answers_total", "counter", "Answers to these that named a host.",
-           of_neighbours<&NeighbourCounts::taken>},
-    Family{"mesh_neighbour_questions_answered_total", "counter",
-           "Questions of other hosts that were answered.",
-           of_neighbours<&NeighbourCounts::answered>},
-    Family{
-        "mesh_neighbour_ignored_total", "counter",
-        "Datagrams that were no question or answer (malformed), made without the job's secret or "
-        "late (foreign), or above a bound (excess).",
-        ignored_datagrams},
-};
+void fill(Page& page, const Snapshot& shot) {
+  page.add(kOneShotCalls, {}, shot.process.one_shot_calls);
+  page.add(kOneShotBytes, {}, shot.process.one_shot_bytes);
+}
+
+void fill(Page& page, const RailSnapshot& rail) {
+  page.add(kRailInfo, {{"address", rail.address}, {"state", rail.state}}, 1);
+  page.add(kRailSpeed, {}, rail.speed_mbps * 1'000'000 / 8);
+}
+
+void fill_latency(Page& page, const PathSnapshot& path) {
+  const LatencyHistogram& latency = path.latency;
+  const Label name{"path", path.name}, rail{"rail", path.rail};
+  std::uint64_t up_to = 0;
+  for (std::size_t i = 0; i < LatencyHistogram::kBounds.size(); ++i) {
+    up_to += latency.counts[i];
+    const std::string bound = fmt::format("{}", seconds(LatencyHistogram::kBounds[i]));
+    page.add(kLatency, {name, rail, {"le", bound}}, up_to, "_bucket");
+  }
+  page.add(kLatency, {name, rail, {"le", "+Inf"}}, latency.total(), "_bucket");
+  page.add(kLatency, {name, rail}, seconds(latency.sum_ns), "_sum");
+  page.add(kLatency, {name, rail}, latency.total(), "_count");
+}
+
+void fill(Page& page, const PeerSnapshot& peer) {
+  if (peer.sends) {
+    for (const PathSnapshot& path : peer.paths) fill_latency(page, path);
+  }
+  for (std::size_t i = 0; i < kWaitReasons; ++i) {
+    const Label reason{"reason", wait_reason_name(static_cast<WaitReason>(i))};
+    page.add(kWaitingChannels, {reason}, peer.waits[i].channels);
+    page.add(kLongestWait, {reason}, seconds(peer.waits[i].longest_ns));
+  }
+}
+
+void fill(Page& page, const PathSnapshot& path) {
+  page.add(kPathLinks, {{"state", "up"}}, path.up);
+  page.add(kPathLinks, {{"state", "quarantined"}}, path.quarantined);
+  page.add(kPathLinks, {{"state", "standby"}}, path.standby);
+  page.add(kPathLinks, {{"state", "down"}}, path.down);
+  if (!path.last_cause.empty()) page.add(kFailureInfo, {{"cause", path.last_cause}}, 1);
+  for (const std::string& route : path.routes) page.add(kRouteInfo, {{"via", route}}, 1);
+}
 
 }  // namespace
 
 std::string metrics_page(const EngineSnapshot& snapshot, const ProcessFacts& facts) {
-  Page page(snapshot, facts);
-  for (const Family& family : kFamilies) {
-    page.begin(family.name, family.type, family.help);
-    family.emit(page);
-  }
-  return page.take();
+  Snapshot shot;
+  shot.process = facts;
+  shot.engine = snapshot;
+  return Page(shot).text();
 }
 
 }  // namespace mesh::plugin

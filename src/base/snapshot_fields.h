@@ -1,8 +1,11 @@
 #pragma once
-// The fields of the snapshot (snapshot_json.h), one function for each object. A visitor gets the
-// name, the value and the meaning of each field. A field that is of another type in the text passes
-// through a local variable, which a reader fills. Thread: any (pure). Bound: the values'.
+// The one table of the snapshot's fields (snapshot_json.h) and of the metrics that are such fields,
+// one function for each object. A visitor gets the name of each field, its value and what is said
+// About it: visitors write and read the snapshot, write the page of metrics, add links up and write
+// the reference page. A field that is of another type in the text passes through a local variable,
+// which a reader fills. Thread: any (pure). Bound: the values'.
 
+#include "src/base/field_about.h"
 #include "src/base/latency_fields.h"
 #include "src/base/relay_fields.h"
 #include "src/base/snapshot_json.h"
@@ -59,7 +62,8 @@ template <typename Visitor>
 void visit(Visitor& field, RailSnapshot& rail) {
   field("name", rail.name, "Device and port.");
   field("offered", rail.offered, "NCCL has the rail as a device; the others were down at start.");
-  field("active", rail.active, "The port is active.");
+  field("active", rail.active,
+        {"The port is active.", gauge(50, "mesh_rail_up", "1 where the port is active.")});
   field("state", rail.state, "State of the port, in the device's words.");
   field("speed_mbps", rail.speed_mbps, "Speed that the port reported last; 0: it never was up.");
   field("address", rail.address, "Preferred address.");
@@ -84,12 +88,14 @@ void visit(Visitor& field, RefusedPort& port) {
 
 template <typename Visitor>
 void visit(Visitor& field, EngineStats& stats) {
-  field("contexts", stats.contexts, "Communicators.");
+  field("contexts", stats.contexts, gauge(20, "mesh_contexts", "Communicators."));
   field("links", stats.links, "Peer links.");
   field("channels", stats.channels, "Channels.");
-  field("queue_pairs", stats.queue_pairs, "Queue pairs.");
-  field("completion_queues", stats.completion_queues, "Completion queues.");
-  field("registrations", stats.registrations, "Registered memory ranges.");
+  field("queue_pairs", stats.queue_pairs, gauge(21, "mesh_queue_pairs", "Queue pairs."));
+  field("completion_queues", stats.completion_queues,
+        gauge(22, "mesh_completion_queues", "Completion queues."));
+  field("registrations", stats.registrations,
+        gauge(23, "mesh_registrations", "Registered memory ranges."));
   field("messages_sent", stats.messages_sent, "Messages posted whole.");
   field("messages_received", stats.messages_received, "Messages received.");
   field("bytes_sent", stats.bytes_sent, "Bytes of messages posted.");
@@ -98,19 +104,33 @@ void visit(Visitor& field, EngineStats& stats) {
   field("doorbells", stats.doorbells, "Doorbells of living links.");
   field("send_completions", stats.send_completions, "Completions of living links' posted work.");
   field("announcements", stats.announcements, "Write-with-immediate completions of living links.");
-  field("late_announcements", stats.late_announcements, "Those that matched no open receive.");
-  field("revokes", stats.revokes, "Times memory was taken back while receives were open.");
-  field("resumes", stats.resumes, "Control connections that were lost and came back.");
-  field("errors", stats.errors, "Links that failed and messages that were too large.");
+  field("late_announcements", stats.late_announcements,
+        counter(27, "mesh_late_announcements_total",
+                "Write-with-immediate completions that matched no open receive."));
+  field("revokes", stats.revokes,
+        counter(25, "mesh_revokes_total",
+                "Times memory was taken back from a peer while receives were open."));
+  field("resumes", stats.resumes,
+        counter(26, "mesh_resumes_total",
+                "Control connections that were lost and came back, counted on both sides."));
+  field("errors", stats.errors,
+        counter(24, "mesh_errors_total", "Links that failed and messages that were too large."));
   field("pending_answers", stats.pending_answers, "Peers' requests that wait for completions.");
 }
 
 template <typename Visitor>
 void visit(Visitor& field, StallCounts& stalls) {
-  field("credit", stalls.credit, "Visits to a channel without a posted receive of the peer.");
-  field("queue", stalls.queue, "Visits with a full send queue.");
-  field("window", stalls.window, "Visits without receive credits.");
-  field("inflight", stalls.inflight, "Visits with all bytes in flight that a path may have.");
+  constexpr Metric kStalls = counter(
+      30, "mesh_stalls_total", "Visits to a channel that could not post, by what was missing.");
+  field("credit", stalls.credit,
+        {"Visits to a channel without a posted receive of the peer.",
+         kStalls.with("kind", "credit")});
+  field("queue", stalls.queue, {"Visits with a full send queue.", kStalls.with("kind", "queue")});
+  field("window", stalls.window,
+        {"Visits without receive credits.", kStalls.with("kind", "window")});
+  field(
+      "inflight", stalls.inflight,
+      {"Visits with all bytes in flight that a path may have.", kStalls.with("kind", "inflight")});
 }
 
 template <typename Visitor>
@@ -122,31 +142,47 @@ void visit(Visitor& field, WaitRow& row) {
 
 template <typename Visitor>
 void visit(Visitor& field, PathCounters& counters) {
-  field("bytes_sent", counters.bytes_sent, "Bytes of messages posted on the path.");
-  field("work_requests", counters.work_requests, "Work requests posted.");
-  field("doorbells", counters.doorbells, "Doorbells rung.");
-  field("send_completions", counters.send_completions, "Completions of posted work.");
-  field("announcements", counters.announcements, "Write-with-immediate completions received.");
+  field("bytes_sent", counters.bytes_sent,
+        counter(80, "mesh_path_bytes_total", "Bytes of messages posted on the path."));
+  field("work_requests", counters.work_requests,
+        counter(81, "mesh_path_work_requests_total",
+                "Work requests posted, credits and counters included."));
+  field("doorbells", counters.doorbells,
+        counter(82, "mesh_path_doorbells_total", "Doorbells rung."));
+  field("send_completions", counters.send_completions,
+        counter(83, "mesh_path_send_completions_total", "Completions of posted work."));
+  field("announcements", counters.announcements,
+        counter(84, "mesh_path_announcements_total", "Write-with-immediate completions received."));
 }
 
 template <typename Visitor>
 void visit(Visitor& field, PathSnapshot& path) {
   field("name", path.name, "Ports and addresses of both ends, ours first.");
   field("rail", path.rail, "Our rail.");
-  field("up", path.up, "Links that use the path.");
-  field("quarantined", path.quarantined, "Links that have just lost it.");
-  field("down", path.down, "Links that try to open it again.");
-  field("standby", path.standby, "Links for which it stands by.");
+  field("up", path.up, {"Links that use the path.", Sum::Now});
+  field("quarantined", path.quarantined, {"Links that have just lost it.", Sum::Now});
+  field("down", path.down, {"Links that try to open it again.", Sum::Now});
+  field("standby", path.standby, {"Links for which it stands by.", Sum::Now});
   field("counters", path.counters, "Counts since the start.");
   field("latency", path.latency,
         "Times of empty writes from post to completion, ten a second while we send.");
-  field("inflight_bytes", path.inflight_bytes, "Bytes posted and not acknowledged.");
-  field("epoch", path.epoch, "How often it was opened again, on the link with the most.");
-  field("failures", path.failures, "Times it was lost.");
-  field("replayed_stripes", path.replayed_stripes, "Stripes lost with it and sent again.");
-  field("reopen_tries", path.reopen_tries, "Tries to open it again.");
+  field("inflight_bytes", path.inflight_bytes,
+        gauge(85, "mesh_path_inflight_bytes",
+              "Bytes of large messages posted and not acknowledged."));
+  field("epoch", path.epoch,
+        highest(gauge(
+            88, "mesh_path_epoch",
+            "How often the path was opened again: the count of the link that has the largest.")));
+  field("failures", path.failures,
+        counter(89, "mesh_path_failures_total", "Times the path was lost."));
+  field("replayed_stripes", path.replayed_stripes,
+        counter(90, "mesh_path_replayed_stripes_total",
+                "Stripes that were lost with the path and sent again."));
+  field("reopen_tries", path.reopen_tries,
+        counter(91, "mesh_path_reopen_tries_total", "Tries to open the path again."));
   field("black_holes", path.black_holes,
-        "Times small packets came through and full ones did not: an MTU on the way is too small.");
+        {"Times small packets came through and full ones did not: an MTU on the way is too small.",
+         Sum::Ever});
   field("last_cause", path.last_cause, "Why it was lost the last time, for people.");
   field("routes", path.routes, "Hosts over which it leads; empty: a cable.");
 }
@@ -157,14 +193,23 @@ void visit(Visitor& field, PeerSnapshot& peer) {
   std::vector<WaitRow> waits = rows_of(peer.waits);
   field("host", peer.peer, "Host of the peer; `(others)`: all beyond the bound.");
   field("direction", direction, "`send` or `receive`.");
-  field("links", peer.links, "Peer links now.");
-  field("spent_links", peer.spent_links, "Those that have failed or have no open channel.");
-  field("channels", peer.channels, "Channels now.");
-  field("open_requests", peer.open_requests, "Open requests now.");
-  field("messages", peer.messages, "Messages posted whole, or received.");
-  field("bytes", peer.bytes, "Bytes of messages posted, or received.");
-  field("degraded_ns", peer.degraded_ns, "Time with some path not up.");
-  field("without_path_ns", peer.without_path_ns, "Time with no path up.");
+  field("links", peer.links, gauge(60, "mesh_links", "Peer links."));
+  field("spent_links", peer.spent_links,
+        {"Links that have failed or have no open channel.", Sum::Now});
+  field("channels", peer.channels, gauge(61, "mesh_channels", "Channels."));
+  field("open_requests", peer.open_requests,
+        gauge(62, "mesh_open_requests",
+              "Open requests; in a group, each receive whose message has not come."));
+  field("messages", peer.messages,
+        counter(63, "mesh_messages_total", "Messages posted whole, or received."));
+  field("bytes", peer.bytes,
+        counter(64, "mesh_bytes_total", "Bytes of messages posted, or received."));
+  field("degraded_ns", peer.degraded_ns,
+        from_ns(counter(65, "mesh_degraded_seconds_total",
+                        "Time with some path not up, as seen once a second.")));
+  field("without_path_ns", peer.without_path_ns,
+        from_ns(counter(66, "mesh_without_path_seconds_total",
+                        "Time with no path up, as seen once a second.")));
   field("waits", waits, "Channels whose oldest request is open for a second, by reason.");
   field("paths", peer.paths, "Paths, past and present.");
   peer.sends = direction == "send";
@@ -177,10 +222,16 @@ void visit(Visitor& field, Snapshot& shot) {
   field("plugin", shot.plugin, "Version of nccl-mesh.");
   field("host", shot.engine.host, "This host's name.");
   field("process", shot.process.process, "Number of the process.");
-  field("start_s", shot.process.start_s, "When the plugin was started, since the epoch.");
-  field("now_s", shot.process.now_s, "When this was written, since the epoch.");
-  field("interval_s", shot.process.interval_s, "Seconds between two files; 0: none is written.");
-  field("running", shot.process.running, "The plugin is in use; false in its last file.");
+  field("start_s", shot.process.start_s,
+        gauge(11, "mesh_start_time_seconds", "When the plugin was started, since the epoch."));
+  field("now_s", shot.process.now_s,
+        gauge(12, "mesh_page_time_seconds", "When this page was written, since the epoch."));
+  field("interval_s", shot.process.interval_s,
+        {"Seconds between two pages; 0: none is written.",
+         gauge(13, "mesh_page_interval_seconds", "Seconds between two pages.")});
+  field("running", shot.process.running,
+        {"The plugin is in use; false on its last page.",
+         gauge(10, "mesh_running", "1 while the plugin is in use, 0 on its last page.")});
   field("fabric", shot.fabric, "`rdma` or `soft`.");
   field("no_rdma", shot.no_rdma, "Why libibverbs cannot be used, for people; empty: it can.");
   field("start", shot.start, "Result of the latest start: `ok`, or an error's name.");

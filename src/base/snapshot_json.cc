@@ -27,7 +27,7 @@ constexpr bool kIsNumber = std::is_integral_v<Value> && !std::is_same_v<Value, b
 class Writer {
  public:
   template <typename Value>
-  void operator()(const char* name, Value& value, const char* /*meaning*/) {
+  void operator()(const char* name, Value& value, const fields::About& /*about*/) {
     text_ += fmt::format("{}\"{}\":", text_.back() == '{' ? "" : ",", name);
     write(value);
   }
@@ -64,7 +64,7 @@ class Reader {
   explicit Reader(const Json& object) : object_(object) {}
 
   template <typename Value>
-  void operator()(const char* name, Value& value, const char* /*meaning*/) {
+  void operator()(const char* name, Value& value, const fields::About& /*about*/) {
     if (!object_.is_object()) refuse_value(object_, "the snapshot", "an object");
     const auto found = object_.find(name);
     if (found != object_.end()) read(*found, name, value);

@@ -48,7 +48,8 @@ guide, whose sources nobody here has read.
 )" + nccl_settings() +
       R"(
 ## Metrics
-Every sample has the labels `host` and `process`, too. From `plugin/metrics_text.cc`.
+Every sample has the labels `host` and `process`, too. From
+`src/base/snapshot_fields.h`; metrics with labels of their own from `plugin/metrics_text.cc`.
 
 )" + metrics() +
       R"(

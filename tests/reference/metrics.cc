@@ -22,8 +22,8 @@ constexpr bool kIsText = std::is_same_v<Value, std::string>;
 class Fields {
  public:
   template <typename Value>
-  void operator()(const char* name, Value& value, const char* meaning) {
-    rows_ += row({"`" + prefix_ + name + "`", kind_of<Value>(), meaning});
+  void operator()(const char* name, Value& value, const fields::About& about) {
+    rows_ += row({"`" + prefix_ + name + "`", kind_of<Value>(), about.meaning});
     if constexpr (std::is_arithmetic_v<Value>) {
       value = Value{1};
     } else if constexpr (kIsText<Value>) {

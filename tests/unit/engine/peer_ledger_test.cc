@@ -1,4 +1,4 @@
-#include "engine/figures.h"
+#include "engine/peer_ledger.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
