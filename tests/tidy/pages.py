@@ -14,7 +14,7 @@ import tree
 COLUMNS_MAX = 100
 README_LINES_MAX = 130
 MODULES = ("engine", "include", "perf", "plugin", "src", "tests", "tuning")
-MODULE_PAGES = ("engine/README.md", "plugin/README.md", "tuning/README.md")
+MODULE_PAGES = ("plugin/README.md", "tuning/README.md")
 SUFFIXES = (".h", ".cc", ".py", ".md", ".json", ".txt", ".cmake", ".sh", ".map", ".svg")
 
 LINK = re.compile(r"!?\[[^]]*\]\(([^)\s]+)\)")
