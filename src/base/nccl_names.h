@@ -1,5 +1,5 @@
 #pragma once
-// What NCCL does with names that a user may have written wrong: names of variables and of
+// The rules by which NCCL takes names that a user may have written wrong: names of variables and of
 // interfaces. Thread: any (pure). Bound: the texts'.
 
 #include <string>
