@@ -29,6 +29,9 @@ MESH_COVERAGE_PACKAGES=(gcovr)
 # libraries, CMakePresets.json names this one.
 MESH_CLANG_PACKAGES=(clang-14 libclang-rt-14-dev llvm-14)
 
+# tests/fresh makes its bare Debian with it.
+MESH_FRESH_PACKAGES=(mmdebstrap)
+
 # A compiler for aarch64, and what runs its programs; the libraries: tests/arm64/sysroot.
 MESH_ARM64_PACKAGES=(g++-aarch64-linux-gnu qemu-user)
 
@@ -59,6 +62,8 @@ mesh_tell_of_packages() {
   done
 }
 
+# Installs those of the packages that are missing. Only a set-up step installs: after it a script
+# exports MESH_SET_UP=done, and a later call that finds a package missing fails with one line.
 mesh_install_packages() { # PACKAGE...
   if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
     echo "This is no Debian system; install by its own means: $*" >&2
@@ -67,6 +72,10 @@ mesh_install_packages() { # PACKAGE...
   local missing=()
   mapfile -t missing < <(mesh_missing_packages "$@")
   if ((${#missing[@]} == 0)); then return 0; fi
+  if [[ ${MESH_SET_UP:-} == done ]]; then
+    echo "Packages are missing after the set-up, which installs all: ${missing[*]}" >&2
+    return 1
+  fi
   local root=()
   if ((EUID != 0)); then
     if ! sudo -n true 2>/dev/null; then
@@ -80,7 +89,8 @@ mesh_install_packages() { # PACKAGE...
   local apt=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq) status=0
   mesh_tell_of_packages &
   local teller=$!
-  { "${apt[@]}" update </dev/null &&
+  { { [[ -n ${mesh_lists_are_new:-} ]] || "${apt[@]}" update </dev/null; } &&
+    mesh_lists_are_new=yes &&
     "${apt[@]}" -y --no-install-recommends install "${missing[@]}" </dev/null >/dev/null; } ||
     status=$?
   kill "$teller"

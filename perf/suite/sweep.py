@@ -49,8 +49,12 @@ def write_page(path, text):
 
 
 def compared(options):
-    import compare  # loads matplotlib, which --help and --dry-run do without
     before, after = (results.read(path) for path in options.compare)
+    if options.dry_run:
+        return 0
+    if not can_draw():
+        return EXIT_CANNOT
+    import compare  # loads matplotlib, which --help and --dry-run do without
     text = compare.of(before, after)
     print(compare.table_text(before, after))
     if compare.unmatched(before, after):
@@ -60,8 +64,12 @@ def compared(options):
 
 
 def reported(options):
-    import report
     value = results.read(options.report)
+    if options.dry_run:
+        return 0
+    if not can_draw():
+        return EXIT_CANNOT
+    import report
     write_page(prefix_of(options, "report") + ".html", report.of(value))
     return 0
 
@@ -160,8 +168,6 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)
     try:
-        if (options.compare or options.report) and not can_draw():
-            return EXIT_CANNOT
         if options.compare:
             return compared(options)
         if options.report:

@@ -17,9 +17,20 @@
 namespace mesh::e2e {
 namespace {
 
+// Returns true if / is a mount point. In a chroot it may be none: then no mount below can be made
+// private, and a process in a new mount namespace reads a wrong path from /proc/self/exe.
+bool root_is_mount_point() {
+  std::ifstream mounts("/proc/self/mountinfo");
+  for (std::string id, parent, device, root, point, rest;
+       mounts >> id >> parent >> device >> root >> point && std::getline(mounts, rest);)
+    if (point == "/") return true;
+  return false;
+}
+
 // Gives this process and its ranks a /dev/shm of their own, where pollers claim CPUs: other jobs of
 // this user and machine may hold claims. Changes nothing where the process has no right to.
 void leave_claims() {
+  if (!root_is_mount_point()) return;
   const std::string user = std::to_string(::geteuid());
   if (::unshare(CLONE_NEWNS) != 0 &&
       (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0 ||
