@@ -121,6 +121,8 @@ SCRIPTS = {
         ("--soft --model", "--model: not allowed with argument --soft"),
         ("--lab nix", "--lab nix: no such topology; tests/lab/run --list has all"),
         ("--compare a", "--compare: expected 2 arguments"),
+        ("--report nix", "nix: cannot be opened"),
+        ("--build nix", "--build nix: there is no such target"),
     ],
     "make": [
         ("--foo", UNKNOWN),
@@ -174,6 +176,10 @@ SCRIPTS = {
         ("--times 1", "COMMAND is missing: tests/under_load --times 10 -- COMMAND..."),
     ],
     "tests/coverage": [("--foo", "unknown option '--foo'; see tests/coverage --help")],
+    "tests/fresh": [
+        ("--foo", UNKNOWN),
+        ("--quick --lab", "--quick boots no lab; omit --lab"),
+    ],
     "tests/e2e/failover": [
         ("--foo", "unknown option '--foo'; wanted: --times N"),
         ("--times 1000000000", "--times '1000000000' is not a number of 1..999999999"),
