@@ -25,7 +25,7 @@ endfunction()
 # mesh_test(NAME sources... LIBS libraries... [LABELS labels...] [TIMEOUT seconds] [RING ring]): one
 # GoogleTest binary, one ctest entry per binary so that ctest's own overhead stays small. It belongs
 # to ring 1 unless RING names a later one. After set(MESH_TESTS_OF_TOOLS ON) it is a test of the
-# tools beside the product, which only the third ring runs under sanitizers.
+# tools beside the product: it belongs to ring 2, and only ring 3 runs it under sanitizers.
 function(mesh_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT;RING" "LIBS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
@@ -36,6 +36,9 @@ function(mesh_test name)
   endif()
   if(NOT ARG_RING)
     set(ARG_RING 1)
+    if(MESH_TESTS_OF_TOOLS)
+      set(ARG_RING 2)
+    endif()
   endif()
   # A profile of this machine's user must not decide a test.
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT
