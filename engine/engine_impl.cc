@@ -164,7 +164,10 @@ EngineImpl::~EngineImpl() {
       context->lingering = true;
       context->linger_until_ns = clock_.now_ns() + kContextCloseToCutNs;
     }
-    wait_for(lock, kContextCloseToCutNs, [this] { return reap_contexts(), contexts_.empty(); });
+    wait_for(lock, kContextCloseToCutNs, [this] {
+      reap_contexts();
+      return contexts_.empty();
+    });
     while (!contexts_.empty()) destroy_context(*contexts_.back());
     end_relays(lock);
   }

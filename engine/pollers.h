@@ -76,7 +76,8 @@ class Pollers {
  public:
   // With threads_per_nic 0 there are no pollers: NCCL's threads turn the loops.
   void configure(int threads_per_nic, const topo::HostTopology& host) {
-    threads_per_nic_ = threads_per_nic, host_ = host;
+    threads_per_nic_ = threads_per_nic;
+    host_ = host;
   }
   // Gives the loop to the least loaded poller of the rail. Returns false if it has no poller, so
   // that only its callers turn it.

@@ -118,8 +118,10 @@ ncclResult_t close_listen(void* listen_comm) noexcept {
   return guarded("closeListen", [&] {
     CollNetSeat* const seat = CollNetSeats::instance().find(listen_comm);
     if (seat == nullptr) return ncclSuccess;  // it was closed with its communicator
-    if (!seat->connected()) return CollNetSeats::instance().take(listen_comm), ncclSuccess;
-    seat->close_listener();
+    if (seat->connected())
+      seat->close_listener();
+    else
+      CollNetSeats::instance().take(listen_comm);
     return ncclSuccess;
   });
 }

@@ -51,12 +51,16 @@ bool StatsWriter::write(PageKind kind) noexcept {
     DCHECK(texts.size() == options_.files.size());
     for (std::size_t i = 0; i < texts.size(); ++i) {
       const int error = options_.write(options_.files[i], texts[i]);
-      if (error != 0) return warn(options_.files[i], std::strerror(error)), false;
+      if (error == 0) continue;
+      warn(options_.files[i], std::strerror(error));
+      return false;
     }
     failing_ = false;
-    return wrote_ = true;
+    wrote_ = true;
+    return true;
   } catch (const std::exception& error) {
-    return warn(options_.files.front(), error.what()), false;
+    warn(options_.files.front(), error.what());
+    return false;
   }
 }
 

@@ -91,7 +91,7 @@ verbs::RemoteTarget DeviceContext::probe_target() const noexcept {
 
 verbs::MrHandle DeviceContext::register_range(void* address, std::size_t bytes, int access) {
   const DeviceGate::Visit visit(gate);
-  if (!visit) return errno = ENODEV, verbs::MrHandle();
+  if (!visit) return {provider_, verbs::null_with_errno(ENODEV)};
   verbs::MrHandle made(provider_, provider_.reg_mr(pd_.get(), address, bytes, access));
   if (!made) note_error(errno);
   return made;
@@ -99,7 +99,7 @@ verbs::MrHandle DeviceContext::register_range(void* address, std::size_t bytes, 
 
 verbs::MrHandle DeviceContext::register_buffer(const verbs::DmaBufferRange& range, int access) {
   const DeviceGate::Visit visit(gate);
-  if (!visit) return errno = ENODEV, verbs::MrHandle();
+  if (!visit) return {provider_, verbs::null_with_errno(ENODEV)};
   verbs::MrHandle made(provider_, provider_.reg_dmabuf_mr(pd_.get(), range, access));
   if (!made) note_error(errno);
   return made;
@@ -107,7 +107,7 @@ verbs::MrHandle DeviceContext::register_buffer(const verbs::DmaBufferRange& rang
 
 verbs::CqHandle DeviceContext::make_queue(int entries) {
   const DeviceGate::Visit visit(gate);
-  if (!visit) return errno = ENODEV, verbs::CqHandle();
+  if (!visit) return {provider_, verbs::null_with_errno(ENODEV)};
   return verbs::CqHandle(provider_, provider_.create_cq(device_.get(), entries));
 }
 
@@ -233,7 +233,7 @@ verbs::QpHandle DeviceContext::make_loop_back(ibv_cq* queue, std::uint32_t depth
               .max_recv_sge = 1,
               .max_inline_data = 0};
   const DeviceGate::Visit visit(gate);
-  if (!visit) return errno = ENODEV, verbs::QpHandle();
+  if (!visit) return {provider_, verbs::null_with_errno(ENODEV)};
   return verbs::QpHandle(provider_, provider_.create_qp(pd_.get(), &attr));
 }
 

@@ -151,9 +151,9 @@ class ProgressLoop {
   void attach(Channel& channel);                   // from now on its submissions are noticed
   void reserve(std::size_t queue_pairs) {
     DCHECK(held());
-    window_due_.reserve(queue_pairs), window_later_.reserve(queue_pairs),
-        refused_.reserve(queue_pairs), refusing_.reserve(queue_pairs), full_.reserve(queue_pairs),
-        still_full_.reserve(queue_pairs), wishing_.reserve(queue_pairs);
+    for (auto* const list : {&window_due_, &window_later_}) list->reserve(queue_pairs);
+    for (auto* const list : {&refused_, &refusing_}) list->reserve(queue_pairs);
+    for (auto* const list : {&full_, &still_full_, &wishing_}) list->reserve(queue_pairs);
   }
   // Tells the control thread that some link of ours has failed or lost a path.
   void wake_control() noexcept {

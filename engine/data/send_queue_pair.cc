@@ -92,7 +92,10 @@ Span SendQueuePair::lose(std::uint64_t at) noexcept {
   const Span lost{.request = &request, .stripe = span_at(at)};
   if (mark.is_uniform()) count_apart(request);
   if (mark.is_shared()) place_.path->bulk_done += request.cut.stripe_bytes;
-  if (mark.is_whole()) request.cut.open = 1, request.cut.uniform = false;
+  if (mark.is_whole()) {
+    request.cut.open = 1;
+    request.cut.uniform = false;
+  }
   if (const PostedPart* const part = part_at(at)) place_.path->bulk_done += part->counted_bytes;
   return lost;
 }

@@ -101,7 +101,10 @@ struct ChannelIndices {
   std::vector<std::uint32_t> lives;    // connector: how often each index was used
   std::vector<std::uint32_t> closing;  // channels that NCCL has closed, but not the peer
 
-  void reserve(std::size_t channels) { free.reserve(channels), closing.reserve(channels); }
+  void reserve(std::size_t channels) {
+    free.reserve(channels);
+    closing.reserve(channels);
+  }
 };
 
 class LinkCore {

@@ -197,7 +197,10 @@ void add_by_proof(const Hello& hello, const OwnRails& own, PathChoice* choice) {
   if (choice->sets.primary.size() + choice->beside.size() + standby.size() + choice->relayed ==
       kPathsMax) {
     if (standby.empty() && choice->relayed < 2) return;
-    standby.empty() ? static_cast<void>(--choice->relayed) : standby.pop_back();
+    if (standby.empty())
+      --choice->relayed;
+    else
+      standby.pop_back();
   }
   choice->by_proof = 1;
 }

@@ -90,7 +90,10 @@ bool PathRepair::begin_chains(std::uint32_t index) {
   }
   std::string why;
   if (!relayed_.ask(index, need, &why)) {
-    need == RelayedPaths::Need::Gain ? leave_beside(index, why) : give_up_try(index, why);
+    if (need == RelayedPaths::Need::Gain)
+      leave_beside(index, why);
+    else
+      give_up_try(index, why);
     if (relayed_.has_other_way(index)) end_first_pause(index + 1);
     return false;
   }

@@ -49,7 +49,10 @@ Status Group::test(Job& job) noexcept {
     post();
   }
   if (failed_ != Errc::Ok) return failed_;
-  if (pieces_done() < job.pieces_end) return watch(), Errc::WouldBlock;
+  if (pieces_done() < job.pieces_end) {
+    watch();
+    return Errc::WouldBlock;
+  }
   ++jobs_done_;
   job.group = nullptr;
   return {};

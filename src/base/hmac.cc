@@ -52,16 +52,16 @@ class Sha256 {
       w[i] = w[i - 16] + (std::rotr(a, 7) ^ std::rotr(a, 18) ^ (a >> 3)) + w[i - 7] +
              (std::rotr(b, 17) ^ std::rotr(b, 19) ^ (b >> 10));
     }
-    auto [a, b, c, d, e, f, g, h] = state_;
+    auto s = state_;
     for (std::size_t i = 0; i < w.size(); ++i) {
+      const auto [a, b, c, d, e, f, g, h] = s;
       const std::uint32_t first = h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) +
                                   ((e & f) ^ (~e & g)) + kRounds[i] + w[i];
       const std::uint32_t second =
           (std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
-      h = g, g = f, f = e, e = d + first, d = c, c = b, b = a, a = first + second;
+      s = {first + second, a, b, c, d + first, e, f, g};
     }
-    const std::array<std::uint32_t, 8> turned{a, b, c, d, e, f, g, h};
-    for (std::size_t i = 0; i < state_.size(); ++i) state_[i] += turned[i];
+    for (std::size_t i = 0; i < state_.size(); ++i) state_[i] += s[i];
     block_ = {};
     used_ = 0;
   }

@@ -70,8 +70,8 @@ constexpr std::uint32_t kReceiveBatch = 32;
 // Inline bytes to ask for: a small payload, a word of counts, or none.
 constexpr std::uint32_t kChainInlineTries[] = {128, sizeof(std::uint64_t), 0};
 
-Status refused(const char* what) noexcept {
-  LOG_WARN("relay: cannot create a {} for a chain: {}", what, std::strerror(errno));
+Status refused(const char* what, int error = errno) noexcept {
+  LOG_WARN("relay: cannot create a {} for a chain: {}", what, std::strerror(error));
   return Errc::System;
 }
 
@@ -102,9 +102,9 @@ Status ChainSide::create(const RailUse& rail, const Depths& wanted) {
   verbs::Provider& provider = *rail.provider;
   ibv_device_attr device{};
   if (const int error = provider.query_device(rail.context, &device); error != 0)
-    return errno = error, refused("answer of the device");
+    return refused("answer of the device", error);
   memory_ = make_pages(sizeof(Page));
-  if (memory_ == nullptr) return errno = ENOMEM, refused("memory");
+  if (memory_ == nullptr) return refused("memory", ENOMEM);
   mr_ =
       verbs::MrHandle(provider, provider.reg_mr(rail.pd, memory_.get(), whole_pages(sizeof(Page)),
                                                 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));

@@ -70,7 +70,7 @@ bool EndDevice::stuck(ibv_qp* qp, std::uint64_t now_ns) noexcept {
 ibv_cq* EndDevice::create_cq(ibv_context* context, int entries) {
   ibv_device_attr device{};
   if (const int error = real_.query_device(context, &device); error != 0)
-    return errno = error, nullptr;
+    return verbs::null_with_errno(error);
   verbs::CqHandle receives(real_, real_.create_cq(context, entries));
   if (!receives) return nullptr;
   const std::int64_t wanted = std::int64_t{entries} * RingWriter::kRequestsMax + kSpareRequests;
@@ -78,7 +78,7 @@ ibv_cq* EndDevice::create_cq(ibv_context* context, int entries) {
   verbs::CqHandle sends(real_, real_.create_cq(context, sends_entries));
   if (!sends) return nullptr;
   auto* const queue = new (std::nothrow) EndCompletionQueue(std::move(sends), std::move(receives));
-  if (queue == nullptr) return errno = ENOMEM, nullptr;
+  if (queue == nullptr) return verbs::null_with_errno(ENOMEM);
   queue->verbs.context = &context_;
   queue->verbs.cqe = entries;
   return &queue->verbs;
@@ -92,9 +92,9 @@ int EndDevice::destroy_cq(ibv_cq* cq) {
 }
 
 ibv_qp* EndDevice::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
-  if (attr->send_cq == nullptr || attr->recv_cq == nullptr) return errno = EINVAL, nullptr;
+  if (attr->send_cq == nullptr || attr->recv_cq == nullptr) return verbs::null_with_errno(EINVAL);
   if (!is_ours(attr->send_cq->context)) return real_.create_qp(pd, attr);
-  if (!is_ours(attr->recv_cq->context)) return errno = EINVAL, nullptr;
+  if (!is_ours(attr->recv_cq->context)) return verbs::null_with_errno(EINVAL);
   std::unique_ptr<EndQueuePair> end =
       make_end({real_, stopper_}, pd, {&end_of(attr->send_cq), &end_of(attr->recv_cq)}, attr);
   if (end == nullptr) return nullptr;

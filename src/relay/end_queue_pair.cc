@@ -316,7 +316,10 @@ bool make_real(verbs::Provider& real, ibv_pd* pd, const ibv_qp_init_attr& asked,
 bool make_memory(verbs::Provider& real, ibv_pd* pd, EndQueuePair::Parts* parts) {
   const std::size_t bytes = EndQueuePair::memory_bytes(parts->depth);
   parts->memory = make_pages(bytes);
-  if (parts->memory == nullptr) return errno = ENOMEM, false;
+  if (parts->memory == nullptr) {
+    errno = ENOMEM;
+    return false;
+  }
   parts->mr = verbs::MrHandle(real, real.reg_mr(pd, parts->memory.get(), whole_pages(bytes),
                                                 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
   return static_cast<bool>(parts->mr);
@@ -354,7 +357,7 @@ std::unique_ptr<EndQueuePair> make_end(const EndMaker& by, ibv_pd* pd, const End
   ibv_device_attr device{};
   const int error = real.query_device(pd->context, &device);
   if (error != 0 || !is_asked_right(*attr, device))
-    return errno = error != 0 ? error : EINVAL, nullptr;
+    return verbs::null_with_errno(error != 0 ? error : EINVAL);
   EndQueuePair::Parts parts;
   parts.provider = &real;
   parts.stopper = by.stopper;
@@ -368,14 +371,14 @@ std::unique_ptr<EndQueuePair> make_end(const EndMaker& by, ibv_pd* pd, const End
   const ibv_qp_cap granted = parts.granted;
   auto end = std::make_unique<EndQueuePair>(std::move(parts));
   fill_in(end->verbs, *end, *attr);
-  if (!join(*end)) return errno = ENOMEM, nullptr;
+  if (!join(*end)) return verbs::null_with_errno(ENOMEM);
   attr->cap.max_send_wr = end->parts().depth;
   attr->cap.max_recv_wr = granted.max_recv_wr;
   attr->cap.max_send_sge = 1;
   attr->cap.max_recv_sge = granted.max_recv_sge;
   return end;
 } catch (const std::bad_alloc&) {
-  return errno = ENOMEM, nullptr;  // as a device that has no memory
+  return verbs::null_with_errno(ENOMEM);  // as a device that has no memory
 }
 
 }  // namespace mesh::relay

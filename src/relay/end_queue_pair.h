@@ -59,7 +59,10 @@ class EndQueuePair {
 
   // ---- Set-up. The completion queue gives the index and the first life, which no queue pair with
   // that index has had: each life has an id of its own.
-  void set_index(std::uint32_t index, std::uint32_t life) noexcept { index_ = index, life_ = life; }
+  void set_index(std::uint32_t index, std::uint32_t life) noexcept {
+    index_ = index;
+    life_ = life;
+  }
   bool set_ring(const RingTarget& ring);  // false: there was one
   bool has_ring() const noexcept { return writer_.is_open(); }
   CountsTarget counts() const noexcept;

@@ -49,7 +49,10 @@ class Middle {
   bool wait_for_chains();  // false: the thread must end
   void rest();
   void nap();
-  void begin_anew() noexcept { idle_.worked(), napped_ns_ = 0; }
+  void begin_anew() noexcept {
+    idle_.worked();
+    napped_ns_ = 0;
+  }
 
   ServedSet<Chain, kChainsMax> chains_;
   std::mutex mutex_;  // of add and remove, and of the thread's naps and its wait for a chain

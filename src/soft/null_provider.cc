@@ -113,7 +113,7 @@ const NicSpec* NullProvider::find_nic(const std::string& name) const {
 
 ibv_context* NullProvider::open_device(const std::string& name) {
   const NicSpec* const nic = find_nic(name);
-  if (nic == nullptr) return errno = ENODEV, nullptr;
+  if (nic == nullptr) return verbs::null_with_errno(ENODEV);
   auto* context = new NullContext;
   context->nic = nic;
   name_device(context->device, name);

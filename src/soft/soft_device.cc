@@ -17,11 +17,17 @@ namespace mesh::soft {
 namespace {
 
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
-  if (soft(qp->context).dead()) return *bad = wr, EIO;
+  if (soft(qp->context).dead()) {
+    *bad = wr;
+    return EIO;
+  }
   return soft(qp).nic->post_send(soft(qp), wr, bad);
 }
 int post_receive(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
-  if (soft(qp->context).dead()) return *bad = wr, EIO;
+  if (soft(qp->context).dead()) {
+    *bad = wr;
+    return EIO;
+  }
   return soft(qp).nic->post_receive(soft(qp), wr, bad);
 }
 int poll_cq(ibv_cq* cq, int count, ibv_wc* wc) {

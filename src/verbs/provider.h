@@ -86,6 +86,12 @@ struct DmaBufferRange {
   std::uint64_t address = 0;  // by which work requests name the first byte
 };
 
+// Sets errno and returns null, as calls that make an object refuse.
+inline std::nullptr_t null_with_errno(int error) noexcept {
+  errno = error;
+  return nullptr;
+}
+
 class Provider {
  public:
   virtual ~Provider() = default;
@@ -171,7 +177,7 @@ class PlainProvider : public Provider {
     return nullptr;
   }
   ibv_mr* reg_dmabuf_mr(ibv_pd*, const DmaBufferRange&, int) override {
-    return errno = EOPNOTSUPP, nullptr;
+    return null_with_errno(EOPNOTSUPP);
   }
   bool has_peer_memory(ibv_context*) override { return false; }
   int query_ece(ibv_qp*, ibv_ece*) override { return EOPNOTSUPP; }

@@ -300,7 +300,7 @@ class RdmaProvider final : public Provider {
     return options_.api.reg_mr(pd, address, bytes, access & ~kOptional);
   }
   ibv_mr* reg_dmabuf_mr(ibv_pd* pd, const DmaBufferRange& range, int access) override {
-    if (options_.api.reg_dmabuf_mr == nullptr) return errno = EOPNOTSUPP, nullptr;
+    if (options_.api.reg_dmabuf_mr == nullptr) return null_with_errno(EOPNOTSUPP);
     return options_.api.reg_dmabuf_mr(pd, range.offset, range.bytes, range.address, range.fd,
                                       access);
   }

@@ -30,7 +30,11 @@ class FailedSteps {
   // zero nobody knows why, and all hosts and cables of the route are noted. What failed longer ago
   // is forgotten, because a path has carried since.
   void add(const RelayRoute& route, const Id128& at_fault, std::uint64_t now_ns) {
-    if (now_ns >= last_ns_ + kHostFailedToForgottenNs) hosts_.clear(), steps_.clear(), number_ = 0;
+    if (now_ns >= last_ns_ + kHostFailedToForgottenNs) {
+      hosts_.clear();
+      steps_.clear();
+      number_ = 0;
+    }
     last_ns_ = now_ns;
     ++number_;
     StepEnds step{.from_rail = route.own_rail};

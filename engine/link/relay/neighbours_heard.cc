@@ -32,7 +32,10 @@ void Neighbours::on_readable(int fd) {
       for (int taken = 0; taken < kDatagramsPerPass; ++taken) {
         const std::optional<verbs::CableDatagram> next = end->next();
         if (!next) return;
-        ends == &ears_ ? hear_question(rail, *next) : hear_answer(rail, *next);
+        if (ends == &ears_)
+          hear_question(rail, *next);
+        else
+          hear_answer(rail, *next);
       }
     }
   }
@@ -41,7 +44,10 @@ void Neighbours::on_readable(int fd) {
 // Codes cost time, so a flood of forged ones gets only so much of it.
 bool Neighbours::may_look() {
   const std::uint64_t now_ns = host_.now_ns();
-  if (now_ns >= budget_ns_ + kNeighbourBudgetNs) budget_ns_ = now_ns, looks_ = answers_ = 0;
+  if (now_ns >= budget_ns_ + kNeighbourBudgetNs) {
+    budget_ns_ = now_ns;
+    looks_ = answers_ = 0;
+  }
   if (looks_ == kLooksMax) return false;
   ++looks_;
   return true;
