@@ -48,7 +48,11 @@ Result<Listener*> EngineImpl::listen(Context& context, int rail, HandleBytes& ha
 void EngineImpl::close_listener(Listener* listener) noexcept {
   if (listener == nullptr) return;
   const Lock lock(mutex_);
-  for (Channel* channel : listener->arrived) links_.of_channel(*channel).close_channel(*channel);
+  for (Channel* channel : listener->arrived) {
+    Link& link = links_.of_channel(*channel);
+    link.touch();
+    link.close_channel(*channel);
+  }
   auto& listeners = listener->context->listeners;
   std::erase_if(listeners, [listener](const auto& each) { return each.get() == listener; });
   plane_->wake();

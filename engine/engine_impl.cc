@@ -442,6 +442,7 @@ void EngineImpl::destroy_context(Context& context) {
 void EngineImpl::close_channel(Channel& channel) noexcept {
   const Lock lock(mutex_);
   Link& link = links_.of_channel(channel);
+  link.touch();
   link.close_channel(channel);
   link.farewell().say_bye_if_empty();
   plane_->wake();

@@ -29,7 +29,9 @@ Status extend_all(RegistrationTable& table, Registration& registration,
 Result<Registration*> EngineImpl::register_memory(Channel& channel, const MemoryRange& range) {
   Lock lock(mutex_);
   if (range.type == MemoryType::Device) channel.loop.flusher->note_ports(channel.loop.devices);
-  RegistrationTable& table = *links_.of_channel(channel).context().registrations;
+  Link& link = links_.of_channel(channel);
+  link.touch();
+  RegistrationTable& table = *link.context().registrations;
   RailSet rails(channel.link.paths().rails());
   lock.unlock();  // pinning gigabytes takes time
   const Result<Registration*> registration = table.acquire(range, rails.span());
@@ -59,6 +61,7 @@ Result<Registration*> EngineImpl::register_memory(Channel& channel, const Memory
 void EngineImpl::deregister_memory(Channel& channel, Registration& registration) noexcept {
   Lock lock(mutex_);
   Link& link = links_.of_channel(channel);
+  link.touch();
   const auto uses = channel.regions.find(&registration);
   if (uses == channel.regions.end()) {
     LOG_WARN(

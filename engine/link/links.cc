@@ -33,9 +33,7 @@ Link* Links::last_of(Matches&& matches) const {
     const auto& links = (*context)->links;
     const auto found = std::find_if(links.rbegin(), links.rend(),
                                     [&matches](const auto& link) { return matches(*link); });
-    if (found == links.rend()) continue;
-    (*found)->touch();  // the search means that something concerns it
-    return found->get();
+    if (found != links.rend()) return found->get();
   }
   return nullptr;
 }
@@ -46,7 +44,6 @@ Link* Links::find(const Key& key, const Matches& matches) const {
   const LinkIndex& index = host_.index();
   Link* const found = index.find(key);
   if (found == nullptr || !matches(*found)) return index.complete() ? nullptr : last_of(matches);
-  found->touch();  // the search means that something concerns it
   return found;
 }
 
@@ -129,9 +126,10 @@ bool Links::tend(Sweep sweep) {
 
 bool Links::tend_context(Context& context, Sweep sweep) const {
   context.loop.take_wishing([this](const PeerLink& wishing) {
-    find(wishing, [&wishing](const Link& link) {
+    Link* const found = find(wishing, [&wishing](const Link& link) {
       return link.has_peer_link() && &link.peer_link() == &wishing;
     });
+    if (found != nullptr) found->touch();
   });
   const bool all = context.loop.take_trouble() || sweep == Sweep::All;
   const auto count = [&] { return all ? context.links.size() : context.restless.count(); };

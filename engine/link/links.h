@@ -30,7 +30,8 @@ class Links {
   using Contexts = std::vector<std::unique_ptr<Context>>;
   Links(LinkHost& host, const Contexts& contexts) : host_(host), contexts_(contexts) {}
 
-  // ---- Finding one. Each returns null if there is none.
+  // ---- Finding one. Each returns null if there is none. A caller who gives the link something to
+  // do touches it (LinkCore::touch).
   Context* context_of(const Id128& id) const;
   Link* of_connection(ConnectionId id) const;
   Link* of_redial(ConnectionId id) const;

@@ -30,6 +30,12 @@ Errc verdict(LinkState state, Errc reason) {
   if (state == LinkState::Dialing) return reason == Errc::PeerGone ? Errc::Unreachable : reason;
   return reason == Errc::Unreachable ? Errc::PeerGone : reason;
 }
+
+// An event concerns the link, which may have something due because of it. Returns the link.
+Link* touch(Link* link) noexcept {
+  if (link != nullptr) link->touch();
+  return link;
+}
 }  // namespace
 
 void refuse(LinkHost& host, const Caller& caller, const Refuse& why) {
@@ -55,8 +61,8 @@ void Reception::decline(const Handle& handle, const std::string& why) {
 // ---- The control plane's events.
 
 void Reception::end_link_of(ConnectionId id, const char* what) noexcept {
-  Link* link = links_.of_connection(id);
-  if (link == nullptr) link = links_.of_redial(id);
+  Link* link = touch(links_.of_connection(id));
+  if (link == nullptr) link = touch(links_.of_redial(id));
   if (link != nullptr) link->end_for_memory(what);
 }
 
@@ -79,7 +85,7 @@ bool Reception::on_frame(ConnectionId id, const FrameHeader& header,
 }
 
 void Reception::on_lost(ConnectionId id, Errc reason, const std::string& text) {
-  Link* const concerned = links_.of_connection(id);
+  Link* const concerned = touch(links_.of_connection(id));
   try {
     hear_lost(id, reason, text);
   } catch (const std::exception& error) {
@@ -90,23 +96,24 @@ void Reception::on_lost(ConnectionId id, Errc reason, const std::string& text) {
 }
 
 void Reception::hear_dialed(ConnectionId id) {
-  if (Link* const lost = links_.of_redial(id); lost != nullptr) return lost->redial().on_dialed();
-  if (Link* const link = links_.of_connection(id); link != nullptr)
+  if (Link* const lost = touch(links_.of_redial(id)); lost != nullptr)
+    return lost->redial().on_dialed();
+  if (Link* const link = touch(links_.of_connection(id)); link != nullptr)
     return link->handshake().greet();
   host_.plane().close(id);  // it was dialed for a DECLINE, which is queued
 }
 
 bool Reception::hear(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body) {
-  if (Link* const lost = links_.of_redial(id); lost != nullptr)
+  if (Link* const lost = touch(links_.of_redial(id)); lost != nullptr)
     return lost->redial().on_frame(header, body);
-  Link* const link = links_.of_connection(id);
+  Link* const link = touch(links_.of_connection(id));
   return link == nullptr ? on_unauthenticated(id, header, body) : link->on_frame(header, body);
 }
 
 void Reception::hear_lost(ConnectionId id, Errc reason, const std::string& text) {
-  if (Link* const link = links_.of_redial(id); link != nullptr)
+  if (Link* const link = touch(links_.of_redial(id)); link != nullptr)
     return link->redial().on_lost(reason, text);
-  Link* const link = links_.of_connection(id);
+  Link* const link = touch(links_.of_connection(id));
   if (link == nullptr) return;
   link->set_connection(0);
   if (link->handshake().say_hello_again(reason)) return;
@@ -225,7 +232,7 @@ void Reception::deny(const Caller& caller, const Link* link) {
 }
 
 bool Reception::on_resume(const Caller& caller, const FrameHeader& header, const Resume& body) {
-  Link* const link = links_.claimed(LinkRole::Acceptor, caller.link, body);
+  Link* const link = touch(links_.claimed(LinkRole::Acceptor, caller.link, body));
   if (link == nullptr || link->state() != LinkState::Up || link->failure() != Errc::Ok) {
     deny(caller, link);
     return true;
@@ -240,7 +247,7 @@ bool Reception::on_resume(const Caller& caller, const FrameHeader& header, const
 
 // Passes SUMMON to its link. Ends the peer's connection in any case, because nothing follows on it.
 bool Reception::on_summon(const Caller& caller, const Summon& body) {
-  Link* const link = links_.claimed(LinkRole::Connector, caller.link, body);
+  Link* const link = touch(links_.claimed(LinkRole::Connector, caller.link, body));
   if (link == nullptr || link->state() == LinkState::Down) {
     deny(caller, link);
     return true;

@@ -124,6 +124,11 @@ TEST_F(ManyLinks, AllHaveTheirTurnAfterAWhileAndWhenADeadlineHasCome) {
 
 TEST_F(ManyLinks, WhatIsSaidConcernsOneOfThem) {
   EXPECT_EQ(ends_.a.links.of_connection(link_->connection()), link_);
+  EXPECT_EQ(&ends_.a.links.of_channel(*ends_.connect.channel), link_);
+  EXPECT_FALSE(link_->restless()) << "a question is no work for it";
+  FrameHeader header = ends_.receiver().conversation().aside(link_->identity().id);
+  header.type = MessageType::Acknowledge;
+  EXPECT_TRUE(ends_.a.reception.on_frame(link_->connection(), header, {}));
   EXPECT_TRUE(link_->restless());
   ends_.a.links.tend(Links::Sweep::Restless);
   EXPECT_FALSE(link_->restless());
@@ -147,9 +152,8 @@ TEST_F(ManyLinks, OneThatWaitsForItsPeersCloseAndByeIsAtRest) {
   EXPECT_TRUE(link_->restless());
   ends_.a.links.tend(Links::Sweep::Restless);
   EXPECT_FALSE(link_->restless());
-  ends_.a.links.of_connection(link_->connection())
-      ->farewell()
-      .on(Close{.channel = ends_.connect.channel->index});
+  link_->touch();
+  link_->farewell().on(Close{.channel = ends_.connect.channel->index});
   ends_.a.links.tend(Links::Sweep::Restless);
   EXPECT_EQ(link_->state(), LinkState::ByeSent);
   EXPECT_FALSE(link_->restless());
