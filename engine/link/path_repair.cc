@@ -220,8 +220,9 @@ bool PathRepair::await_fence(Repair& repair) {
   return false;
 }
 
-// Returns false if the caller must ask again, or the link has failed.
-bool PathRepair::flush(const Path& path) {
+// Begins the flush before FENCE, and goes on with it. Returns true when it is done; false if the
+// caller must call again, or the link has failed.
+bool PathRepair::advance_flush(const Path& path) {
   Repair& repair = repairs_[path.index];
   Flusher& flusher = *link_.context().loop.flusher;
   if (!repair.flush.begun()) repair.flush.begin(flusher, link_.peer_link(), path.rail);
@@ -264,7 +265,7 @@ bool PathRepair::count_taken(Path& path, Fence* fence) {
     const bool all_came_back = drained(path);
     const bool may_come = !path.device->gone() && link_.host().now_ns() < repair.drain_until_ns;
     if (!all_came_back && may_come) return false;
-    if (!flush(path)) return false;
+    if (!advance_flush(path)) return false;
     for (const auto& queue_pair : path.queue_pairs)
       repair.own_taken.push_back(queue_pair->receives().taken());
     link_.peer_link().paths().destroy(path);

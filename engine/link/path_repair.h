@@ -154,7 +154,7 @@ class PathRepair {
   void fail_late(const Path& path, const char* what);
   bool await_fence(Repair& repair);
   bool count_taken(Path& path, Fence* fence);
-  bool flush(const Path& path);
+  bool advance_flush(const Path& path);
   bool await_destruction(const Path& path);
   void note_stall();
   void fail_without_route();

@@ -89,9 +89,9 @@ bool RelayedPaths::ask(std::uint32_t index, Need need, std::string* why) {
                                                     " to " + link_.identity().peer_host)};
   if (link_.peer_link().paths().is_beside(index))
     wish.peer_rail = static_cast<std::uint8_t>(path.ends.peer_rail);
-  RelayClient::Found found = relays.find(wish, {.peer = link_.terms.peer_ticket,
-                                                .others = hosts_of_others(index),
-                                                .message_waits = need == Need::Message});
+  RelayClient::Found found = relays.search(wish, {.peer = link_.terms.peer_ticket,
+                                                  .others = hosts_of_others(index),
+                                                  .message_waits = need == Need::Message});
   std::optional<RelayRoute>& route = found.route;
   tries.unrouted.reset();
   tries.other_way = found.other_way;

@@ -120,7 +120,7 @@ void ChainsWorld::ask(Input& input) {
   const std::vector<engine::WireRail> own = engine::describe_rails(verbs_, rails_);
   const std::vector<engine::WireRail> peer = {
       played_rail(static_cast<std::uint8_t>(3 + input.below(2)), 7)};
-  auto route = client_->find({.own = own, .peer = peer, .hosts = {}}, {.peer = {99}}).route;
+  auto route = client_->search({.own = own, .peer = peer, .hosts = {}}, {.peer = {99}}).route;
   if (!route) return;
   orders_.push_back(client_->ask(
       {.route = std::move(*route),

@@ -106,7 +106,7 @@ class RelayClient {
     std::optional<RelayRoute> route;
     bool other_way = false;  // a way over more or fewer hosts than the wish's is known
   };
-  Found find(RouteWish wish, const Search& search);
+  Found search(RouteWish wish, const Search& search);
   bool knows_others(const Id128& peer) const;  // hosts other than ourselves and that peer
   // Grows when a host that was asked tells of rails or hosts of which it had told nothing.
   std::uint64_t news() const noexcept { return news_; }

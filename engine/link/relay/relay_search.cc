@@ -63,7 +63,7 @@ bool is_sound(const std::optional<RelayRoute>& route, const FailedSteps* failed)
 }  // namespace
 
 // The answers to what this asks serve the next search.
-RelayClient::Found RelayClient::find(RouteWish wish, const Search& search) {
+RelayClient::Found RelayClient::search(RouteWish wish, const Search& search) {
   const std::vector<WireHost> known = hosts();
   const KnownCables told = cables(search.peer);
   const std::vector<WireRail> peer = rails_now(search.peer, wish.peer);

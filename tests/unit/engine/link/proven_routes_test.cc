@@ -149,7 +149,7 @@ TEST(ProvenRoutesOfAClient, WaitForWhatTheHostsBetweenTell) {
   RelayClient client(us, [&peers] { return peers; });
   const std::vector<WireRail> own = two_rails('a'), peer = two_rails('c');
   const auto find = [&] {
-    return ports(client.find({.own = own, .peer = peer, .hosts = {}}, {.peer = {'c'}}).route);
+    return ports(client.search({.own = own, .peer = peer, .hosts = {}}, {.peer = {'c'}}).route);
   };
   EXPECT_EQ(find(), "none");
   const auto all_said = us.wire.said;

@@ -52,7 +52,7 @@ class RelayClientTest : public testing::Test {
   static WireHost b(bool up) { return host("b", {rail(1, 2), rail(2, 2, up)}); }
   std::optional<RelayRoute> find() {
     return client_
-        .find({.own = own_, .peer = peer_, .hosts = {}, .failed = &failed_}, {.peer = {'c'}})
+        .search({.own = own_, .peer = peer_, .hosts = {}, .failed = &failed_}, {.peer = {'c'}})
         .route;
   }
   ConnectionId connection_to(const std::string& name) {
@@ -135,7 +135,7 @@ TEST_F(RelayClientTest, AHostOverWhichAnotherPathLeadsIsNotTaken) {
   peers_ = {b(true), host("d", {rail(1, 4), rail(2, 4)})};
   const auto without = [this](const std::vector<Id128>& others) {
     const auto route =
-        client_.find({.own = own_, .peer = peer_, .hosts = {}}, {.peer = {'c'}, .others = others})
+        client_.search({.own = own_, .peer = peer_, .hosts = {}}, {.peer = {'c'}, .others = others})
             .route;
     return route ? route_text(*route) : "nobody";
   };
