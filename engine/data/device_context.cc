@@ -446,9 +446,11 @@ void DeviceContext::on_answer(const DeviceWork::Answer& answer) noexcept {
 }
 
 Request* DeviceContext::dispatch_timed(const ibv_wc& completion) noexcept {
-  const std::uint64_t wr_id = completion.wr_id ^ kTimedBit;
-  const LiveEntry& entry = live_[wr_id >> 48];
-  if (((wr_id | kReceiveBit) ^ entry.receive_id) >> 32 != 0) return nullptr;
+  const LiveEntry& entry = live_[completion.wr_id >> 48];
+  if ((completion.wr_id & kTimedBit) == 0) return nullptr;  // it outlives its queue pair
+  const std::uint64_t receive_id = (completion.wr_id & ~kTimedBit) | kReceiveBit;
+  if ((receive_id ^ entry.receive_id) >> 32 != 0) return nullptr;  // so does this timed write
+  DCHECK(entry.queue_pair != nullptr);
   if (completion.status == IBV_WC_SUCCESS) entry.queue_pair->path().latency.end();
   finish_posted(*entry.queue_pair, completion);
   return nullptr;

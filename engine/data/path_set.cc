@@ -33,7 +33,10 @@ void BulkOrder::assign(const std::vector<Path*>& usable) {
 
 bool BulkOrder::reserve_uniform() noexcept {
   reservation_.withdraw();
-  if (!exist()) return false;
+  if (empty()) {
+    late_.want();
+    return false;
+  }
   std::uint32_t least = UINT32_MAX;
   for (std::uint32_t i = 0; i < count_; ++i) least = std::min(least, order_[i]->stripes_left());
   reservation_.give(least);

@@ -38,14 +38,9 @@ class BulkOrder {
   // Returns how many of each path are in the list.
   std::uint32_t each() const noexcept { return each_; }
   // Returns the last index in a path that a small message may take. The queue pair need not be
-  // there yet: take_uniform() then wants it.
+  // there yet: try_take_uniform() then wants it.
   std::uint32_t last_for_small() const noexcept { return last_for_small_; }
-  // Returns false if a message must wait for late queue pairs, which it wants from now on.
-  bool exist() noexcept {
-    if (count_ != 0) return true;
-    late_.want();
-    return false;
-  }
+  bool empty() const noexcept { return count_ == 0; }
   SendQueuePair& at(std::uint32_t position) const noexcept {
     DCHECK(count_ != 0);
     return *order_[position < count_ ? position : position % count_];
@@ -69,8 +64,8 @@ class BulkOrder {
   }
   // Takes one from the reservation. Returns true if each of them may be given a stripe of a uniform
   // message, or one of them a small message; the caller must then do so. The queue pairs are looked
-  // at once for many messages.
-  bool take_uniform() noexcept { return reservation_.take() || reserve_uniform(); }
+  // at once for many messages; if there are none, late ones are wanted from then on.
+  bool try_take_uniform() noexcept { return reservation_.take() || reserve_uniform(); }
   Reservation& reservation() noexcept { return reservation_; }
 
   void assign(const std::vector<Path*>& usable);

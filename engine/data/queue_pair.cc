@@ -150,6 +150,7 @@ std::size_t QueuePair::note_bytes(LinkRole role, const QueueDepths& depths) noex
 
 StripeSpan QueuePair::span_at(std::uint64_t at) const noexcept {
   const Mark mark = ring_[at & ring_mask_];
+  DCHECK(!mark.is_row());
   if (mark.is_whole()) return {.offset = 0, .bytes = mark.request()->bytes};
   if (mark.is_part()) return parts_[at & ring_mask_].stripe;
   const std::uint64_t bytes = mark.request()->cut.stripe_bytes;

@@ -105,7 +105,7 @@ class QueuePair {
   bool has_room(std::uint32_t count) const noexcept { return room_.has(count); }
   // Takes reserved room for one post with a doorbell of its own. Returns false if it must be
   // staged.
-  bool take_one() noexcept { return reservation_.take(); }
+  bool try_take_one() noexcept { return reservation_.take(); }
   // Stages a small write, whose bytes the caller fills in at the returned address before ring().
   // The caller asked has_room().
   inline std::uint64_t* stage_row(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept;
@@ -156,7 +156,7 @@ class QueuePair {
   // Returns true if a posted work request of this request has not completed.
   bool carries(const Request& request) const noexcept;
   // For one of the last sq_depth() posted work requests: the request that it was a part of, or
-  // null; and its stripe, while that request is there.
+  // null; and its stripe, while that request is there, which must not be null.
   const Request* request_at(std::uint64_t at) const noexcept {
     return ring_[at & ring_mask_].request();
   }

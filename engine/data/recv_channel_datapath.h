@@ -45,7 +45,7 @@ inline bool RecvChannel::post_at_once(Request& request) noexcept {
   if (slow_path_) [[unlikely]]
     return false;
   const std::uint64_t sequence = accepted.load(std::memory_order_relaxed);
-  if (sequence + 1 != submitted.load(std::memory_order_relaxed) || !express_->take_one())
+  if (sequence + 1 != submitted.load(std::memory_order_relaxed) || !express_->try_take_one())
     return false;
   DCHECK(!express_->in_staged_list);
   accepted.store(sequence + 1, std::memory_order_relaxed);
@@ -65,7 +65,7 @@ inline bool RecvChannel::advance() noexcept {
     return advance_slow_path(limit);
   std::uint64_t sequence = accepted.load(std::memory_order_relaxed);
   while (sequence != limit) {
-    if (!express_->take_cts()) [[unlikely]] {
+    if (!express_->try_take_cts()) [[unlikely]] {
       loop.counters.queue_stalls.add(1);
       return true;
     }

@@ -29,14 +29,15 @@ class RecvQueuePair final : public QueuePair {
   void set_peer_window(const verbs::RemoteTarget& target) noexcept { peer_window_ = target; }
   std::uint32_t cts_bytes_max() const noexcept { return cts_bytes_max_; }
 
-  // ---- Staged credits. Each take_cts() takes room for one stage_credits(), of at most
+  // ---- Staged credits. Each try_take_cts() takes room for one stage_credits(), of at most
   // cts_bytes_max(); the caller fills in the bytes at the returned address before ring().
-  bool take_cts() noexcept { return reservation_.take() || reserve_cts(); }
+  bool try_take_cts() noexcept { return reservation_.take() || reserve_cts(); }
   inline std::uint64_t* stage_credits(std::uint32_t bytes,
                                       const verbs::RemoteTarget& target) noexcept;
 
-  // ---- While nothing is staged: one credit with a doorbell of its own, after take_one(). Returns
-  // the words, which the caller fills before post_credit(); that returns false if it was refused.
+  // ---- While nothing is staged: one credit with a doorbell of its own, after try_take_one().
+  // Returns the words, which the caller fills before post_credit(); that returns false if it was
+  // refused.
   void set_cts_bytes(std::uint32_t bytes) noexcept {  // of every credit that post_credit() posts
     DCHECK(bytes != 0 && bytes <= cts_bytes_max_);
     single_.gather().length = bytes;

@@ -98,11 +98,9 @@ bool SendChannel::advance_tagged(bool moves) noexcept {
   return !moves || has_new() || more_tagged;
 }
 
-// Returns true if the message needs a bulk queue pair and the link has only express ones; it wants
-// them from now on.
-inline bool SendChannel::lacks_queue_pairs(std::uint64_t bytes) noexcept {
-  BulkOrder& bulk = link.paths().bulk();
-  return bulk.count() == 0 && bytes > link.policy().express_bytes && !bulk.exist();
+// Returns true if the message needs a bulk queue pair and the link has only express ones.
+inline bool SendChannel::lacks_queue_pairs(std::uint64_t bytes) const noexcept {
+  return link.paths().bulk().empty() && bytes > link.policy().express_bytes;
 }
 
 // Begins the next credit's send, if both are there. Returns false if it wants another visit.
@@ -119,6 +117,7 @@ bool SendChannel::match() noexcept {
   if (next.tag != credit_.tag) return match_by_tag();
   const bool posted = one_path() ? post_apart(next) : post_shared(next, credit_);
   if (!posted && lacks_queue_pairs(next.bytes)) {
+    link.late().want();
     have_credit_ = true;
     return false;
   }
@@ -143,7 +142,10 @@ bool SendChannel::match_by_tag() noexcept {
     const TagMatch::Pair pair = tag_match_.find();
     if (pair.request == nullptr) return readable;
     // Either a credit that is being written again, or a message that waits for queue pairs.
-    if (!read_kept_credit(pair.imm, &credit_) || lacks_queue_pairs(pair.request->bytes)) {
+    const bool is_there = read_kept_credit(pair.imm, &credit_);
+    const bool lacks = is_there && lacks_queue_pairs(pair.request->bytes);
+    if (lacks) link.late().want();
+    if (!is_there || lacks) {
       readable = false;
       tag_match_.pass();
       continue;
@@ -184,7 +186,7 @@ void SendChannel::cut(std::uint64_t bytes) noexcept {
 
 // Posts a uniform message that has met its credit. Returns false if it did nothing.
 bool SendChannel::post_uniform() noexcept {
-  if (!posting_.uniform || !take_uniform(posting_.plan.total_bytes)) return false;
+  if (!posting_.uniform || !try_take_uniform(posting_.plan.total_bytes)) return false;
   DCHECK(posting_.spans.size() == posting_.plan.count);
   stage_uniform(*posting_.request,
                 {.plan = posting_.plan,
@@ -199,7 +201,10 @@ bool SendChannel::post_uniform() noexcept {
 SendChannel::Way SendChannel::plan_usual(std::uint64_t bytes) noexcept {
   if (bytes <= express_bytes_) return Way::Middle;
   PathSet& paths = link.paths();
-  if (!paths.bulk().exist()) return Way::Spans;
+  if (paths.bulk().empty()) {
+    link.late().want();
+    return Way::Spans;
+  }
   usual_plan_ = plan_stripes(bytes, link.policy(), paths.bulk().count());
   usual_way_ = Way::Spans;
   if (!usual_plan_.uniform(wr_bytes_)) return Way::Spans;
@@ -238,30 +243,30 @@ bool SendChannel::plan_halves(std::uint64_t bytes) noexcept {
 // takes the next queue pair of the path, so that a NIC that serves them in turn keeps their order.
 // Stripes on the path would delay it on a bulk one, so it stays on the express one then. Stripes
 // that come later wait behind a few small messages at most.
-SendQueuePair* SendChannel::take_middle(std::uint64_t bytes) noexcept {
+SendQueuePair* SendChannel::try_take_middle(std::uint64_t bytes) noexcept {
   Path& path = express_->path();
   BulkOrder& bulk = link.paths().bulk();
   const QueuePair& last = *path.queue_pairs[path.last_middle];
   if (last.outstanding() == 0) {
     path.last_middle = 0;
     path.middle_bytes = static_cast<std::uint32_t>(bytes);
-    return express_->take_small() ? express_ : nullptr;
+    return express_->try_take_small() ? express_ : nullptr;
   }
   const bool joins = last.in_staged_list && path.middle_bytes != 0 &&
                      (path.middle_bytes + bytes) * kMbpsPerSharedByte <= path.speed_mbps;
   std::uint32_t next = joins ? path.last_middle : path.last_middle + 1;
   const bool spills = bytes > near_bytes_ && next <= bulk.last_for_small() && next != 0 &&
                       path.inflight_bytes() == 0;
-  if (!spills || !bulk.take_uniform()) next = 0;
+  if (!spills || !bulk.try_take_uniform()) next = 0;
   path.middle_bytes = joins ? 0 : static_cast<std::uint32_t>(bytes);
   path.last_middle = next;
   if (next != 0) return &SendQueuePair::of(*path.queue_pairs[next]);
-  return express_->take_small() ? express_ : nullptr;
+  return express_->try_take_small() ? express_ : nullptr;
 }
 
 // Posts a middle message that is alone in its visit and has met its credit, as post_at_once().
 bool SendChannel::post_middle(Request& request, verbs::RemoteTarget target) noexcept {
-  SendQueuePair* const queue_pair = take_middle(request.bytes);
+  SendQueuePair* const queue_pair = try_take_middle(request.bytes);
   if (queue_pair == nullptr) return false;
   DCHECK(!queue_pair->in_staged_list);
   const SendQueuePair::Small message = small_message(request, target);
@@ -280,7 +285,7 @@ bool SendChannel::post_next_shared(Request& request) noexcept {
 // or finds no room.
 bool SendChannel::stage_middle(Request& request, verbs::RemoteTarget target) noexcept {
   if (request.bytes == 0) return false;
-  SendQueuePair* const queue_pair = take_middle(request.bytes);
+  SendQueuePair* const queue_pair = try_take_middle(request.bytes);
   if (queue_pair == nullptr) return false;
   queue_pair->stage_small(small_message(request, target));
   return true;
@@ -297,7 +302,7 @@ bool SendChannel::post_large(Request& request, verbs::RemoteTarget target) noexc
     if (is_dry(link.paths()[0])) chosen = &halves_;
   }
   const StripePlan& plan = *chosen;
-  if (!take_uniform(plan.total_bytes)) return false;
+  if (!try_take_uniform(plan.total_bytes)) return false;
   request.cut.open = static_cast<std::uint8_t>(plan.count);
   request.expected = cursor_.imm() + plan.imm_more();
   stage_uniform(

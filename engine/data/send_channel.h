@@ -120,7 +120,7 @@ class SendChannel final : public Channel {
   // Returns true for a message of 1 to near_bytes_ bytes.
   bool is_near(const Request& request) const noexcept { return request.bytes - 1 < near_bytes_; }
   // Takes room for a middle message. Returns the queue pair that must then carry it, or null.
-  [[gnu::noinline]] SendQueuePair* take_middle(std::uint64_t bytes) noexcept;
+  [[gnu::noinline]] SendQueuePair* try_take_middle(std::uint64_t bytes) noexcept;
   bool next_credit(NearCredit* credit) noexcept;
   SendQueuePair::Small small_message(Request& request, verbs::RemoteTarget target) noexcept;
   void begin(Request& request, std::uint32_t slot) noexcept;
@@ -137,11 +137,11 @@ class SendChannel final : public Channel {
     return bytes == usual_plan_.total_bytes ? usual_way_ : plan_usual(bytes);
   }
   [[gnu::noinline]] Way plan_usual(std::uint64_t bytes) noexcept;
-  bool lacks_queue_pairs(std::uint64_t bytes) noexcept;
+  bool lacks_queue_pairs(std::uint64_t bytes) const noexcept;
   bool plan_halves(std::uint64_t bytes) noexcept;
   [[gnu::noinline]] bool stage_middle(Request& request, verbs::RemoteTarget target) noexcept;
   [[gnu::noinline]] bool post_middle(Request& request, verbs::RemoteTarget target) noexcept;
-  bool take_uniform(std::uint64_t bytes) noexcept;
+  bool try_take_uniform(std::uint64_t bytes) noexcept;
   struct UniformMessage {
     const StripePlan& plan;
     std::uint32_t first_bulk = 0;

@@ -56,7 +56,7 @@ inline bool SendChannel::post_at_once(Request& request) noexcept {
   const verbs::RemoteTarget target{.address = credit.address, .rkey = credit.rkey};
   if (!is_near(request)) [[unlikely]]
     return request.bytes - 1 < express_bytes_ && post_middle(request, target);
-  if (!express.take_one()) return false;
+  if (!express.try_take_one()) return false;
   DCHECK(!express.in_staged_list);
   const SendQueuePair::Small message = small_message(request, target);
   cursor_.step();
@@ -65,11 +65,11 @@ inline bool SendChannel::post_at_once(Request& request) noexcept {
 }
 
 // Takes room for a uniform message. Returns true if all of it has room: then it must be staged.
-inline bool SendChannel::take_uniform(std::uint64_t bytes) noexcept {
+inline bool SendChannel::try_take_uniform(std::uint64_t bytes) noexcept {
   const Path& path = link.paths()[0];
   const bool fits =
       path.inflight_bytes() + bytes <= path.inflight_bytes_max && path.byte_waiter == nullptr;
-  return (fits || path.inflight_bytes() == 0) && link.paths().bulk().take_uniform();
+  return (fits || path.inflight_bytes() == 0) && link.paths().bulk().try_take_uniform();
 }
 
 inline void SendChannel::stage_uniform(Request& request, const UniformMessage& message) noexcept {
@@ -197,11 +197,11 @@ inline void SendChannel::stage_rest(SendQueuePair& queue_pair, const Request& re
   queue_pair.stage_rest(stripe, {.offset = offset, .bytes = stripe.source.bytes});
 }
 
-// take_uniform() comes last, because what it reserves must be posted.
+// try_take_uniform() comes last, because what it reserves must be posted.
 inline bool SendChannel::post_shared(Request& request, const Credit& credit) noexcept {
   if (way_of(request.bytes) != Way::Shared || request.bytes > credit.bytes) return false;
   const StripePlan& plan = usual_plan_;
-  if (!link.paths().shares().alike(request.bytes) || !link.paths().bulk().take_uniform())
+  if (!link.paths().shares().alike(request.bytes) || !link.paths().bulk().try_take_uniform())
     return false;
   request.cut.open = static_cast<std::uint8_t>(plan.count);
   request.cut.uniform = false;
@@ -235,7 +235,7 @@ inline bool SendChannel::advance(bool in_turn) noexcept {
     if (!fits(next, credit)) [[unlikely]]
       return advance_slow_path(in_turn);
     const verbs::RemoteTarget target{.address = credit.address, .rkey = credit.rkey};
-    if (is_near(next) && express_->take_small()) [[likely]] {
+    if (is_near(next) && express_->try_take_small()) [[likely]] {
       express_->stage_small(small_message(next, target));
     } else if (!post_large(next, target)) {
       return advance_slow_path(in_turn);

@@ -114,7 +114,10 @@ bool SendChannel::read_credit_of(std::uint32_t imm, Credit* credit) const noexce
 // Returns null if none has room. It is looked for anew in every visit, so that nothing waits for a
 // queue pair whose path may be lost.
 SendQueuePair* SendChannel::queue_pair_for(const Span& replay) noexcept {
-  if (!link.paths().bulk().exist()) return nullptr;
+  if (link.paths().bulk().empty()) {
+    link.late().want();
+    return nullptr;
+  }
   for (std::uint32_t tried = 0; tried < link.paths().bulk().count(); ++tried) {
     SendQueuePair& next = link.paths().bulk().at(link.paths().bulk().next(1));
     const WaitReason reason = room_waits(next, replay.left());

@@ -61,7 +61,7 @@ class SendQueuePair final : public QueuePair {
   // Returns true if one more announcement may be outstanding.
   bool window_open() noexcept { return room_.window_open(); }
   // Express only. Takes room for one stage_small().
-  bool take_small() noexcept { return reservation_.take() || reserve_small(); }
+  bool try_take_small() noexcept { return reservation_.take() || reserve_small(); }
   // Bulk only. Returns how many stripes of one work request may be posted now and have a place in
   // the chain.
   std::uint32_t stripes_left() noexcept;
@@ -79,9 +79,9 @@ class SendQueuePair final : public QueuePair {
     std::uint32_t imm = 0;
     std::uint32_t inline_bytes = 0;  // of the source's region
   };
-  // Stages a whole small message, whose room the caller has taken: take_small(), or of a bulk one
-  // BulkOrder::take_uniform(). The caller counts it in its channel's outstanding; no path counts
-  // its bytes.
+  // Stages a whole small message, whose room the caller has taken: try_take_small(), or of a bulk
+  // one BulkOrder::try_take_uniform(). The caller counts it in its channel's outstanding; no path
+  // counts its bytes.
   inline void stage_small(const Small& message) noexcept;
   struct Uniform {
     verbs::LocalSource source;  // not empty
@@ -120,7 +120,7 @@ class SendQueuePair final : public QueuePair {
   inline void stage_part(const Part& part) noexcept;
 
   // ---- While nothing is staged: posts one work request with a doorbell of its own, after
-  // take_one(). Returns false if it was refused.
+  // try_take_one(). Returns false if it was refused.
   inline bool post_small(const Small& message) noexcept;
 
   // ---- A lost path (holding the progress lock).

@@ -29,7 +29,8 @@ class WideningTest : public ::testing::Test {
   std::size_t all() { return 1 + ends_.sender().peer_link().policy().qps; }
   void want() {
     const ProgressLoop::Guard guard(ends_.sender().context().loop);
-    EXPECT_FALSE(ends_.sender().peer_link().paths().bulk().exist());
+    EXPECT_TRUE(ends_.sender().peer_link().paths().bulk().empty());
+    ends_.sender().peer_link().late().want();
   }
   void expect_wide() {
     for (const std::uint32_t path : {0u, 1u}) {
