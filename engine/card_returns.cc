@@ -30,13 +30,13 @@ verbs::ContextHandle open_at_place(verbs::Provider& provider, const RailInfo& ra
 }  // namespace
 
 CardReturns::~CardReturns() {
-  for (const auto& place : places_) place->task.wait();
+  for (const auto& state : returns_) state->task.wait();
 }
 
 void CardReturns::tend() {
-  while (places_.size() < parts_.rails.size()) places_.push_back(std::make_unique<Place>());
-  for (std::uint32_t rail = 0; rail < places_.size(); ++rail)
-    if (is_away(rail)) tend_place(rail);
+  while (returns_.size() < parts_.rails.size()) returns_.push_back(std::make_unique<RailReturn>());
+  for (std::uint32_t rail = 0; rail < returns_.size(); ++rail)
+    if (is_away(rail)) tend_rail(rail);
 }
 
 // Devices tell by an event, or by the errors of calls.
@@ -49,63 +49,63 @@ bool CardReturns::is_away(std::uint32_t rail) {
   return gone;
 }
 
-void CardReturns::tend_place(std::uint32_t rail) {
-  Place& place = *places_[rail];
+void CardReturns::tend_rail(std::uint32_t rail) {
+  RailReturn& state = *returns_[rail];
   parts_.links.leave_card(rail, verbs::card_left_text(parts_.rails[rail]));
-  if (place.fresh != nullptr) return renew(rail);
-  if (place.looking) return take_look(rail);
-  if (place.due_ns == 0) look_later(place);
-  if (parts_.host.now_ns() >= place.due_ns) return look(rail);
-  parts_.host.tend_at(place.due_ns);
+  if (state.fresh != nullptr) return renew(rail);
+  if (state.looking) return take_look(rail);
+  if (state.due_ns == 0) look_later(state);
+  if (parts_.host.now_ns() >= state.due_ns) return look(rail);
+  parts_.host.tend_at(state.due_ns);
 }
 
-void CardReturns::look_later(Place& place) {
-  place.pause_ns = std::clamp(2 * place.pause_ns, kCardLookToNextMinNs, kCardLookToNextMaxNs);
-  place.due_ns = parts_.host.now_ns() + place.pause_ns;
-  parts_.host.tend_at(place.due_ns);
+void CardReturns::look_later(RailReturn& state) {
+  state.pause_ns = std::clamp(2 * state.pause_ns, kCardLookToNextMinNs, kCardLookToNextMaxNs);
+  state.due_ns = parts_.host.now_ns() + state.pause_ns;
+  parts_.host.tend_at(state.due_ns);
 }
 
-void CardReturns::do_off_locks(Place& place, const std::function<void()>& work) {
-  place.task.wait();  // the one before is over
-  place.over.store(false, std::memory_order_relaxed);
-  const auto run = [this, &place, work] {
+void CardReturns::do_off_locks(RailReturn& state, const std::function<void()>& work) {
+  state.task.wait();  // the one before is over
+  state.over.store(false, std::memory_order_relaxed);
+  const auto run = [this, &state, work] {
     try {
       work();
     } catch (const std::exception& error) {  // as if no card were there: another look comes
       LOG_WARN("a look for a new card: {}", error.what());
     }
-    place.over.store(true, std::memory_order_release);
+    state.over.store(true, std::memory_order_release);
     parts_.host.waker().wake_control();
   };
   if (parts_.host.options().threading != Threading::Manual &&
-      parts_.host.thread_pool().begin(place.task, run).ok())
+      parts_.host.thread_pool().begin(state.task, run).ok())
     return;
   const WaitsUnderLocks no_thread;
   run();
 }
 
-void CardReturns::let_go(Place& place, verbs::OpenDevice::Hold former) {
-  place.former = std::move(former);
-  do_off_locks(place, [&place] { place.former.reset(); });
+void CardReturns::let_go(RailReturn& state, verbs::OpenDevice::Hold former) {
+  state.former = std::move(former);
+  do_off_locks(state, [&state] { state.former.reset(); });
 }
 
 void CardReturns::look(std::uint32_t rail) {
-  Place& place = *places_[rail];
-  if (place.task.begun() && !place.over.load(std::memory_order_acquire))
+  RailReturn& state = *returns_[rail];
+  if (state.task.begun() && !state.over.load(std::memory_order_acquire))
     return;  // its end wakes us
-  do_off_locks(place, [this, &place, rail] {
-    place.found = open_at_place(*parts_.host.options().provider, parts_.rails[rail].info);
+  do_off_locks(state, [this, &state, rail] {
+    state.found = open_at_place(*parts_.host.options().provider, parts_.rails[rail].info);
   });
-  place.looking = true;
+  state.looking = true;
   take_look(rail);
 }
 
 void CardReturns::take_look(std::uint32_t rail) {
-  Place& place = *places_[rail];
-  if (!place.over.load(std::memory_order_acquire)) return;  // its end wakes us
-  place.looking = false;
-  if (!place.found) return look_later(place);
-  place.fresh = verbs::OpenDevice::hold_of(std::move(place.found));
+  RailReturn& state = *returns_[rail];
+  if (!state.over.load(std::memory_order_acquire)) return;  // its end wakes us
+  state.looking = false;
+  if (!state.found) return look_later(state);
+  state.fresh = verbs::OpenDevice::hold_of(std::move(state.found));
   renew(rail);
 }
 
@@ -125,16 +125,16 @@ bool CardReturns::is_fenced(const Context& context, const DeviceContext& device,
 }
 
 void CardReturns::renew(std::uint32_t rail) {
-  Place& place = *places_[rail];
-  if (place.round != nullptr) {
-    if (!place.round->over()) return;  // its end wakes us
-    if (!finish_round(place)) return;
+  RailReturn& state = *returns_[rail];
+  if (state.round != nullptr) {
+    if (!state.round->over()) return;  // its end wakes us
+    if (!finish_round(state)) return;
   }
   bool all = true;
   for (const auto& context : parts_.contexts) {
     DeviceContext& device = *context->loop.devices[rail];
     if (!device.gone()) continue;
-    if (!is_fenced(*context, device, place.fresh)) {
+    if (!is_fenced(*context, device, state.fresh)) {
       all = false;
       continue;
     }
@@ -146,45 +146,45 @@ void CardReturns::renew(std::uint32_t rail) {
 
 // Returns false if nothing is left to do: then the context uses the new card.
 bool CardReturns::begin_round(std::uint32_t rail, Context& context) {
-  Place& place = *places_[rail];
+  RailReturn& state = *returns_[rail];
   DeviceContext& device = *context.loop.devices[rail];
-  auto round = std::make_unique<CardRound>(context, device, place.fresh);
+  auto round = std::make_unique<CardRound>(context, device, state.fresh);
   if (round->is_empty()) {
     device.come_back();
     for (const auto& link : context.links) link->tell_card_keys(device);
     return false;
   }
   round->begin();
-  place.round = std::move(round);
+  state.round = std::move(round);
   const auto run = [](void* self, std::uint32_t) noexcept { static_cast<CardRound*>(self)->run(); };
-  if (device.call_later({.function = run, .self = place.round.get(), .argument = 0})) return true;
+  if (device.call_later({.function = run, .self = state.round.get(), .argument = 0})) return true;
   const WaitsUnderLocks no_thread;
-  place.round->run();
+  state.round->run();
   parts_.host.tend_soon();
   return true;
 }
 
 // Returns false if the new card does not work: another look will find it, or a newer one.
-bool CardReturns::finish_round(Place& place) {
-  const std::unique_ptr<CardRound> done = std::move(place.round);
+bool CardReturns::finish_round(RailReturn& state) {
+  const std::unique_ptr<CardRound> done = std::move(state.round);
   if (done->finish()) return true;
-  let_go(place, std::exchange(place.fresh, nullptr));
-  look_later(place);
+  let_go(state, std::exchange(state.fresh, nullptr));
+  look_later(state);
   return false;
 }
 
 void CardReturns::come_back(std::uint32_t rail) {
-  Place& place = *places_[rail];
-  let_go(place, parts_.rails[rail].context.replace(std::exchange(place.fresh, nullptr)));
-  place.due_ns = place.pause_ns = 0;
+  RailReturn& state = *returns_[rail];
+  let_go(state, parts_.rails[rail].context.replace(std::exchange(state.fresh, nullptr)));
+  state.due_ns = state.pause_ns = 0;
   parts_.events.on_card_back(rail);
 }
 
 void CardReturns::forget(const Context& context) {
-  for (const auto& place : places_) {
-    if (place->round == nullptr || &place->round->context() != &context) continue;
-    place->round->device().wait_until_destroyed();
-    static_cast<void>(finish_round(*place));
+  for (const auto& state : returns_) {
+    if (state->round == nullptr || &state->round->context() != &context) continue;
+    state->round->device().wait_until_destroyed();
+    static_cast<void>(finish_round(*state));
   }
 }
 

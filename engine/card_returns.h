@@ -2,7 +2,7 @@
 // Brings rails back whose card was replaced: on some machines a pulled cable removes the PCI
 // device, and it comes back as a new one, while the old device context fails for ever. A rail is a
 // place (a PCI address and a port), and the device is the one that is there now. When the card has
-// left, this looks at intervals whether a device is in the place. If so, each communicator gives up
+// left, this looks at intervals whether a device is in the state. If so, each communicator gives up
 // what it has made on the former one, once all paths over it are fenced, and a thread that waits
 // for the device registers its memory again. Then the peers are told the new keys, and paths are
 // opened as after any loss. Thread: control mutex. Bounds: one look and one communicator at a time
@@ -41,8 +41,8 @@ class CardReturns {
   void forget(const Context& context);
 
  private:
-  // The place of a rail.
-  struct Place {
+  // How far the return of a rail's card is.
+  struct RailReturn {
     ThreadPool::Task task{};  // a look, or the end of a former device
     std::atomic<bool> over{false};
     bool looking = false;
@@ -53,22 +53,22 @@ class CardReturns {
     std::unique_ptr<CardRound> round;
   };
 
-  void tend_place(std::uint32_t rail);
+  void tend_rail(std::uint32_t rail);
   bool is_away(std::uint32_t rail);
   void look(std::uint32_t rail);
   void take_look(std::uint32_t rail);
-  void look_later(Place& place);
+  void look_later(RailReturn& state);
   void renew(std::uint32_t rail);
   bool is_fenced(const Context& context, const DeviceContext& device,
                  const verbs::OpenDevice::Hold& fresh) const;
   bool begin_round(std::uint32_t rail, Context& context);
-  bool finish_round(Place& place);
+  bool finish_round(RailReturn& state);
   void come_back(std::uint32_t rail);
-  void let_go(Place& place, verbs::OpenDevice::Hold former);
-  void do_off_locks(Place& place, const std::function<void()>& work);
+  void let_go(RailReturn& state, verbs::OpenDevice::Hold former);
+  void do_off_locks(RailReturn& state, const std::function<void()>& work);
 
   const Parts parts_;
-  std::vector<std::unique_ptr<Place>> places_;  // by rail
+  std::vector<std::unique_ptr<RailReturn>> returns_;  // by rail
 };
 
 }  // namespace mesh::engine

@@ -111,8 +111,8 @@ bool Poller::keeps_cpu() noexcept {
 }
 
 // Called after each pass. A yield may last long.
-bool Poller::has_lost_cpu(IdleBackOff::Step step) noexcept {
-  if (step == IdleBackOff::Step::Spin && ++spins_ % kSpinsToLook != 0) return false;
+bool Poller::has_lost_cpu(IdleBackOff::Act act) noexcept {
+  if (act == IdleBackOff::Act::Spin && ++spins_ % kSpinsToLook != 0) return false;
   return cpu_.lost();
 }
 
@@ -120,19 +120,19 @@ void Poller::run() {
   // pin_this_thread() has logged a failure; an unpinned poller works too.
   static_cast<void>(topo::pin_this_thread(cpus_));
   while (!stopped()) {
-    IdleBackOff::Step step = IdleBackOff::Step::Spin;
+    IdleBackOff::Act act = IdleBackOff::Act::Spin;
     if (pass()) {
       idle_.worked();
     } else {
-      step = idle_.next();
+      act = idle_.next();
     }
-    if (step == IdleBackOff::Step::Yield) {
+    if (act == IdleBackOff::Act::Yield) {
       idle_yields_.add(1);
       ::sched_yield();
     }
-    if (step == IdleBackOff::Step::Rest) {
+    if (act == IdleBackOff::Act::Rest) {
       doze(0);
-    } else if (has_lost_cpu(step)) {
+    } else if (has_lost_cpu(act)) {
       stand_back();
     }
   }

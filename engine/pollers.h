@@ -46,7 +46,7 @@ class Poller {
   void run();
   bool pass() noexcept;
   bool look() noexcept;
-  bool has_lost_cpu(IdleBackOff::Step step) noexcept;
+  bool has_lost_cpu(IdleBackOff::Act act) noexcept;
   bool keeps_cpu() noexcept;
   void doze(std::uint64_t until_ns);
   void stand_back();

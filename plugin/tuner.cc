@@ -71,13 +71,13 @@ ncclResult_t choose(void* context, const Message& message, const Costs& costs) n
   return ncclSuccess;
 }
 
-ncclResult_t cut(void* context, const Message& message, const Way& way,
+ncclResult_t cut(void* context, const Message& message, const Choice& choice,
                  std::size_t* chunk_bytes) noexcept {
-  if (message.bytes > bound_of(context, message) || way.algorithm != NCCL_ALGO_COLLNET_CHAIN ||
-      way.protocol != NCCL_PROTO_SIMPLE || way.channels <= 0)
+  if (message.bytes > bound_of(context, message) || choice.algorithm != NCCL_ALGO_COLLNET_CHAIN ||
+      choice.protocol != NCCL_PROTO_SIMPLE || choice.channels <= 0)
     return ncclSuccess;
   *chunk_bytes =
-      oneshot::chunk_bytes(message.bytes, static_cast<std::size_t>(way.channels), *chunk_bytes);
+      oneshot::chunk_bytes(message.bytes, static_cast<std::size_t>(choice.channels), *chunk_bytes);
   return ncclSuccess;
 }
 

@@ -30,10 +30,10 @@ struct Message {
 // the CollNet from smaller and larger ones if there is another choice.
 ncclResult_t choose(void* context, const Message& message, const Costs& costs) noexcept;
 
-struct Way {
+struct Choice {
   int algorithm = 0, protocol = 0, channels = 0;
 };
-ncclResult_t cut(void* context, const Message& message, const Way& way,
+ncclResult_t cut(void* context, const Message& message, const Choice& choice,
                  std::size_t* chunk_bytes) noexcept;
 
 }  // namespace mesh::plugin::tuner

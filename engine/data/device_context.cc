@@ -170,7 +170,7 @@ Status DeviceContext::provide_room(const Wanted& wanted, ProgressLoop& loop) {
 }
 
 // Takes room in a completion queue and an entry, so that the device may work without any lock.
-Result<DeviceContext::Place> DeviceContext::take_place(const Order& order) {
+Result<DeviceContext::Reserved> DeviceContext::reserve(const Order& order) {
   const Wanted wanted{.entries = order.depths.send + order.depths.receive,
                       .relayed = order.relayed};
   const std::lock_guard placing(placing_);  // nobody takes the room before we do
@@ -183,20 +183,20 @@ Result<DeviceContext::Place> DeviceContext::take_place(const Order& order) {
   const std::size_t queue = queue_with_room(wanted);
   CHECK(queue < queues_.size());
   const std::uint32_t at = take_entry();
-  Entry& entry = entries_[at];
+  TableEntry& entry = entries_[at];
   entry = {.life = entry.life + 1,
            .queue = static_cast<std::uint32_t>(queue),
            .reserved = wanted.entries};
   queues_[queue].reserved += wanted.entries;
   DCHECK(live_[at].queue_pair == nullptr);
-  return Place{.entry = at, .queue = queues_[queue].cq.get()};
+  return Reserved{.entry = at, .queue = queues_[queue].cq.get()};
 }
 
-void DeviceContext::give_back(const Place& place) noexcept {
-  const Entry& entry = entries_[place.entry];
+void DeviceContext::give_back(const Reserved& reserved) noexcept {
+  const TableEntry& entry = entries_[reserved.entry];
   DCHECK(queues_[entry.queue].reserved >= entry.reserved);
   queues_[entry.queue].reserved -= entry.reserved;
-  free_entries_.push_back(place.entry);
+  free_entries_.push_back(reserved.entry);
 }
 
 verbs::QpHandle DeviceContext::make(ibv_cq* queue, const Order& order, InlineBytes* granted) {
@@ -291,14 +291,14 @@ Status DeviceContext::create(QueuePair& queue_pair, Order order) {
 }
 
 Status DeviceContext::create_inside(QueuePair& queue_pair, const Order& order) {
-  const Result<Place> place = take_place(order);
-  if (!place.ok()) return place.status();
+  const Result<Reserved> reserved = reserve(order);
+  if (!reserved.ok()) return reserved.status();
   InlineBytes granted;
-  verbs::QpHandle qp = make(place->queue, order, &granted);
+  verbs::QpHandle qp = make(reserved->queue, order, &granted);
   const ProgressLoop::Guard guard(*order.loop);
-  const std::uint32_t at = place->entry;
+  const std::uint32_t at = reserved->entry;
   if (!qp) {
-    give_back(*place);
+    give_back(*reserved);
     return Errc::System;
   }
   queue_pairs_.fetch_add(1, std::memory_order_relaxed);
@@ -376,7 +376,7 @@ bool DeviceContext::on_stopped(std::uint32_t at, int error) noexcept {
   return uncount_stop(entries_[at]);
 }
 
-bool DeviceContext::uncount_stop(Entry& entry) noexcept {
+bool DeviceContext::uncount_stop(TableEntry& entry) noexcept {
   return std::exchange(entry.stops_for, nullptr)->stops.fetch_sub(1, std::memory_order_release) ==
          1;
 }
@@ -386,7 +386,7 @@ void DeviceContext::destroy(QueuePair& queue_pair) noexcept {
   const auto at = static_cast<std::uint32_t>(queue_pair.id_base() >> 48);
   DCHECK(at < entries_.size() && live_[at].queue_pair == &queue_pair);
   DCHECK(queue_pair_count() != 0);
-  Entry& entry = entries_[at];
+  TableEntry& entry = entries_[at];
   DCHECK(queue_pair.id_base() == wr_id_base(at, entry.life));
   live_[at] = {.queue_pair = nullptr,
                .receive_id = ~queue_pair.id_base()};  // so that its late completions are nobody's

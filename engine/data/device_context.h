@@ -165,7 +165,7 @@ class DeviceContext final : private relay::Stopper {
     bool relayed = false;
     bool failed = false;
   };
-  struct Entry {
+  struct TableEntry {
     std::uint32_t life = 0;
     std::uint32_t queue = 0;
     std::uint32_t reserved = 0;
@@ -179,7 +179,7 @@ class DeviceContext final : private relay::Stopper {
   };
 
   // The place of a queue pair that is not made yet.
-  struct Place {
+  struct Reserved {
     std::uint32_t entry = 0;
     ibv_cq* queue = nullptr;
   };
@@ -187,8 +187,8 @@ class DeviceContext final : private relay::Stopper {
     std::uint32_t entries = 0;
     bool relayed = false;
   };
-  Result<Place> take_place(const Order& order);
-  void give_back(const Place& place) noexcept;
+  Result<Reserved> reserve(const Order& order);
+  void give_back(const Reserved& reserved) noexcept;
   Status create_inside(QueuePair& queue_pair, const Order& order);
   void note_error(int error) noexcept;
   Status make_probes();
@@ -197,7 +197,7 @@ class DeviceContext final : private relay::Stopper {
   bool ask_stop(QueuePair& queue_pair) noexcept;  // false: the caller must stop it
   // Holding the progress lock. Both return true for the path's last one.
   bool on_stopped(std::uint32_t entry, int error) noexcept;
-  static bool uncount_stop(Entry& entry) noexcept;
+  static bool uncount_stop(TableEntry& entry) noexcept;
   bool on_destroyed(std::uint32_t entry) noexcept;
   void on_answer(const DeviceWork::Answer& answer) noexcept;  // on a thread of work_
   Status provide_room(const Wanted& wanted, ProgressLoop& loop);
@@ -234,7 +234,7 @@ class DeviceContext final : private relay::Stopper {
   std::unique_ptr<relay::EndDevice> relay_end_;  // outlives what it made
   std::vector<Queue> queues_;
   std::vector<LiveEntry> live_;
-  std::vector<Entry> entries_;
+  std::vector<TableEntry> entries_;
   std::vector<std::uint32_t> free_entries_;
   std::atomic<std::size_t> queue_pairs_{0};
   std::atomic<std::size_t> dying_{0};  // queue pairs, regions and calls of work_, without stops

@@ -120,7 +120,7 @@ Status LinkMemory::take(Growth& growth) {
   return growth.made_.status();
 }
 
-LinkMemory::Place LinkMemory::place_of(std::uint32_t index) const noexcept {
+LinkMemory::Position LinkMemory::position_of(std::uint32_t index) const noexcept {
   if (index < channels_at_first_) return {.block = 0, .channel = index};
   const std::uint32_t behind = index - channels_at_first_;
   return {.block = 1 + behind / channels_per_block_, .channel = behind % channels_per_block_};
@@ -131,22 +131,22 @@ std::size_t LinkMemory::bytes_at(std::size_t block) const noexcept {
 }
 
 bool LinkMemory::waits_for_devices(std::uint32_t index) const noexcept {
-  const std::size_t at = place_of(index).block;
+  const std::size_t at = position_of(index).block;
   return !keys_.empty() && (at >= blocks_.size() || !blocks_[at]);
 }
 
 Result<PeerWritable> LinkMemory::channel_memory(std::uint32_t index) {
   DCHECK(index < kChannelsMax);
   DCHECK(bytes_per_channel_ != 0);
-  const Place place = place_of(index);
-  if (place.block >= blocks_.size() || !blocks_[place.block]) {
+  const Position position = position_of(index);
+  if (position.block >= blocks_.size() || !blocks_[position.block]) {
     Result<Block> made =
-        make_block(bytes_at(place.block), blocks_.empty() ? spares_at_first() : lacking_);
+        make_block(bytes_at(position.block), blocks_.empty() ? spares_at_first() : lacking_);
     if (!made.ok()) return made.status();
-    put(place.block, std::move(*made));
+    put(position.block, std::move(*made));
   }
-  const Block& block = *blocks_[place.block];
-  return PeerWritable{.memory = block.memory.get() + place.channel * bytes_per_channel_,
+  const Block& block = *blocks_[position.block];
+  return PeerWritable{.memory = block.memory.get() + position.channel * bytes_per_channel_,
                       .rkeys = block.rkeys};
 }
 

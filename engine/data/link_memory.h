@@ -90,7 +90,7 @@ class LinkMemory {
   const LinkKeys& first_keys() const noexcept { return blocks_.front()->rkeys; }  // of the first
 
  private:
-  struct Place {
+  struct Position {
     std::size_t block = 0, channel = 0;  // the block's place, the channel's place in the block
   };
   struct Free {
@@ -115,7 +115,7 @@ class LinkMemory {
     std::vector<const DeviceContext*> refused;
     std::vector<Late> late;
   };
-  Place place_of(std::uint32_t index) const noexcept;
+  Position position_of(std::uint32_t index) const noexcept;
   std::size_t bytes_at(std::size_t block) const noexcept;
   // The devices without which a block may be made: at first those of spare keys only, then those
   // that lack memory already.
@@ -136,7 +136,7 @@ class LinkMemory {
    public:
     // For a channel that waits for devices.
     Growth(const LinkMemory& memory, std::uint32_t index)
-        : memory_(memory), at_(memory.place_of(index).block), spares_(memory.lacking_) {}
+        : memory_(memory), at_(memory.position_of(index).block), spares_(memory.lacking_) {}
     void run() noexcept;  // on any thread
 
    private:

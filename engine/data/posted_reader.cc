@@ -18,7 +18,7 @@ namespace {
 
 // Reads what was posted for one channel from the rings of a link's queue pairs. An entry stays in
 // its ring until the queue pair comes round to it again, so nobody has to write anything for a
-// reader. Thread: NCCL's of the channel, which takes the progress lock. Bound: a place for each
+// reader. Thread: NCCL's of the channel, which takes the progress lock. Bound: a reading for each
 // queue pair of the link.
 class ReaderOfRings final : public PostedReader {
  public:
@@ -29,16 +29,16 @@ class ReaderOfRings final : public PostedReader {
 
  private:
   // The entry up to which a queue pair has been read; it begins anew with a new verbs object.
-  struct Place {
+  struct Reading {
     const QueuePair* queue_pair = nullptr;
     std::uint64_t id_base = 0, next = 0;
   };
-  Place& place_of(const QueuePair& queue_pair);
+  Reading& reading_of(const QueuePair& queue_pair);
   bool is_ours(const Request* request) const noexcept;
   std::size_t read_from(const QueuePair& queue_pair, std::span<Posted> out);
 
   Channel& channel_;
-  std::vector<Place> places_;
+  std::vector<Reading> readings_;
 };
 
 std::uint64_t oldest_entry(const QueuePair& queue_pair) {
@@ -56,17 +56,17 @@ ReaderOfRings::ReaderOfRings(Channel& channel) : channel_(channel) {
   const ProgressLoop::Guard guard(channel.loop);
   for (const Path& path : channel.link.paths().all()) {
     for (const auto& queue_pair : path.queue_pairs)
-      place_of(*queue_pair).next = queue_pair->posted();
+      reading_of(*queue_pair).next = queue_pair->posted();
   }
 }
 
-ReaderOfRings::Place& ReaderOfRings::place_of(const QueuePair& queue_pair) {
-  const auto found = std::find_if(places_.begin(), places_.end(), [&](const Place& place) {
-    return place.queue_pair == &queue_pair;
+ReaderOfRings::Reading& ReaderOfRings::reading_of(const QueuePair& queue_pair) {
+  const auto found = std::find_if(readings_.begin(), readings_.end(), [&](const Reading& reading) {
+    return reading.queue_pair == &queue_pair;
   });
-  if (found != places_.end()) return *found;
-  return places_.emplace_back(
-      Place{.queue_pair = &queue_pair, .id_base = queue_pair.id_base(), .next = 0});
+  if (found != readings_.end()) return *found;
+  return readings_.emplace_back(
+      Reading{.queue_pair = &queue_pair, .id_base = queue_pair.id_base(), .next = 0});
 }
 
 // Another channel's request may be gone, so its mark is compared and not followed.
@@ -81,19 +81,19 @@ bool ReaderOfRings::is_ours(const Request* request) const noexcept {
 }
 
 std::size_t ReaderOfRings::read_from(const QueuePair& queue_pair, std::span<Posted> out) {
-  Place& place = place_of(queue_pair);
-  if (place.id_base != queue_pair.id_base() || place.next > queue_pair.posted())
-    place = {.queue_pair = &queue_pair, .id_base = queue_pair.id_base(), .next = 0};
-  place.next = std::max(place.next, oldest_entry(queue_pair));
+  Reading& reading = reading_of(queue_pair);
+  if (reading.id_base != queue_pair.id_base() || reading.next > queue_pair.posted())
+    reading = {.queue_pair = &queue_pair, .id_base = queue_pair.id_base(), .next = 0};
+  reading.next = std::max(reading.next, oldest_entry(queue_pair));
   std::size_t count = 0;
-  for (; place.next != queue_pair.posted() && count != out.size(); ++place.next) {
-    const Request* const request = queue_pair.request_at(place.next);
+  for (; reading.next != queue_pair.posted() && count != out.size(); ++reading.next) {
+    const Request* const request = queue_pair.request_at(reading.next);
     if (!is_ours(request)) continue;
-    const StripeSpan stripe = queue_pair.span_at(place.next);
+    const StripeSpan stripe = queue_pair.span_at(reading.next);
     out[count++] = {.request = request,
                     .rail = static_cast<int>(queue_pair.path().rail),
                     .queue_pair = queue_pair.verbs()->qp_num,
-                    .work_request = place.next,
+                    .work_request = reading.next,
                     .offset = stripe.offset,
                     .bytes = stripe.bytes};
   }

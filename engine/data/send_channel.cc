@@ -317,21 +317,21 @@ bool SendChannel::post_large(Request& request, verbs::RemoteTarget target) noexc
 bool SendChannel::post() noexcept {
   if (post_uniform()) return true;
   std::vector<Span>& spans = posting_.spans;
-  std::erase_if(spans,
-                [this](Span& span) { return post_part(span, posting_.credit) == Step::Ended; });
+  std::erase_if(
+      spans, [this](Span& span) { return post_part(span, posting_.credit) == PartOutcome::Ended; });
   if (spans.size() > 1) std::rotate(spans.begin(), spans.begin() + 1, spans.end());
   if (!spans.empty()) return false;
   posting_.request = nullptr;
   return true;
 }
 
-SendChannel::Step SendChannel::post_part(Span& span, const Credit& credit) noexcept {
+SendChannel::PartOutcome SendChannel::post_part(Span& span, const Credit& credit) noexcept {
   SendQueuePair& queue_pair = *span.queue_pair;
   Path& path = queue_pair.path();
   if (const WaitReason reason = room_waits(queue_pair, span.left()); reason != WaitReason::Turn) {
     count_stall(reason);
     if (reason == WaitReason::Inflight) wait_for_bytes(path);
-    return Step::Blocked;
+    return PartOutcome::Blocked;
   }
   const Request& request = *span.request;
   const std::uint64_t bytes = std::min(span.left(), wr_bytes_);
@@ -359,7 +359,7 @@ SendChannel::Step SendChannel::post_part(Span& span, const Credit& credit) noexc
   span.posted_bytes += bytes;
   may_wait_for_bytes_ = false;
   posting_.uniform = false;
-  return ends ? Step::Ended : Step::Posted;
+  return ends ? PartOutcome::Ended : PartOutcome::Posted;
 }
 
 void SendChannel::stage_part(SendQueuePair& queue_pair, const SendQueuePair::Part& part) noexcept {

@@ -100,7 +100,7 @@ class SendChannel final : public Channel {
     bool uniform = false;          // nothing of it is posted, and the plan is uniform
     std::vector<Span> spans;       // stripes that are not posted whole
   };
-  enum class Step : std::uint8_t { Blocked, Posted, Ended };
+  enum class PartOutcome : std::uint8_t { Blocked, Posted, Ended };
 
   static constexpr std::uint32_t kNoPath = 1u << 31;  // in held_back_: no path is up
   static std::uint64_t apart_above(const PeerLink& link_of) noexcept;
@@ -160,7 +160,7 @@ class SendChannel final : public Channel {
   inline bool post_apart(Request& request) noexcept;
   inline void stage_apart(Request& request, const UniformMessage& message) noexcept;
   // Posts one work request of a span whose queue pair is chosen, and at its end the announcement.
-  Step post_part(Span& span, const Credit& credit) noexcept;
+  PartOutcome post_part(Span& span, const Credit& credit) noexcept;
   void stage_part(SendQueuePair& queue_pair, const SendQueuePair::Part& part) noexcept;
   void stage_record(SendQueuePair& queue_pair, const Request& request) noexcept;
   WaitReason room_waits(SendQueuePair& queue_pair, std::uint64_t left) const noexcept;

@@ -135,9 +135,9 @@ bool SendChannel::post_replay(Span& replay) noexcept {
   if (!read_credit_of(replay.request->imm(), &credit)) return false;
   if (replay.queue_pair == nullptr) replay.queue_pair = queue_pair_for(replay);
   if (replay.queue_pair == nullptr) return false;
-  Step step = Step::Posted;
-  while (step == Step::Posted) step = post_part(replay, credit);
-  if (step == Step::Blocked) return false;
+  PartOutcome outcome = PartOutcome::Posted;
+  while (outcome == PartOutcome::Posted) outcome = post_part(replay, credit);
+  if (outcome == PartOutcome::Blocked) return false;
   DCHECK(outstanding > 1);  // the replay itself, and its work requests
   --outstanding;
   return true;

@@ -14,10 +14,10 @@
 namespace mesh::engine {
 
 namespace {
-enum class Way : std::uint8_t { WithinASite, BetweenSites };
+enum class Crossing : std::uint8_t { WithinASite, BetweenSites };
 
-Way way_of(const Hello& hello, const OwnRails& own) {
-  return hello.site == own.site ? Way::WithinASite : Way::BetweenSites;
+Crossing crossing_of(const Hello& hello, const OwnRails& own) {
+  return hello.site == own.site ? Crossing::WithinASite : Crossing::BetweenSites;
 }
 
 topo::Sides sides_of(const Hello& hello, const OwnRails& own) {
@@ -25,12 +25,12 @@ topo::Sides sides_of(const Hello& hello, const OwnRails& own) {
   return known ? topo::Sides::TwoHosts : topo::Sides::Unknown;
 }
 
-std::vector<topo::RailEnd> rail_ends(const std::vector<WireRail>& rails, Way way) {
+std::vector<topo::RailEnd> rail_ends(const std::vector<WireRail>& rails, Crossing crossing) {
   std::vector<topo::RailEnd> ends;
   ends.reserve(rails.size());
   for (const WireRail& rail : rails) {
     topo::RailEnd& end = ends.emplace_back(rail_end(rail));
-    end.apart = way == Way::BetweenSites && rail.leaves_site == 0;
+    end.apart = crossing == Crossing::BetweenSites && rail.leaves_site == 0;
   }
   return ends;
 }
@@ -59,10 +59,11 @@ topo::RailEnd rail_end(const WireRail& rail) {
 }
 
 DoubtfulRails doubtful_rails(const Hello& hello, const OwnRails& own) {
-  const Way way = way_of(hello, own);
+  const Crossing crossing = crossing_of(hello, own);
   DoubtfulRails doubtful;
-  if (way == Way::BetweenSites) return doubtful;
-  std::vector<topo::RailEnd> theirs = rail_ends(hello.rails, way), ours = rail_ends(own.rails, way);
+  if (crossing == Crossing::BetweenSites) return doubtful;
+  std::vector<topo::RailEnd> theirs = rail_ends(hello.rails, crossing),
+                             ours = rail_ends(own.rails, crossing);
   for (std::size_t i = 0; i < theirs.size(); ++i)
     theirs[i].shared = (hello.proof.shared >> i & 1) != 0;
   for (std::size_t i = 0; i < ours.size(); ++i) ours[i].shared = (own.shared >> i & 1) != 0;
@@ -77,7 +78,7 @@ PathChoice choose_paths(const Hello& hello, const OwnRails& own_side, const AskR
                         const topo::CableProof* proof) {
   PathChoice choice;
   const std::vector<WireRail>& own_rails = own_side.rails;
-  const Way way = way_of(hello, own_side);
+  const Crossing crossing = crossing_of(hello, own_side);
   const auto reach = [&](const topo::RailPair& pair) {
     const WireAddress& to = hello.rails[pair.local].addresses[pair.local_address];
     const verbs::Route route = ask(pair.peer, pair.peer_address, to);
@@ -90,7 +91,7 @@ PathChoice choose_paths(const Hello& hello, const OwnRails& own_side, const AskR
     return reach_of(route.kind);
   };
   for (const topo::RailPair& pair :
-       topo::pair_rails(rail_ends(hello.rails, way), rail_ends(own_rails, way),
+       topo::pair_rails(rail_ends(hello.rails, crossing), rail_ends(own_rails, crossing),
                         {.path_count_max = kMeetMax,
                         .reach = reach,
                         .proof = proof,
@@ -141,7 +142,7 @@ std::optional<std::uint8_t> rail_elsewhere(const std::vector<WireRail>& rails,
 }  // namespace
 
 bool may_be_relayed(const Hello& hello, const OwnRails& own, const PathChoice& choice) {
-  if (way_of(hello, own) == Way::BetweenSites) return false;
+  if (crossing_of(hello, own) == Crossing::BetweenSites) return false;
   return hello.asked.wish == RailsWish::Auto ||
          (hello.asked.wish == RailsWish::All && without_silent(hello, own, choice).empty());
 }
@@ -206,10 +207,10 @@ void add_by_proof(const Hello& hello, const OwnRails& own, PathChoice* choice) {
 }
 
 std::string no_path_text(const Hello& hello, const OwnRails& own) {
-  const Way way = way_of(hello, own);
+  const Crossing crossing = crossing_of(hello, own);
   std::string subnets =
-      topo::no_common_subnet_text(rail_ends(hello.rails, way), rail_ends(own.rails, way));
-  if (way == Way::WithinASite) return subnets;
+      topo::no_common_subnet_text(rail_ends(hello.rails, crossing), rail_ends(own.rails, crossing));
+  if (crossing == Crossing::WithinASite) return subnets;
   return fmt::format("of the rails that leave their sites {} and {} (NCCL_MESH_SITE_RAILS), {}",
                      hello.site, own.site, subnets);
 }

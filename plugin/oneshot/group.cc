@@ -181,7 +181,7 @@ void Group::reduce_ready(std::size_t index, std::size_t& left) noexcept {
 // Our own data lies in a ring, so `to` may be where it came from.
 void Group::reduce_slice(std::size_t index, std::size_t count) noexcept {
   Stage& stage = stages_[index];
-  const Step& step = parts_.steps[index];
+  const PlanStep& step = parts_.steps[index];
   const Piece& piece = pieces_[stage.reduced % kPieces];
   const std::size_t at = stage.reduced_count * element_bytes(piece.reduction.element);
   std::array<const std::byte*, kMembersMax> inputs{};

@@ -55,7 +55,7 @@ class Group {
     std::unique_ptr<Memory> memory;
     std::vector<Member> members;  // by rank; our own has no channels
     std::size_t rank = 0;
-    std::vector<Step> steps;              // as steps_of() plans them
+    std::vector<PlanStep> steps;          // as steps_of() plans them
     decltype(&reduce) reducer = &reduce;  // a model charges its time
     StallWatch::Options stalls = {};
   };

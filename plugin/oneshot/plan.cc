@@ -57,15 +57,16 @@ bool all_are_neighbours(std::size_t members, const Neighbours& neighbours) {
   return true;
 }
 
-std::vector<Step> all_at_once(std::size_t rank, std::size_t members) {
-  Step step{.ranks = std::vector<std::size_t>(members), .from = rank};
+std::vector<PlanStep> all_at_once(std::size_t rank, std::size_t members) {
+  PlanStep step{.ranks = std::vector<std::size_t>(members), .from = rank};
   std::iota(step.ranks.begin(), step.ranks.end(), std::size_t{0});
   return {std::move(step)};
 }
 
 }  // namespace
 
-std::vector<Step> steps_of(std::size_t rank, std::size_t members, const Neighbours& neighbours) {
+std::vector<PlanStep> steps_of(std::size_t rank, std::size_t members,
+                               const Neighbours& neighbours) {
   if ((members != kSquareMembers && members != kCubeMembers) ||
       all_are_neighbours(members, neighbours))
     return all_at_once(rank, members);
@@ -73,7 +74,7 @@ std::vector<Step> steps_of(std::size_t rank, std::size_t members, const Neighbou
   if (ranks.empty()) return all_at_once(rank, members);
   std::size_t place = 0;
   while (ranks[place] != rank) ++place;
-  std::vector<Step> steps;
+  std::vector<PlanStep> steps;
   // The places that differ from ours in bit 0 and in one more bit are of no step of ours.
   for (std::size_t bit = 1; bit < members; bit *= 2) {
     const std::size_t from = bit == 1 ? rank : ranks[place ^ 1 ^ bit];

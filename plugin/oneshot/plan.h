@@ -17,7 +17,7 @@
 
 namespace mesh::oneshot {
 
-struct Step {
+struct PlanStep {
   // In the order of operands, which is one order for all members of the step, so that all have
   // equal bits. Our own rank stands for what we have so far.
   std::vector<std::size_t> ranks;
@@ -29,6 +29,6 @@ struct Step {
 // By rank: a bit for each rank that it reaches without a host between.
 using Neighbours = std::array<std::uint32_t, kMembersMax>;
 
-std::vector<Step> steps_of(std::size_t rank, std::size_t members, const Neighbours& neighbours);
+std::vector<PlanStep> steps_of(std::size_t rank, std::size_t members, const Neighbours& neighbours);
 
 }  // namespace mesh::oneshot

@@ -76,7 +76,7 @@ class ServedSet {
 // us with a yield every 32 passes (software fabric, two cores).
 class IdleBackOff {
  public:
-  enum class Step : std::uint8_t { Spin, Yield, Rest };
+  enum class Act : std::uint8_t { Spin, Yield, Rest };
 
   static constexpr std::uint32_t kPassesBetweenYields = 32;
   static constexpr std::uint32_t kSpinPasses = 2000;  // about 100 us; then a yield after each pass
@@ -87,11 +87,11 @@ class IdleBackOff {
   // Begins anew, because the pass found work.
   void worked() noexcept { passes_ = 0; }
   // Returns what the thread is to do after one more pass that found nothing.
-  Step next() noexcept {
+  Act next() noexcept {
     passes_ = std::min(passes_ + 1, yield_passes_);
-    if (passes_ == yield_passes_) return Step::Rest;
+    if (passes_ == yield_passes_) return Act::Rest;
     const bool spins = passes_ < kSpinPasses && passes_ % kPassesBetweenYields != 0;
-    return spins ? Step::Spin : Step::Yield;
+    return spins ? Act::Spin : Act::Yield;
   }
 
  private:

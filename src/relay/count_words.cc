@@ -58,22 +58,22 @@ int CountWriter::write_last(const Counts& counts) noexcept {
 }
 
 int CountWriter::post(std::uint32_t word, const Counts& counts) noexcept {
-  std::uint64_t& source = place_.source->words[word];
+  std::uint64_t& source = setup_.source->words[word];
   source = pack(counts);
   ibv_sge gather{.addr = reinterpret_cast<std::uintptr_t>(&source),
                  .length = sizeof source,
-                 .lkey = place_.lkey};
+                 .lkey = setup_.lkey};
   ibv_send_wr wr{};
-  wr.wr_id = place_.id_base + word;
+  wr.wr_id = setup_.id_base + word;
   wr.sg_list = &gather;
   wr.num_sge = 1;
   wr.opcode = IBV_WR_RDMA_WRITE;
   wr.send_flags = IBV_SEND_SIGNALED;
-  if (sizeof source <= place_.inline_bytes) wr.send_flags |= IBV_SEND_INLINE;
+  if (sizeof source <= setup_.inline_bytes) wr.send_flags |= IBV_SEND_INLINE;
   wr.wr.rdma.remote_addr = target_.address + word * sizeof source;
   wr.wr.rdma.rkey = target_.rkey;
   ibv_send_wr* bad = nullptr;
-  const int error = ibv_post_send(place_.qp, &wr, &bad);
+  const int error = ibv_post_send(setup_.qp, &wr, &bad);
   if (error == 0) busy_ |= 1u << word;
   return error;
 }

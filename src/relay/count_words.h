@@ -46,14 +46,14 @@ class CountWriter {
  public:
   static constexpr std::uint32_t kRequestsMax = kCountWords + 1;
 
-  struct Place {
+  struct Setup {
     ibv_qp* qp = nullptr;
     CountLine* source = nullptr;  // registered
     std::uint32_t lkey = 0;
     std::uint32_t inline_bytes = 0;
     std::uint64_t id_base = 0;  // the word's index is added
   };
-  void open(const Place& place) noexcept { place_ = place; }
+  void open(const Setup& setup) noexcept { setup_ = setup; }
   void set_target(const CountsTarget& target) noexcept { target_ = target; }
 
   // Returns true if the next word in turn can be written.
@@ -66,7 +66,7 @@ class CountWriter {
  private:
   int post(std::uint32_t word, const Counts& counts) noexcept;
 
-  Place place_;
+  Setup setup_;
   CountsTarget target_;
   std::uint32_t next_ = 0;
   std::uint32_t busy_ = 0;  // a bit for each word that is on its way

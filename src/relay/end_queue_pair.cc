@@ -99,7 +99,7 @@ int EndQueuePair::check(const ibv_send_wr& wr) const noexcept {
 }
 
 void EndQueuePair::take(const ibv_send_wr& wr) noexcept {
-  Entry& entry = at(posted_);
+  QueuedRequest& entry = at(posted_);
   const bool with_imm = wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
   entry.wr_id = wr.wr_id;
   entry.header = {
@@ -148,7 +148,7 @@ void EndQueuePair::ring() noexcept {
 
 void EndQueuePair::move_on() noexcept {
   while (!failed() && given_ != posted_) {
-    Entry& entry = at(given_);
+    QueuedRequest& entry = at(given_);
     if (!writer_.fits(entry.header.bytes)) break;
     if (!batch_.has_room(RingWriter::kRequestsMax)) {
       if (batch_.empty()) break;  // the send queue is full
@@ -250,7 +250,7 @@ int EndQueuePair::poll(int count, ibv_wc* wc) noexcept {
   if (over && quiet_) settled = posted_;
   int found = 0;
   for (; told_ != settled && found < count; ++told_) {
-    const Entry& entry = at(told_);
+    const QueuedRequest& entry = at(told_);
     const bool good = !over || told_ < done_;
     if (good && !entry.signaled) continue;
     ibv_wc& answer = wc[found++];

@@ -99,14 +99,14 @@ class EndQueuePair {
   const Parts& parts() const noexcept { return parts_; }
 
  private:
-  struct Entry {
+  struct QueuedRequest {
     std::uint64_t wr_id = 0;
     SlotHeader header;
     verbs::LocalSource payload;
     bool joined = false;  // the payload was copied behind the place of the header
     bool signaled = false;
   };
-  Entry& at(std::uint64_t number) noexcept { return entries_[number % entries_.size()]; }
+  QueuedRequest& at(std::uint64_t number) noexcept { return entries_[number % entries_.size()]; }
   std::byte* place(std::uint64_t number) const noexcept;
   CountLine& line() const noexcept { return *reinterpret_cast<CountLine*>(parts_.memory.get()); }
   int check(const ibv_send_wr& wr) const noexcept;
@@ -124,7 +124,7 @@ class EndQueuePair {
   SendBatch batch_;
   RingWriter writer_;
   CountLook look_;
-  std::vector<Entry> entries_;
+  std::vector<QueuedRequest> entries_;
   // Running counts: freed <= told <= done <= given <= posted.
   std::uint64_t posted_ = 0;               // taken from the user
   std::uint64_t given_ = 0;                // written into the ring

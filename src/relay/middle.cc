@@ -68,9 +68,9 @@ bool Middle::wait_for_chains() {
 }
 
 void Middle::rest() {
-  const IdleBackOff::Step step = idle_.next();
-  if (step == IdleBackOff::Step::Spin) return;
-  if (step == IdleBackOff::Step::Rest && !waits_) return nap();
+  const IdleBackOff::Act act = idle_.next();
+  if (act == IdleBackOff::Act::Spin) return;
+  if (act == IdleBackOff::Act::Rest && !waits_) return nap();
   ::sched_yield();
 }
 

@@ -13,9 +13,9 @@ SendBatch::SendBatch() noexcept {
   }
 }
 
-void SendBatch::open(const Place& place) noexcept {
-  DCHECK(static_cast<std::uint32_t>(place.id_base) == 0);
-  place_ = place;
+void SendBatch::open(const Setup& setup) noexcept {
+  DCHECK(static_cast<std::uint32_t>(setup.id_base) == 0);
+  setup_ = setup;
   staged_ = 0;
   posted_ = retired_ = 0;
 }
@@ -24,7 +24,7 @@ ibv_send_wr& SendBatch::stage(const verbs::RemoteTarget& target) noexcept {
   DCHECK(has_room(1));
   ibv_send_wr& wr = elements_[staged_++].wr;
   ++posted_;
-  wr.wr_id = place_.id_base | static_cast<std::uint32_t>(posted_);
+  wr.wr_id = setup_.id_base | static_cast<std::uint32_t>(posted_);
   wr.num_sge = 0;
   wr.opcode = IBV_WR_RDMA_WRITE;
   wr.send_flags = posted_ % kSignalInterval == 0 ? static_cast<unsigned>(IBV_SEND_SIGNALED) : 0u;
@@ -47,7 +47,7 @@ void SendBatch::allow_inline() noexcept {
   std::uint32_t bytes = 0;
   for (int i = 0; i < element.wr.num_sge; ++i)
     bytes += element.gather[static_cast<std::size_t>(i)].length;
-  if (bytes != 0 && bytes <= place_.inline_bytes) element.wr.send_flags |= IBV_SEND_INLINE;
+  if (bytes != 0 && bytes <= setup_.inline_bytes) element.wr.send_flags |= IBV_SEND_INLINE;
 }
 
 int SendBatch::ring() noexcept {
@@ -57,7 +57,7 @@ int SendBatch::ring() noexcept {
   tail.next = nullptr;
   tail.send_flags |= IBV_SEND_SIGNALED;
   ibv_send_wr* bad = nullptr;
-  const int error = ibv_post_send(place_.qp, &elements_[0].wr, &bad);
+  const int error = ibv_post_send(setup_.qp, &elements_[0].wr, &bad);
   tail.next = link;
   staged_ = 0;
   return error;

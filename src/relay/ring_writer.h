@@ -28,16 +28,16 @@ class SendBatch {
   SendBatch(const SendBatch&) = delete;
   SendBatch& operator=(const SendBatch&) = delete;
 
-  struct Place {
+  struct Setup {
     ibv_qp* qp = nullptr;
     std::uint32_t depth = 0;         // of the send queue, less what others post there
     std::uint32_t inline_bytes = 0;  // granted
     std::uint64_t id_base = 0;       // its low 32 bits are zero: the count goes there
   };
-  void open(const Place& place) noexcept;
+  void open(const Setup& setup) noexcept;
 
   bool has_room(std::uint32_t count) const noexcept {
-    return posted_ - retired_ + count <= place_.depth && staged_ + count <= kCapacity;
+    return posted_ - retired_ + count <= setup_.depth && staged_ + count <= kCapacity;
   }
   bool empty() const noexcept { return staged_ == 0; }
 
@@ -66,7 +66,7 @@ class SendBatch {
     ibv_send_wr wr{};
     std::array<ibv_sge, kElements> gather{};
   };
-  Place place_;
+  Setup setup_;
   std::array<Element, kCapacity> elements_;
   std::uint32_t staged_ = 0;
   std::uint64_t posted_ = 0, retired_ = 0;

@@ -56,18 +56,19 @@ bool Target::serve(QueuePair& qp, TurnTime& time, TurnBudget& budget) noexcept {
   ring.header().busy.store(1, std::memory_order_seq_cst);
   while (in.next != tail && budget.requests > 0 && budget.bytes > 0 && !ring.closed()) {
     outcome = execute(qp, time, budget);
-    if (outcome.step != Step::Done) break;
+    if (outcome.verdict != Verdict::Done) break;
     --budget.requests;
     respond(qp, IBV_WC_SUCCESS);
   }
   ring.header().busy.store(0, std::memory_order_release);
   // We act on an error after busy is cleared, because to_error() waits for the busy of others.
-  if (outcome.step == Step::Fail || outcome.step == Step::FailBoth) respond(qp, outcome.status);
+  if (outcome.verdict == Verdict::Fail || outcome.verdict == Verdict::FailBoth)
+    respond(qp, outcome.status);
   const bool moved = in.next != next_before || in.done_bytes != bytes_before;
   if (Board* board = in.peer->board(); moved && board != nullptr)
     board->ring_response(in.peer_nic, in.peer_index);
-  if (outcome.step == Step::FailBoth) initiator_.to_error(qp, IBV_WC_WR_FLUSH_ERR);
-  if (outcome.step == Step::Fail || outcome.step == Step::Drop) incoming_.detach(qp);
+  if (outcome.verdict == Verdict::FailBoth) initiator_.to_error(qp, IBV_WC_WR_FLUSH_ERR);
+  if (outcome.verdict == Verdict::Fail || outcome.verdict == Verdict::Drop) incoming_.detach(qp);
   return moved;
 }
 
@@ -113,12 +114,12 @@ bool Target::stalled(QueuePair& qp, TurnTime& time) noexcept {
 Target::Outcome Target::execute(QueuePair& qp, TurnTime& time, TurnBudget& budget) noexcept {
   Incoming& in = qp.in;
   RingRequest& request = in.ring->request(in.next);
-  if (request.ready_at_ns != 0 && request.ready_at_ns > time.now_ns()) return {Step::Later};
+  if (request.ready_at_ns != 0 && request.ready_at_ns > time.now_ns()) return {Verdict::Later};
   // Packets with an unexpected number are dropped, as a NIC drops those of an earlier connection.
-  if (!has_expected_psn(qp, in.next)) return {Step::Drop};
+  if (!has_expected_psn(qp, in.next)) return {Verdict::Drop};
   if (core_.faults.armed() && request.opcode == IBV_WR_RDMA_WRITE) {
     const Landing landing = out_of_order(qp, time, budget);
-    if (landing != Landing::Now) return {landing == Landing::Held ? Step::Later : Step::Done};
+    if (landing != Landing::Now) return {landing == Landing::Held ? Verdict::Later : Verdict::Done};
     if (lands_late(qp, request, time)) return {};
   }
   switch (request.opcode) {
@@ -127,7 +128,7 @@ Target::Outcome Target::execute(QueuePair& qp, TurnTime& time, TurnBudget& budge
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM: return execute_send(qp, request, time, budget);
     case IBV_WR_RDMA_READ: return execute_read(qp, request, budget);
-    default: return {Step::FailBoth, IBV_WC_REM_INV_REQ_ERR};
+    default: return {Verdict::FailBoth, IBV_WC_REM_INV_REQ_ERR};
   }
 }
 
@@ -152,18 +153,18 @@ Target::Outcome Target::execute_write(QueuePair& qp, RingRequest& request, TurnT
   std::uint64_t& done = qp.in.done_bytes;
   if (with_imm(request) && done == 0) {
     const Outcome ready = receiver_ready(qp, time);
-    if (ready.step != Step::Done) return ready;
+    if (ready.verdict != Verdict::Done) return ready;
   }
   while (done < request.bytes) {
     std::byte* const begin = remote_range(qp, request, IBV_ACCESS_REMOTE_WRITE);
-    if (begin == nullptr) return {Step::FailBoth, IBV_WC_REM_ACCESS_ERR};
-    if (budget.bytes == 0 || qp.in.ring->closed()) return {Step::Later};
+    if (begin == nullptr) return {Verdict::FailBoth, IBV_WC_REM_ACCESS_ERR};
+    if (budget.bytes == 0 || qp.in.ring->closed()) return {Verdict::Later};
     std::size_t bytes = std::min<std::size_t>({request.bytes - done, budget.bytes, kChunkBytes});
     const bool held = core_.spec.late_device_writes && may_be_read(qp, request);
     std::byte* const to = held ? core_.device_writes.hold(begin + done, bytes) : begin + done;
     const Outcome pulled = pull(qp, request, to, &bytes);
-    if (held) core_.device_writes.shorten_last(pulled.step == Step::Done ? bytes : 0);
-    if (pulled.step != Step::Done) return pulled;
+    if (held) core_.device_writes.shorten_last(pulled.verdict == Verdict::Done ? bytes : 0);
+    if (pulled.verdict != Verdict::Done) return pulled;
     done += bytes;
     budget.bytes -= bytes;
   }
@@ -176,7 +177,7 @@ Target::Outcome Target::execute_send(QueuePair& qp, RingRequest& request, TurnTi
                                      TurnBudget& budget) noexcept {
   std::uint64_t& done = qp.in.done_bytes;
   const Outcome ready = receiver_ready(qp, time);
-  if (ready.step != Step::Done) return ready;
+  if (ready.verdict != Verdict::Done) return ready;
   const ReceiveSlot& slot = qp.receives.slot(qp.receives.taken);
   std::uint64_t room = 0;
   for (std::size_t i = 0; i < slot.sges; ++i) room += slot.sge[i].bytes;
@@ -184,14 +185,14 @@ Target::Outcome Target::execute_send(QueuePair& qp, RingRequest& request, TurnTi
   if (!core_.regions.resolve({slot.sge, slot.sges, qp.verbs.pd, IBV_ACCESS_LOCAL_WRITE},
                              seen.data())) {
     complete_receive(qp, request, IBV_WC_LOC_PROT_ERR);
-    return {Step::FailBoth, IBV_WC_REM_OP_ERR};
+    return {Verdict::FailBoth, IBV_WC_REM_OP_ERR};
   }
   if (room < request.bytes) {
     complete_receive(qp, request, IBV_WC_LOC_LEN_ERR);
-    return {Step::FailBoth, IBV_WC_REM_INV_REQ_ERR};
+    return {Verdict::FailBoth, IBV_WC_REM_INV_REQ_ERR};
   }
   while (done < request.bytes) {
-    if (budget.bytes == 0 || qp.in.ring->closed()) return {Step::Later};
+    if (budget.bytes == 0 || qp.in.ring->closed()) return {Verdict::Later};
     std::uint64_t skip = done;
     std::size_t i = 0;
     for (; skip >= slot.sge[i].bytes; ++i) skip -= slot.sge[i].bytes;
@@ -200,7 +201,7 @@ Target::Outcome Target::execute_send(QueuePair& qp, RingRequest& request, TurnTi
     const Outcome pulled = pull(
         qp, request,
         reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(seen[i].address + skip)), &bytes);
-    if (pulled.step != Step::Done) return pulled;
+    if (pulled.verdict != Verdict::Done) return pulled;
     done += bytes;
     budget.bytes -= bytes;
   }
@@ -217,7 +218,7 @@ Target::Outcome Target::execute_read(QueuePair& qp, RingRequest& request,
   RingHeader& header = qp.in.ring->header();
   while (done < request.bytes) {
     const std::byte* const from = remote_range(qp, request, IBV_ACCESS_REMOTE_READ);
-    if (from == nullptr) return {Step::FailBoth, IBV_WC_REM_ACCESS_ERR};
+    if (from == nullptr) return {Verdict::FailBoth, IBV_WC_REM_ACCESS_ERR};
     core_.device_writes.land();  // a read pushes what was written before it
     const std::uint64_t in = header.read_in.load(std::memory_order_relaxed);
     const std::uint64_t used = in - header.read_out.load(std::memory_order_acquire);
@@ -226,7 +227,7 @@ Target::Outcome Target::execute_read(QueuePair& qp, RingRequest& request,
     const std::size_t bytes = std::min<std::size_t>(
         {request.bytes - done, room, kStreamBytes - in % kStreamBytes, budget.bytes});
     qp.in.waits_for_stream = room == 0;
-    if (bytes == 0) return {Step::Later};
+    if (bytes == 0) return {Verdict::Later};
     dma_load(qp.in.ring->read_stream() + in % kStreamBytes, from + done, bytes);
     header.read_in.store(in + bytes, std::memory_order_release);
     done += bytes;
@@ -244,14 +245,14 @@ Target::Outcome Target::receiver_ready(QueuePair& qp, TurnTime& time) noexcept {
     if (in.late != nullptr) in.late->land_all(core_.regions);
     return {};
   }
-  if (in.retry_at_ns > time.now_ns()) return {Step::Later};
+  if (in.retry_at_ns > time.now_ns()) return {Verdict::Later};
   qp.rnr_events.store(qp.rnr_events.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const std::uint32_t retries = in.ring->header().rnr_retry.load(std::memory_order_relaxed);
   if (retries != kRnrRetryForEver && in.rnr_tries++ >= retries)
-    return {Step::Fail, IBV_WC_RNR_RETRY_EXC_ERR};
+    return {Verdict::Fail, IBV_WC_RNR_RETRY_EXC_ERR};
   in.retry_at_ns =
       time.now_ns() + std::uint64_t{kRnrTimer10Us[qp.attributes.min_rnr_timer & 31u]} * 10'000;
-  return {Step::Later};
+  return {Verdict::Later};
 }
 
 // Copies at most *bytes of the request's source, from its present position, into `to`, and stores
@@ -262,7 +263,7 @@ Target::Outcome Target::pull(QueuePair& qp, RingRequest& request, std::byte* to,
   DCHECK(core_.turning() && in.ring != nullptr);
   if (request.is_inline != 0) {
     if (request.bytes > sizeof request.inline_bytes)
-      return {Step::FailBoth, IBV_WC_REM_INV_REQ_ERR};
+      return {Verdict::FailBoth, IBV_WC_REM_INV_REQ_ERR};
     dma_store(to, request.inline_bytes + in.done_bytes, *bytes);
     return {};
   }
@@ -271,13 +272,13 @@ Target::Outcome Target::pull(QueuePair& qp, RingRequest& request, std::byte* to,
     const SgeRange range{request.sge, std::min<std::uint32_t>(request.sges, kSgesMax),
                          in.done_bytes, *bytes};
     if (gather(to, range, in.pid)) return {};
-    return {Step::Fail, IBV_WC_LOC_PROT_ERR};
+    return {Verdict::Fail, IBV_WC_LOC_PROT_ERR};
   }
   const std::uint64_t out = header.data_out.load(std::memory_order_relaxed);
   const std::uint64_t there = header.data_in.load(std::memory_order_acquire) - out;
   // A small write is copied in one piece, so that its words appear in order.
   in.waits_for_stream = there == 0 || (there < *bytes && request.bytes <= kAtomicBytes);
-  if (in.waits_for_stream) return {Step::Later};
+  if (in.waits_for_stream) return {Verdict::Later};
   *bytes = std::min<std::size_t>(*bytes, there);
   std::array<std::byte, kAtomicBytes> small;
   const std::size_t last = *bytes <= kAtomicBytes ? *bytes : sizeof(std::uint64_t);
@@ -411,7 +412,7 @@ void Target::overtake(QueuePair& qp, bool all, TurnTime& time, TurnBudget& budge
     if (!all && !disorder.overtakes) continue;
     const Outcome outcome = execute_write(qp, request, time, budget);
     in.done_bytes = 0;
-    if (outcome.step != Step::Done) return;  // its error shows when its turn comes
+    if (outcome.verdict != Verdict::Done) return;  // its error shows when its turn comes
     in.landed_early |= bit;
   }
 }

@@ -32,7 +32,7 @@ class Target {
   std::uint64_t due_ns(QueuePair& qp, TurnTime& time) noexcept;
 
  private:
-  enum class Step : std::uint8_t {
+  enum class Verdict : std::uint8_t {
     Done,
     Later,     // the request is not due, or a receive or room is missing: look again
     Fail,      // the initiator's queue pair fails, ours lives
@@ -40,7 +40,7 @@ class Target {
     Drop,      // there is no answer at all
   };
   struct Outcome {
-    Step step = Step::Done;
+    Verdict verdict = Verdict::Done;
     ibv_wc_status status = IBV_WC_SUCCESS;  // for the initiator
   };
   Outcome execute(QueuePair& qp, TurnTime& time, TurnBudget& budget) noexcept;

@@ -68,12 +68,12 @@ class Discovery {
   }
 
   std::vector<Rail> take_rails() {
-    std::sort(places_.begin(), places_.end(), [](const Place& a, const Place& b) {
+    std::sort(places_.begin(), places_.end(), [](const PlacedRail& a, const PlacedRail& b) {
       return std::tuple(!a.rail.up, a.device, a.rail.info.port) <
              std::tuple(!b.rail.up, b.device, b.rail.info.port);
     });
     std::vector<Rail> rails;
-    for (Place& each : places_) rails.push_back(std::move(each.rail));
+    for (PlacedRail& each : places_) rails.push_back(std::move(each.rail));
     return rails;
   }
   // Returns the ports that are no rails. Those that are down but have a place are rails of a host
@@ -110,7 +110,7 @@ class Discovery {
     std::string name() const { return fmt::format("{}:{}", device.name, number); }
   };
 
-  struct Place {
+  struct PlacedRail {
     std::uint16_t device = 0;
     Rail rail;
   };
@@ -274,7 +274,7 @@ class Discovery {
   Provider& provider_;
   const Settings& settings_;
   const NameRule rule_;
-  std::vector<Place> places_;
+  std::vector<PlacedRail> places_;
   std::vector<Refusal> refusals_;
 };
 

@@ -25,9 +25,9 @@ class OpenDevice {
     return Hold(owner, owner->get());
   }
   Hold hold() const {
-    if (place_ == nullptr) return nullptr;
-    const std::lock_guard guard(place_->mutex);
-    return place_->device;
+    if (shared_ == nullptr) return nullptr;
+    const std::lock_guard guard(shared_->mutex);
+    return shared_->device;
   }
   // For callers who know that nobody replaces the device meanwhile.
   ibv_context* get() const { return hold().get(); }
@@ -35,19 +35,19 @@ class OpenDevice {
 
   // Puts another device into the place, and returns the former one.
   Hold replace(Hold next) {
-    if (place_ == nullptr) place_ = std::make_unique<Place>();
-    const std::lock_guard guard(place_->mutex);
-    return std::exchange(place_->device, std::move(next));
+    if (shared_ == nullptr) shared_ = std::make_unique<Shared>();
+    const std::lock_guard guard(shared_->mutex);
+    return std::exchange(shared_->device, std::move(next));
   }
 
  private:
-  struct Place {
+  struct Shared {
     std::mutex mutex;
     Hold device;
   };
   void put(ContextHandle device) { static_cast<void>(replace(hold_of(std::move(device)))); }
 
-  std::unique_ptr<Place> place_;
+  std::unique_ptr<Shared> shared_;
 };
 
 }  // namespace mesh::verbs

@@ -90,7 +90,7 @@ class GroupRun {
   bool may_not_connect_ = false;
   std::vector<Member> members_;  // by rank
   std::vector<HandleBytes> handles_;
-  std::vector<std::vector<oneshot::Step>> plans_;  // by rank
+  std::vector<std::vector<oneshot::PlanStep>> plans_;  // by rank
   std::vector<Bytes> wanted_;  // by all-reduce; computed when the first member has a result
 };
 

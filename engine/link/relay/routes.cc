@@ -59,14 +59,14 @@ struct Stop {
   std::vector<topo::RailEnd> ends;
 };
 // A step from one host to the next.
-struct Step {
+struct RouteStep {
   topo::RailPair pair;
   Merit merit;
 };
 struct Reached {
   std::size_t depth = 0;   // hosts on the way, including this one; 0: it is not reached
   std::size_t before = 0;  // the host before it; its own index if that is us
-  Step step;               // the step to this host
+  RouteStep step;          // the step to this host
   Merit merit;             // of all steps so far
 };
 
@@ -113,8 +113,8 @@ class Search {
     Merit merit{};
   };
 
-  std::optional<Step> step_between(const Stop& from, const Stop& to) const {
-    std::optional<Step> best;
+  std::optional<RouteStep> step_between(const Stop& from, const Stop& to) const {
+    std::optional<RouteStep> best;
     const CablesBetween cables{wish_.cables, from.ticket, to.ticket, wish_.unproven};
     for (const topo::RailPair& pair : pairs_of_step(from.ends, to.ends, cables)) {
       const topo::RailEnd &local = from.ends[pair.local], &peer = to.ends[pair.peer];
@@ -129,7 +129,7 @@ class Search {
       }
       if (wish_.spread != 0)
         merit.turn = mixed(wish_.spread + from.name + 3 * to.name + 64 * pair.local + pair.peer);
-      if (!best || merit.beats(best->merit)) best = Step{.pair = pair, .merit = merit};
+      if (!best || merit.beats(best->merit)) best = RouteStep{.pair = pair, .merit = merit};
     }
     return best;
   }
@@ -137,7 +137,7 @@ class Search {
   void reach(std::size_t host, const From& from) {
     Reached& reached = reached_[host];
     if (reached.depth != 0 && reached.depth < from.depth) return;
-    const std::optional<Step> step = step_between(from.stop, stops_[host]);
+    const std::optional<RouteStep> step = step_between(from.stop, stops_[host]);
     if (!step) return;
     const Merit merit = from.merit.with(step->merit);
     if (reached.depth != 0 && !merit.beats(reached.merit)) return;
@@ -146,11 +146,11 @@ class Search {
 
   std::optional<RelayRoute> arrive(std::size_t depth) const {
     std::size_t last = stops_.size();
-    Step to_peer;
+    RouteStep to_peer;
     Merit best;
     for (std::size_t i = 0; i < stops_.size(); ++i) {
       if (reached_[i].depth != depth) continue;
-      const std::optional<Step> step = step_between(stops_[i], peer_);
+      const std::optional<RouteStep> step = step_between(stops_[i], peer_);
       if (!step) continue;
       const Merit merit = reached_[i].merit.with(step->merit);
       if (last != stops_.size() && !merit.beats(best)) continue;
@@ -162,13 +162,13 @@ class Search {
     return route_to(last, to_peer);
   }
 
-  RelayRoute route_to(std::size_t last, const Step& to_peer) const {
+  RelayRoute route_to(std::size_t last, const RouteStep& to_peer) const {
     RelayRoute route;
     route.peer_rail = static_cast<std::uint8_t>(to_peer.pair.peer);
     route.peer_address = static_cast<std::uint8_t>(to_peer.pair.peer_address);
-    Step out = to_peer;
+    RouteStep out = to_peer;
     for (std::size_t at = last;;) {
-      const Step& in = reached_[at].step;
+      const RouteStep& in = reached_[at].step;
       route.hops.insert(route.hops.begin(),
                         {.host = *hosts_[at],
                          .near_rail = static_cast<std::uint8_t>(in.pair.peer),

@@ -42,16 +42,16 @@ TEST(ServedSet, RemoveWaitsForAPassThatIsInside) {
 }
 
 TEST(IdleBackOff, SpinsThenYieldsThenRestsUntilThereIsWork) {
-  using Step = IdleBackOff::Step;
+  using Act = IdleBackOff::Act;
   IdleBackOff idle(3000);
   for (int round = 0; round < 2; ++round) {
     for (std::uint32_t pass = 1; pass < 3000; ++pass) {
       const bool yields = pass % IdleBackOff::kPassesBetweenYields == 0;
       const bool spins = pass < IdleBackOff::kSpinPasses && !yields;
-      ASSERT_EQ(idle.next(), spins ? Step::Spin : Step::Yield) << pass;
+      ASSERT_EQ(idle.next(), spins ? Act::Spin : Act::Yield) << pass;
     }
-    EXPECT_EQ(idle.next(), Step::Rest);
-    EXPECT_EQ(idle.next(), Step::Rest);
+    EXPECT_EQ(idle.next(), Act::Rest);
+    EXPECT_EQ(idle.next(), Act::Rest);
     idle.worked();
   }
 }

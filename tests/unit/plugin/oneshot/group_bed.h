@@ -130,7 +130,7 @@ class GroupBed {
  public:
   mesh::testkit::Bed bed;
   std::vector<std::unique_ptr<Group>> groups;  // by rank
-  std::vector<std::vector<Step>> plans;        // by rank, of the groups that were founded
+  std::vector<std::vector<PlanStep>> plans;    // by rank, of the groups that were founded
   std::vector<std::uint64_t> bounds;           // NCCL_MESH_ONESHOT_BYTES, by rank
   std::vector<std::uint32_t> willing;
 

@@ -136,10 +136,10 @@ inline std::vector<std::byte> plain_reduce(const Reduction& reduction,
 // `plans`: by rank.
 inline std::vector<std::byte> reduce_in_steps(const Reduction& reduction,
                                               std::vector<std::vector<std::byte>> have,
-                                              const std::vector<std::vector<Step>>& plans) {
+                                              const std::vector<std::vector<PlanStep>>& plans) {
   for (std::size_t index = 0; index < plans[0].size(); ++index) {
     std::vector<std::vector<std::byte>> next;
-    for (const std::vector<Step>& plan : plans) {
+    for (const std::vector<PlanStep>& plan : plans) {
       std::vector<std::vector<std::byte>> inputs;
       for (const std::size_t rank : plan[index].ranks) inputs.push_back(have[rank]);
       next.push_back(plain_reduce(reduction, inputs));

@@ -44,7 +44,7 @@ Cables cube() {
 
 // Plays all members' steps and returns whose data each has in the end.
 std::vector<std::vector<std::size_t>> played(std::size_t members, const Neighbours& neighbours) {
-  std::vector<std::vector<Step>> plans;
+  std::vector<std::vector<PlanStep>> plans;
   for (std::size_t rank = 0; rank < members; ++rank)
     plans.push_back(steps_of(rank, members, neighbours));
   std::vector<std::vector<std::size_t>> have(members);
