@@ -1,6 +1,6 @@
 #include "plugin/channel_events.h"
 
-#include "plugin/api.h"
+#include "plugin/calls.h"
 #include "plugin/registry.h"
 #include "src/base/check.h"
 #include "src/base/probes.h"
@@ -150,7 +150,7 @@ void ChannelEvents::see_posted() {
 
 ncclResult_t ChannelEvents::test(RequestEvents& asked, int* done, int* bytes) {
   std::array<int, kGroupMax> sizes{};
-  const ncclResult_t result = api::test(asked.request(), done, sizes.data());
+  const ncclResult_t result = calls::test(asked.request(), done, sizes.data());
   const bool is_send = asked.is_send();
   const std::size_t count = asked.members();
   if (is_send) see_posted();

@@ -1,6 +1,6 @@
 #include "plugin/collnet.h"
 
-#include "plugin/api.h"
+#include "plugin/calls.h"
 #include "plugin/collnet_seat.h"
 #include "plugin/collnet_seats.h"
 #include "plugin/logger.h"
@@ -78,7 +78,7 @@ ncclResult_t devices(int* count) noexcept {
 }
 
 ncclResult_t properties(int device, nccl::NewestProperties* properties) noexcept {
-  return api::properties(device, properties);
+  return calls::newest_properties(device, properties);
 }
 
 ncclResult_t listen(void* context, int device, void* handle, void** listen_comm) noexcept {
@@ -177,7 +177,7 @@ ncclResult_t test(void* request, int* done, int* bytes) noexcept {
   const std::size_t size = job.work.bytes();
   const Status status = job.group->test(job);
   if (!status.ok()) return to_result(status.code());
-  return api::finished(size, done, bytes);
+  return calls::finished(size, done, bytes);
 }
 
 bool has_communicator(const std::uint64_t* comm_id) noexcept {

@@ -4,7 +4,7 @@
 // calls the resolver and returns its answer, and that is null unless the environment asks for
 // one-shot all-reduce.
 
-#include "plugin/api.h"
+#include "plugin/calls.h"
 #include "plugin/collnet.h"
 #include "plugin/nccl/collnet.h"
 #include "plugin/nccl/tuner.h"
@@ -98,7 +98,7 @@ ncclResult_t chunk_size(void* context, int function, std::size_t bytes, int algo
 template <typename Table, typename Properties>
 constexpr Table collnet_table() {
   Table table{};
-  table.name = mesh::plugin::api::kName;
+  table.name = mesh::plugin::calls::kName;
   table.devices = collnet::devices;
   table.getProperties = get_properties<Properties>;
   table.connect = connect;

@@ -3,7 +3,6 @@
 
 namespace {
 
-namespace api = mesh::plugin::api;
 namespace calls = mesh::plugin::calls;
 
 // Wraps a call so that it returns only the result codes of v5.
@@ -60,7 +59,7 @@ constexpr void set_forms(Net& net) {
 template <int kVersion>
 constexpr auto table() {
   typename mesh::nccl::Version<kVersion>::Net net{};
-  net.name = api::kName;
+  net.name = calls::kName;
   net.devices = calls::devices;
   net.getProperties = calls::get_properties;
   net.deregMr = calls::dereg_mr;
@@ -77,7 +76,7 @@ constexpr auto table() {
 
 // NCCL 2.12 knows no code above ncclInvalidUsage, so every result passes a filter here.
 const ncclNet_v5_t ncclNetPlugin_v5 = {
-    .name = api::kName,
+    .name = calls::kName,
     .init = kFiltered<&calls::init_v5>,
     .devices = kFiltered<&calls::devices>,
     .getProperties = kFiltered<&calls::get_properties<ncclNetProperties_v5_t>>,

@@ -1,6 +1,6 @@
 #include "plugin/registry.h"
 
-#include "plugin/api.h"
+#include "plugin/calls.h"
 #include "src/base/fork_guard.h"
 #include "tests/unit/plugin/plugin_test.h"
 
