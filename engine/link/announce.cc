@@ -2,7 +2,7 @@
 
 #include "engine/link/cable_proofs.h"
 #include "engine/link/context.h"
-#include "engine/link/link_core.h"
+#include "engine/link/link.h"
 #include "src/base/log.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace mesh::engine {
 
 namespace {
-std::string crossing_text(const LinkCore& link) {
+std::string crossing_text(const Link& link) {
   const SiteCrossing& crossing = link.terms.crossing;
   if (!crossing.apart()) return {};
   std::uint64_t inflight_bytes = 0;
@@ -27,7 +27,7 @@ std::string crossing_text(const LinkCore& link) {
 }
 
 // Logs the link and what its paths carry, for those who look into the network.
-void log_link(const LinkCore& link) {
+void log_link(const Link& link) {
   const PeerLink& peer_link = link.peer_link();
   const TransferPolicy& policy = peer_link.policy();
   std::string paths;
@@ -58,7 +58,7 @@ void log_link(const LinkCore& link) {
 
 // Logs the peer's cables that the log has not named. Paths over other hosts are not announced,
 // because nobody knows yet whether there is such a host; they get a line when they carry messages.
-void announce(const LinkCore& link) {
+void announce(const Link& link) {
   const LinkReach& reach = link.peer_link().reach();
   const std::string& peer = link.identity().peer_host;
   PeerLog& log = link.host().peer_log();
@@ -92,7 +92,7 @@ void announce(const LinkCore& link) {
     LOG_INFO("{}", line);
 }
 
-void say_name_twice(const LinkCore& link) {
+void say_name_twice(const Link& link) {
   LinkHost& host = link.host();
   const std::string& name = link.identity().peer_host;
   const std::span<const SocketAddress> own = host.plane().addresses();
@@ -111,7 +111,7 @@ void say_name_twice(const LinkCore& link) {
       name, other->text(), its.front().text());
 }
 
-void take_one_way(LinkCore& link, const Id128& offer) {
+void take_one_way(Link& link, const Id128& offer) {
   link.terms.one_way = link.host().cables()->one_way(offer, link.terms.cables);
   const std::size_t rails = link.terms.peer_rails.size();
   std::erase_if(link.terms.one_way,

@@ -5,16 +5,16 @@
 
 namespace mesh::engine {
 
-class LinkCore;
+class Link;
 
 // Logs that the link is up.
-void announce(const LinkCore& link);
+void announce(const Link& link);
 
 // Logs that another host has the peer's name, if there is one.
-void say_name_twice(const LinkCore& link);
+void say_name_twice(const Link& link);
 
 // Connector: learns which cables carry one way only, from an offer of places and from all that the
 // peer has found out with it, and logs them.
-void take_one_way(LinkCore& link, const Id128& offer);
+void take_one_way(Link& link, const Id128& offer);
 
 }  // namespace mesh::engine

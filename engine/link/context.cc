@@ -83,7 +83,7 @@ Listener* Context::listener(const engine::Id128& nonce) const noexcept {
   return found == listeners.end() ? nullptr : found->get();
 }
 
-void Context::name_listeners(const engine::LinkCore& link,
+void Context::name_listeners(const engine::Link& link,
                              std::span<const engine::Id128> nonces) noexcept {
   for (const engine::Id128& nonce : nonces) {
     if (Listener* const named = listener(nonce); named != nullptr) named->named(&link);

@@ -77,14 +77,14 @@ class Listener {
   std::deque<Channel*> arrived;  // channels that peers opened, not yet accepted
   // The newest link that names this listener in its HELLO and has not opened a channel to it. If
   // that link ends, its peer's connect has failed, and accept() fails too.
-  const engine::LinkCore* named_by = nullptr;
+  const engine::Link* named_by = nullptr;
   Errc refused = Errc::Ok;  // why the peer's connect failed; accept() returns it once
   // Set if that link ended before its peer had to hear of it: the peer may name the listener again
   // until lost_until_ns. After that its connect has failed too, and accept() returns this error.
   Errc lost = Errc::Ok;
   std::uint64_t lost_until_ns = 0;
 
-  void named(const engine::LinkCore* by) noexcept {
+  void named(const engine::Link* by) noexcept {
     named_by = by;
     refused = lost = Errc::Ok;
   }
@@ -114,7 +114,7 @@ class Context {
   Listener* listener(const engine::Id128& nonce) const noexcept;  // null if not open
   // Notes that the link names these listeners. If it ends before it opens a channel to one of them,
   // it has failed for that listener.
-  void name_listeners(const engine::LinkCore& link, std::span<const engine::Id128> nonces) noexcept;
+  void name_listeners(const engine::Link& link, std::span<const engine::Id128> nonces) noexcept;
   void unname_listeners(const engine::Link& link) noexcept;      // the connector will come again
   bool fail_named(const engine::Link& link, Errc why) noexcept;  // returns false if it names none
   // Fails the listeners that the link names, unless another link names them by that time.

@@ -17,7 +17,7 @@
 
 namespace mesh::engine {
 
-class LinkCore;
+class Link;
 class RecvChannel;
 class SendChannel;
 
@@ -27,7 +27,7 @@ class Farewell {
   // done() did.
   using Wait = std::function<bool(std::uint64_t bound_ns, const std::function<bool()>& done)>;
 
-  explicit Farewell(LinkCore& link) : link_(link) {}
+  explicit Farewell(Link& link) : link_(link) {}
 
   // ---- Memory. After this call nothing reads or writes the registered range for this channel.
   void take_back(Channel& channel, Registration& registration, const Wait& wait);
@@ -74,7 +74,7 @@ class Farewell {
   bool advance_close(std::uint32_t index);
   bool some_work_is_outstanding() const noexcept;
 
-  LinkCore& link_;
+  Link& link_;
   std::vector<PendingRevoke> revokes_;
   std::vector<PendingClose> closes_;   // the peer's CLOSEs, until what was sent has completed
   bool bye_received_ = false;          // BYE came before all CLOSEs were acted on

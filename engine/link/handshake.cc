@@ -3,7 +3,7 @@
 #include "engine/control/handle.h"
 #include "engine/link/announce.h"
 #include "engine/link/context.h"
-#include "engine/link/link_core.h"
+#include "engine/link/link.h"
 #include "engine/link/link_setup.h"
 #include "engine/link/path_choice.h"
 #include "engine/link/reception.h"
@@ -283,7 +283,7 @@ bool Handshake::on(const Welcome& body) {
     take_one_way(link_, offered_);
     cables->withdraw(offered_);
   }
-  owner_.distribute_connects();
+  link_.distribute_connects();
   cross_to(body.site, std::min(link_.host().now_ns() - hello_at_ns_, kHelloToWelcomeMaxNs));
   TransferPolicy policy = policy_towards(body.site);
   policy.qps = body.qps;
@@ -397,7 +397,7 @@ void Handshake::attach(const BringUp& done) {
   attach.down = not_up(done);
   attach.round_trip_us = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(link_.terms.crossing.round_trip_ns / 1000, kRoundTripMaxUs));
-  owner_.leave_out(attach.down);
+  link_.leave_out(attach.down);
   enter(LinkState::AwaitReady);
   link_.send(attach);
 }
@@ -424,7 +424,7 @@ void Handshake::ready(const BringUp& done) {
   for (std::size_t tried = 0; tried < done.indices().size(); ++tried)
     set_peer_windows(peer_link.paths()[done.indices()[tried]].queue_pairs, done.paths()[tried]);
   const std::vector<std::uint8_t> down = not_up(done);
-  owner_.leave_out(down);
+  link_.leave_out(down);
   drop_guesses();
   enter(LinkState::Up);
   link_.send(Ready{.down = down});
@@ -432,13 +432,13 @@ void Handshake::ready(const BringUp& done) {
 
 bool Handshake::on(const Ready& body) {
   if (!may_be_down(body.down)) return false;
-  owner_.leave_out(body.down);
+  link_.leave_out(body.down);
   drop_guesses();
   link_.set_state(LinkState::Up);
   probe_paths();
   link_.note_address();
   begin_measure();
-  if (!measuring()) owner_.open_channels();
+  if (!measuring()) link_.open_channels();
   return true;
 }
 

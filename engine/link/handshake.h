@@ -44,19 +44,7 @@ struct Redialing {
 
 class Handshake {
  public:
-  // The steps of a handshake that concern other parts of the link.
-  class Owner {
-   public:
-    // Takes the paths that could not be brought up out of use until they can be opened.
-    virtual void leave_out(const std::vector<std::uint8_t>& down) = 0;
-    virtual void open_channels() = 0;        // connector: the link is up, and measured
-    virtual void distribute_connects() = 0;  // connector: the peer's rails have become known
-    virtual void dial_anew(const Redialing& anew) = 0;  // ends the link; another one dials
-
-   protected:
-    ~Owner() = default;
-  };
-  Handshake(LinkCore& link, Owner& owner) : link_(link), owner_(owner) {}
+  explicit Handshake(Link& link) : link_(link) {}
 
   // ---- Connector.
   // Copies what another link has learnt of this peer: key_for() then works before WELCOME.
@@ -152,8 +140,7 @@ class Handshake {
   void end_as_refused(const Refuse& body);
   void tend_silence(std::uint64_t now_ns);
 
-  LinkCore& link_;
-  Owner& owner_;
+  Link& link_;
   std::uint32_t psn_ = 0;     // first packet number of our queue pairs
   bool said_shared_ = false;  // connector: its HELLO named subnets that are on several cables
   std::uint64_t hello_at_ns_ = 0;

@@ -4,7 +4,7 @@
 #include "engine/link/context.h"
 #include "engine/link/half_open.h"
 #include "engine/link/handshake.h"
-#include "engine/link/link_core.h"
+#include "engine/link/link.h"
 #include "engine/link/link_setup.h"
 #include "engine/link/path_sets.h"
 #include "engine/link/reception.h"

@@ -3,7 +3,7 @@
 #include "engine/link/context.h"
 #include "engine/link/half_open.h"
 #include "engine/link/handshake.h"
-#include "engine/link/link_core.h"
+#include "engine/link/link.h"
 #include "engine/link/link_setup.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -175,7 +175,7 @@ bool Handshake::offers_anew(const Refuse& body) {
   if (!shakes() || body.tell_places == 0 || offered_ != Id128{} || cables == nullptr) return false;
   cables->offer_always();
   anew_.at_ns = link_.host().now_ns();
-  owner_.dial_anew(anew_);
+  link_.dial_anew(anew_);
   return true;
 }
 
@@ -199,7 +199,7 @@ bool Handshake::was_asked_in_vain(const Welcome& body) {
                     .text = fmt::format("host {}: its ports have changed; it dials again",
                                         link_.host().options().provider->host_name())});
   anew_.at_ns = link_.host().now_ns();
-  owner_.dial_anew(anew_);
+  link_.dial_anew(anew_);
   return true;
 }
 
@@ -247,7 +247,7 @@ bool Handshake::met_nobody(const BringUp& done) {
                     .text = fmt::format("host {}: it asks first whether the ports meet",
                                         link_.host().options().provider->host_name())});
   anew_.at_ns = link_.host().now_ns();
-  owner_.dial_anew(anew_);
+  link_.dial_anew(anew_);
   return true;
 }
 
@@ -286,7 +286,7 @@ void Handshake::fail_named(Errc why) {
   }
   if (link_.waiting.empty()) return;
   anew_.at_ns = link_.host().now_ns();
-  owner_.dial_anew(anew_);
+  link_.dial_anew(anew_);
 }
 
 // Dials anew as a connector that found no room. Returns false if the refusal is final.
@@ -299,7 +299,7 @@ bool Handshake::dials_anew(const Refuse& body) {
   anew_.at_ns = now_ns + anew_.pause_ns;
   LOG_DETAIL("peer {}: {}; dialing again in {} ms", link_.connection_name(), body.text,
              anew_.pause_ns / kNsPerMs);
-  owner_.dial_anew(anew_);
+  link_.dial_anew(anew_);
   return true;
 }
 
@@ -372,7 +372,7 @@ void Handshake::tend_measure() {
   if (!measuring() || link_.state() != LinkState::Up || link_.failure() != Errc::Ok) return;
   if (!measure()) return link_.host().tend_at(link_.host().now_ns());  // again in 1 ms
   measure_from_ns_ = 0;
-  owner_.open_channels();
+  link_.open_channels();
 }
 
 }  // namespace mesh::engine

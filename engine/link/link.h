@@ -1,9 +1,10 @@
 #pragma once
-// One side of a peer link as the control path sees it. It has the parts that do a link's work, and
-// what they share (link_core.h); it hands each frame to its part, and does what concerns several
-// parts. Its queue pairs belong to its PeerLink, which exists once both sides' rails are known. A
-// link sees the engine only through LinkHost. Thread: control mutex; it takes the loop's progress
-// lock where it touches what belongs to the loop. Bounds: those of its parts.
+// One side of a peer link as the control path sees it. It has the parts that do a link's work
+// (Handshake, Openings, PathRepair, Widening, Recabling, Redial, Farewell), and what they share
+// (link_core.h); it hands each frame to its part, and does what concerns several parts. No part
+// calls another one. Its queue pairs belong to its PeerLink, which exists once both sides' rails
+// are known. A link sees the engine only through LinkHost. Thread: control mutex; it takes the
+// loop's progress lock where it touches what belongs to the loop. Bounds: those of its parts.
 
 #include "engine/control/frames.h"
 #include "engine/control/relay_frames.h"
@@ -35,7 +36,7 @@ struct LinkWatched {
   bool timed = false;  // LatencyWatch has posted a timed write that has not completed
 };
 
-class Link final : public LinkCore, Handshake::Owner {
+class Link final : public LinkCore {
  public:
   Link(LinkHost& host, Context& context, LinkIdentity identity);
   ~Link();
@@ -55,19 +56,26 @@ class Link final : public LinkCore, Handshake::Owner {
   void open_when_up(PendingConnect& stage);
 
   // ---- The end.
-  void take_down(Errc why) noexcept override;
-  void end(Errc why, const std::string& text) override;
+  void take_down(Errc why) noexcept;               // allocates nothing
+  void end(Errc why, const std::string& text);     // the peer or the way to it is lost
   void end_for_memory(const char* what) noexcept;  // for want of memory
   void begin_close();  // closes all channels and the link in good order; waits for nothing
   bool may_be_forgotten() const noexcept;
   void cut();  // ends link and channels at once; waits for the try of a bring-up that is under way
 
-  // ---- As LinkCore has them.
-  void set_peer_link(std::unique_ptr<PeerLink> made) override;
-  void distrust_connection(const std::string& text) override { redial_.try_other_way(text); }
-  void ask_cables() noexcept override { recabling_.ask_soon(); }
-  void begin_bring_up(BringUp::Order order) override;
-  void close_channel(Channel& channel) override { farewell_.begin_close(channel); }
+  // ---- What a part asks of others.
+  void distrust_connection(const std::string& text) { redial_.try_other_way(text); }
+  void ask_cables() noexcept { recabling_.ask_soon(); }  // where they lead, if there is a doubt
+  void set_peer_link(std::unique_ptr<PeerLink> made);    // it has all its paths
+  // Queue pairs are made or go to RTS, those of the link or of one path that is opened again. A
+  // link that is taken down meanwhile ends when its bring-up does.
+  void begin_bring_up(BringUp::Order order);
+  void close_channel(Channel& channel) { farewell_.begin_close(channel); }
+  // Takes the paths that could not be brought up out of use until they can be opened.
+  void leave_out(const std::vector<std::uint8_t>& down) { repair_.leave_out(down); }
+  void open_channels();                   // connector: the link is up, and measured
+  void distribute_connects();             // connector: the peer's rails have become known
+  void dial_anew(const Redialing& anew);  // ends the link; another one dials
 
   // ---- Its parts.
   Handshake& handshake() noexcept { return handshake_; }
@@ -87,12 +95,6 @@ class Link final : public LinkCore, Handshake::Owner {
   bool on(const Close& body);
   bool on(const CardKeys& body);
 
-  // ---- Handshake::Owner.
-  void leave_out(const std::vector<std::uint8_t>& down) override { repair_.leave_out(down); }
-  void open_channels() override;
-  void distribute_connects() override;
-  void dial_anew(const Redialing& anew) override;
-
   bool dispatch(const FrameHeader& header, std::span<const std::byte> bytes);
   bool may_come(const FrameKind& kind) const noexcept;
   template <typename Body>
@@ -106,7 +108,7 @@ class Link final : public LinkCore, Handshake::Owner {
   std::unique_ptr<BringUp> take_bring_up() noexcept;
   void end_queue_pairs() noexcept;  // the caller holds the progress lock
 
-  Handshake handshake_{*this, *this};
+  Handshake handshake_{*this};
   PathRepair repair_{*this};
   Openings openings_{*this};
   Redial redial_{*this};

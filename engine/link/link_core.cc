@@ -24,8 +24,6 @@ Link& LinkCore::whole() noexcept { return static_cast<Link&>(*this); }
 
 // ---- Identity.
 
-bool LinkCore::is(const Link* link) const noexcept { return link == this; }
-
 std::uint64_t LinkCore::path_timeout_ns() const noexcept {
   const auto usual_ns =
       static_cast<std::uint64_t>(host_.options().settings.path_timeout_s) * kNsPerSecond;
@@ -111,7 +109,7 @@ void LinkCore::say(Bytes frame) {
 }
 
 void LinkCore::fail_connect(PendingConnect& stage, Errc why) noexcept {
-  CHECK(is(stage.link));
+  CHECK(&whole() == stage.link);
   std::erase(waiting, &stage);
   stage.channel = nullptr;
   stage.link = nullptr;  // the stage lives until NCCL asks; its link may end before

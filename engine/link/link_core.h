@@ -1,11 +1,9 @@
 #pragma once
-// Holds the state that the parts of a link share: the peer and the terms with it, the state, the
-// control connection and the frames on it, the queue pairs' PeerLink, and the connects that wait. A
-// part (Handshake, Openings, PathRepair, Widening, Recabling, Redial, Farewell) sees this, and the
-// engine through LinkHost, and no other part. Link does what concerns several parts, through the
-// pure virtual functions here. Thread: control mutex; it takes the loop's progress lock where it
-// touches what belongs to the loop. Bounds: kChannelsMax indices, and one waiting connect for each
-// that NCCL has begun.
+// The state that the parts of a link share: the peer and the terms with it, the state, the control
+// connection and the frames on it, the queue pairs' PeerLink, and the connects that wait. Link is
+// this with its parts. Thread: control mutex; it takes the loop's progress lock where it touches
+// what belongs to the loop. Bounds: kChannelsMax indices, and one waiting connect for each that
+// NCCL has begun.
 
 #include "engine/control/control_plane.h"
 #include "engine/control/conversation.h"
@@ -118,7 +116,6 @@ class LinkCore {
   const LinkIdentity& identity() const noexcept { return identity_; }
   bool connector() const noexcept { return identity_.role == LinkRole::Connector; }
   void name_peer(const std::string& host) { identity_.peer_host = host; }
-  bool is(const Link* link) const noexcept;
   std::uint64_t path_timeout_ns() const noexcept;
   Settings settings() const;  // the job's, with the communicator's wishes
 
@@ -182,16 +179,6 @@ class LinkCore {
   bool may_cause_lines() const;
   bool complain(const std::string& text) const;  // returns false; the peer broke the protocol
 
-  // ---- What concerns several parts.
-  virtual void take_down(Errc why) noexcept = 0;            // allocates nothing
-  virtual void end(Errc why, const std::string& text) = 0;  // the peer or the way to it is lost
-  virtual void distrust_connection(const std::string& text) = 0;  // the peer does not answer there
-  virtual void ask_cables() noexcept = 0;  // where those to the peer lead, if there is a doubt
-  virtual void set_peer_link(std::unique_ptr<PeerLink> made) = 0;  // it has all its paths
-  // Queue pairs are made or go to RTS, those of the link or of one path that is opened again. A
-  // link that is taken down meanwhile ends when its bring-up does.
-  virtual void begin_bring_up(BringUp::Order order) = 0;
-  virtual void close_channel(Channel& channel) = 0;
   // Fails a connect that has no channel yet.
   void fail_connect(PendingConnect& stage, Errc why) noexcept;
 

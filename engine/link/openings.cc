@@ -3,7 +3,7 @@
 #include "engine/link/announce.h"
 #include "engine/link/context.h"
 #include "engine/link/half_open.h"
-#include "engine/link/link_core.h"
+#include "engine/link/link.h"
 #include "engine/link/link_setup.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -68,7 +68,7 @@ void Openings::open_all() {
 }
 
 void Openings::open(PendingConnect& stage) {
-  CHECK(link_.connector() && link_.is(stage.link) && stage.state == StageState::Waiting);
+  CHECK(link_.connector() && &link_ == stage.link && stage.state == StageState::Waiting);
   if (growing()) return;
   std::vector<std::uint32_t>& lives = link_.indices.lives;
   std::vector<std::uint32_t>& free = link_.indices.free;

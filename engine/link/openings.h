@@ -23,12 +23,12 @@ class Listener;
 
 namespace mesh::engine {
 
-class LinkCore;
+class Link;
 struct PendingConnect;
 
 class Openings {
  public:
-  explicit Openings(LinkCore& link) : link_(link) {}
+  explicit Openings(Link& link) : link_(link) {}
 
   // ---- Connects that wait for this link. A stage lives longer than its place there.
   void open(PendingConnect& stage);  // the link is up
@@ -72,7 +72,7 @@ class Openings {
   void welcome_channel(const Open& asked);
   std::size_t peer_key_count() const noexcept;
 
-  LinkCore& link_;
+  Link& link_;
   std::unique_ptr<Growth> growth_;
   std::vector<Open> held_;  // acceptor: opened when the growth is over, in their order
 };

@@ -1,6 +1,6 @@
 // Memory of channels that devices must register first: channels wait for it in their order.
 #include "engine/link/context.h"
-#include "engine/link/link_core.h"
+#include "engine/link/link.h"
 #include "engine/link/link_setup.h"
 #include "engine/link/openings.h"
 #include "src/base/check.h"

@@ -5,7 +5,7 @@
 #include "engine/data/peer_link.h"
 #include "engine/data/registration.h"
 #include "engine/link/context.h"
-#include "engine/link/link_core.h"
+#include "engine/link/link.h"
 #include "src/base/check.h"
 #include "src/base/config.h"
 #include "src/base/log.h"

@@ -62,12 +62,12 @@ class PathFlush {
 };
 
 class BringUp;
-class LinkCore;
+class Link;
 class StandbyMemory;
 
 class PathRepair {
  public:
-  explicit PathRepair(LinkCore& link) : link_(link), relayed_(link) {}
+  explicit PathRepair(Link& link) : link_(link), relayed_(link) {}
 
   void begin();  // called when the link has its paths
   bool tend();   // returns true if it must run again soon
@@ -201,7 +201,7 @@ class PathRepair {
   void register_the_rest(BringUp& done);
   bool take_memory(const BringUp& done, std::string* why);
 
-  LinkCore& link_;
+  Link& link_;
   std::vector<Repair> repairs_;  // by path
   RelayedPaths relayed_;
   bool rewriting_ = false;  // acceptor: credits are to be written again after a fence

@@ -2,7 +2,7 @@
 // over other hosts.
 #include "engine/data/standby_memory.h"
 #include "engine/link/context.h"
-#include "engine/link/link_core.h"
+#include "engine/link/link.h"
 #include "engine/link/path_repair.h"
 #include "src/base/check.h"
 #include "src/base/log.h"

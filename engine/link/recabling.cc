@@ -2,7 +2,7 @@
 
 #include "engine/link/acceptance.h"
 #include "engine/link/announce.h"
-#include "engine/link/link_core.h"
+#include "engine/link/link.h"
 #include "engine/link/link_setup.h"
 #include "engine/link/path_choice.h"
 #include "engine/link/relay/known_cables.h"

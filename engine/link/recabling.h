@@ -16,11 +16,11 @@
 
 namespace mesh::engine {
 
-class LinkCore;
+class Link;
 
 class Recabling {
  public:
-  explicit Recabling(LinkCore& link) noexcept : link_(link) {}
+  explicit Recabling(Link& link) noexcept : link_(link) {}
 
   void ask_soon() noexcept;  // a port of ours has changed, or no path is up
   void tend();
@@ -37,7 +37,7 @@ class Recabling {
   void tend_question();
   void answer();
 
-  LinkCore& link_;
+  Link& link_;
   bool wanted_ = false;
   std::uint64_t next_ns_ = 0;  // not before this time
   Id128 offered_{};            // connector: the nonce of ASK CABLES until its answer

@@ -1,7 +1,7 @@
 #include "engine/link/redial.h"
 
 #include "engine/link/context.h"
-#include "engine/link/link_core.h"
+#include "engine/link/link.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/timeouts.h"

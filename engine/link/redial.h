@@ -21,11 +21,11 @@ struct Rail;
 
 namespace mesh::engine {
 
-class LinkCore;
+class Link;
 
 class Redial {
  public:
-  explicit Redial(LinkCore& link) : link_(link) {}
+  explicit Redial(Link& link) : link_(link) {}
 
   // ---- The link's connection is lost. begin() returns false if the link ends with it.
   bool begin(Errc reason, const std::string& text);
@@ -62,7 +62,7 @@ class Redial {
   void go_on(ConnectionId connection);
   void go_on_without(const std::string& text);
 
-  LinkCore& link_;
+  Link& link_;
   // Connector: connections dialed so far. Acceptor: the number of the last connection taken.
   std::uint32_t attempt_ = 0;
 

@@ -1,7 +1,7 @@
 #include "engine/link/relayed_paths.h"
 
 #include "engine/link/context.h"
-#include "engine/link/link_core.h"
+#include "engine/link/link.h"
 #include "engine/link/link_setup.h"
 #include "engine/link/path_choice.h"
 #include "engine/link/relay/neighbours.h"

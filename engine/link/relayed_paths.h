@@ -17,7 +17,7 @@
 
 namespace mesh::engine {
 
-class LinkCore;
+class Link;
 struct Path;
 
 // The cause that is logged for a path whose chains have work but report nothing for
@@ -26,7 +26,7 @@ inline constexpr const char* kStuckCause = "a host on the way carries nothing an
 
 class RelayedPaths {
  public:
-  explicit RelayedPaths(LinkCore& link) : link_(link) {}
+  explicit RelayedPaths(Link& link) : link_(link) {}
   void begin();  // called when the link has its paths
 
   // ---- Connector: the chains of a path that is being opened.
@@ -78,7 +78,7 @@ class RelayedPaths {
   HostsBetween hosts_of(std::uint32_t index) const;
   std::vector<Id128> hosts_of_others(std::uint32_t index) const;
 
-  LinkCore& link_;
+  Link& link_;
   std::vector<std::unique_ptr<RelayedChains>> chains_;  // by path; destroying them cuts them
   struct Tries {
     std::optional<RelayRoute> last;  // the route of the last try, whose outcome is not yet noted

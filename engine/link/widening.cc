@@ -1,7 +1,7 @@
 #include "engine/link/widening.h"
 
 #include "engine/link/context.h"
-#include "engine/link/link_core.h"
+#include "engine/link/link.h"
 #include "engine/link/link_setup.h"
 #include "src/base/check.h"
 #include "src/base/log.h"

@@ -21,12 +21,12 @@
 namespace mesh::engine {
 
 class BringUp;
-class LinkCore;
+class Link;
 struct Path;
 
 class Widening {
  public:
-  explicit Widening(LinkCore& link) noexcept : link_(link) {}
+  explicit Widening(Link& link) noexcept : link_(link) {}
 
   void tend();
   bool may_begin() const noexcept;  // a message wants queue pairs, or the peer's answer waits
@@ -59,7 +59,7 @@ class Widening {
   bool is_as_it_was(const Path& path) const noexcept;
   void finish();
 
-  LinkCore& link_;
+  Link& link_;
   Step step_ = Step::Waiting;
   std::uint32_t index_ = 0, epoch_ = 0;  // of the path that is widened
   std::uint32_t psn_ = 0;
