@@ -47,6 +47,7 @@ int poller_threads(const Settings& settings, const topo::HostTopology& host) {
 
 EngineImpl::EngineImpl(const EngineOptions& options)
     : options_(options),
+      hooks_(hooks_of(options_)),
       settings_(options_.settings),
       clock_(options.manual_clock_ns),
       watch_(options_),
@@ -64,8 +65,8 @@ EngineImpl::EngineImpl(const EngineOptions& options)
                  .cables = &cables_,
                  .neighbours = &neighbours_}),
       silence_watch_(services_),
-      latency_watch_(clock_, options_.timed_ns == 0 ? kTimedLookToNextNs : options_.timed_ns),
-      times_paths_(settings_.latency != 0 && (!settings_.stats.empty() || options_.timed_ns != 0)),
+      latency_watch_(clock_, hooks_.timed_ns == 0 ? kTimedLookToNextNs : hooks_.timed_ns),
+      times_paths_(settings_.latency != 0 && (!settings_.stats.empty() || hooks_.timed_ns != 0)),
       cables_(services_),
       neighbours_(services_),
       links_(services_, contexts_),
@@ -83,9 +84,9 @@ Status EngineImpl::open_plane() {
   const ControlPlaneOptions control{.socket_ifname = settings_.socket_ifname,
                                     .socket_family = settings_.socket_family,
                                     .clock = clock_};
-  Result<std::unique_ptr<ControlPlane>> plane =
-      options_.control_network == nullptr ? ControlPlane::open(control, *this)
-                                          : options_.control_network->open(control, *this);
+  Result<std::unique_ptr<ControlPlane>> plane = hooks_.control_network == nullptr
+                                                    ? ControlPlane::open(control, *this)
+                                                    : hooks_.control_network->open(control, *this);
   if (!plane.ok()) return plane.status();
   plane_ = std::move(*plane);
   return {};
@@ -296,7 +297,7 @@ bool EngineImpl::turn_devices() {
     for (const auto& device : context->loop.devices) {
       if (!device->has_work()) continue;
       any = true;
-      if (options_.device_works()) device->turn_work();
+      if (hooks_.device_works()) device->turn_work();
     }
   }
   return any;
@@ -319,7 +320,7 @@ bool EngineImpl::wait_for(Lock& lock, std::uint64_t bound_ns, const std::functio
     if (round >= kManualRounds) return false;
     poll_control_locked();
     lock.unlock();
-    if (options_.while_waiting) options_.while_waiting();
+    if (hooks_.while_waiting) hooks_.while_waiting();
     port_events_.collect();
     lock.lock();
   }
@@ -335,7 +336,7 @@ Result<Context*> EngineImpl::open_context(const ContextOptions& options) {
     auto device = std::make_unique<DeviceContext>(*options_.provider, rails_[i],
                                                   static_cast<std::uint32_t>(i));
     if (const Status status = device->open(); !status.ok()) return status;
-    if (options_.threading != Threading::Manual || options_.device_works)
+    if (options_.threading != Threading::Manual || hooks_.device_works)
       device->wait_in_background(context->loop);
     if (options_.threading == Threading::Manual) device->work_by_hand();
     devices.push_back(device.get());

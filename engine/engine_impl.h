@@ -19,6 +19,7 @@
 #include "engine/link/relay/neighbours.h"
 #include "engine/link/relay/relay_client.h"
 #include "engine/link/relay/relay_service.h"
+#include "engine/link/test_hooks.h"
 #include "engine/link_services.h"
 #include "engine/pollers.h"
 #include "engine/port_events.h"
@@ -102,7 +103,7 @@ class EngineImpl final : public Engine,
   // ---- Requests of loops and channels.
   void wake_control() noexcept override { plane_->wake(); }
   void guard_ended() noexcept override {
-    if (options_.between_guards) options_.between_guards();
+    if (hooks_.between_guards) hooks_.between_guards();
   }
   Result<Registration*> register_memory(Channel& channel, const MemoryRange& range) override;
   void deregister_memory(Channel& channel, Registration& registration) noexcept override;
@@ -110,6 +111,7 @@ class EngineImpl final : public Engine,
   PeerLog& peer_log() noexcept override { return peer_log_; }
 
   EngineOptions options_;  // constant after start()
+  const TestHooks& hooks_;
   const Settings& settings_;
   const Clock clock_;
   std::vector<verbs::Rail> rails_;

@@ -11,6 +11,7 @@
 
 #include "engine/data/channel.h"
 #include "engine/link/context.h"
+#include "engine/link/test_hooks.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +25,7 @@ namespace mesh::engine {
 class RequestWatch {
  public:
   explicit RequestWatch(const EngineOptions& options)
-      : rewrites_late_(options.rewrites_late),
+      : rewrites_late_(hooks_of(options).rewrites_late),
         armed_(options.settings.stall_seconds != 0 || !options.settings.stats.empty()),
         bar_ns_(static_cast<std::uint64_t>(options.settings.stall_seconds) * 1'000'000'000) {}
 

@@ -3,6 +3,7 @@
 #include "engine/link/announce.h"
 #include "engine/link/context.h"
 #include "engine/link/relay/known_cables.h"
+#include "engine/link/test_hooks.h"
 #include "src/base/held_locks.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
@@ -331,7 +332,7 @@ std::unique_ptr<BringUp> Link::take_bring_up() noexcept {
 
 void Link::finish_bring_up() {
   if (!bring_up_ || !bring_up_->over()) return;
-  const std::uint64_t end_ns = bring_up_->asked_ns() + host_.options().bring_up_ns;
+  const std::uint64_t end_ns = bring_up_->asked_ns() + hooks_of(host_.options()).bring_up_ns;
   if (host_.now_ns() < end_ns) return host_.tend_at(end_ns);
   const std::unique_ptr<BringUp> done = take_bring_up();
   if (state_ == LinkState::Down) {

@@ -4,6 +4,7 @@
 #include "engine/link/context.h"
 #include "engine/link/link.h"
 #include "engine/link/path_repair.h"
+#include "engine/link/test_hooks.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/timeouts.h"
@@ -41,7 +42,7 @@ void PathRepair::call_beside() {
   std::uint64_t carried = 0;
   for (std::uint32_t i = 0; i < index; ++i) carried += peer_link.paths()[i].bulk_posted;
   const std::uint64_t again_ns = repairs_[index].at_ns;  // 0: it was never tried
-  if (carried < link_.host().options().both_ways_bytes || now_ns < again_ns)
+  if (carried < hooks_of(link_.host().options()).both_ways_bytes || now_ns < again_ns)
     return link_.host().tend_at(std::max(now_ns + kBesideLookToNextNs, again_ns));
   peer_link.paths().call(peer_link.paths()[index]);
   repairs_[index] = {.at_ns = now_ns,

@@ -26,7 +26,7 @@ namespace verbs {
 class Provider;
 }
 namespace engine {
-class ControlNetwork;
+struct TestHooks;
 }
 
 struct EngineSnapshot;  // <mesh/snapshot.h>
@@ -69,29 +69,8 @@ struct EngineOptions {
   verbs::Provider* provider = nullptr;                          // outlives the engine
   const std::atomic<std::uint64_t>* manual_clock_ns = nullptr;  // null: the wall clock
   Threading threading = Threading::Own;
-  // Threading::Manual: called to turn the rest of the world while a bounded wait lasts.
-  std::function<void()> while_waiting;
-  // Threading::Manual: called wherever the control path has let go of a progress lock, so that a
-  // simulator can do what other threads may do at that moment.
-  std::function<void()> between_guards;
-  // Threading::Manual: devices work beside the engine, as if they took their time to stop and to
-  // destroy queue pairs. Asked at each pass of the control path for each device that has something
-  // to do: returns true if the device does one thing now. Empty: it does all at once.
-  std::function<bool()> device_works;
-  // Whether the credits of a receive that has waited for 1 s are written again. Only a simulation
-  // in which that may never be needed turns it off.
-  bool rewrites_late = true;
-  // Threading::Manual: a bring-up ends no earlier than so long after it was asked for, as if the
-  // device took its time for queue pairs.
-  std::uint64_t bring_up_ns = 0;
-  // Time between two looks at the latency of paths, also without NCCL_MESH_STATS; 0: the usual one,
-  // with it. A simulation looks more often.
-  std::uint64_t timed_ns = 0;
-  // NCCL_MESH_BOTH_WAYS: bytes that a link must have sent in large messages before its path the
-  // other way round is opened. A path over other hosts costs them memory.
-  std::uint64_t both_ways_bytes = std::uint64_t{16} << 20;
-  // Null: the kernel's sockets. Outlives the engine.
-  engine::ControlNetwork* control_network = nullptr;
+  // Hooks that only a simulator or a test sets (engine/link/test_hooks.h). Null: none.
+  std::shared_ptr<const engine::TestHooks> hooks;
   // Filled in by open(), also if it fails: the ports that are no rails. Null: nobody asks.
   std::vector<RefusedPort>* refused_ports = nullptr;
 };

@@ -1,6 +1,7 @@
 #include "perf/model/world.h"
 
 #include "engine/engine_impl.h"
+#include "engine/link/test_hooks.h"
 #include "src/base/clock.h"
 
 #include <fmt/format.h>
@@ -57,7 +58,9 @@ bool World::open_hosts(const WorldOptions& options, std::string& why) {
     wanted.provider = host.provider.get();
     wanted.manual_clock_ns = &clock_;
     wanted.threading = Threading::Manual;
-    wanted.while_waiting = [this] { handshake_step(kHandshakeStepNs); };
+    auto hooks = std::make_shared<engine::TestHooks>();
+    hooks->while_waiting = [this] { handshake_step(kHandshakeStepNs); };
+    wanted.hooks = std::move(hooks);
     auto engine = Engine::open(wanted);
     if (!engine.ok()) return why = "no engine for host " + spec.name, false;
     host.engine = std::move(*engine);

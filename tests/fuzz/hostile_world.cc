@@ -1,6 +1,7 @@
 #include "tests/fuzz/hostile_world.h"
 
 #include "engine/control/handle.h"
+#include "engine/link/test_hooks.h"
 #include "engine/message/wire.h"
 #include "tests/fuzz/quiet_log.h"
 
@@ -34,8 +35,10 @@ HostileWorld::HostileWorld() {
   options.policy = small_policy();
   options.manual_clock_ns = &clock_ns_;
   options.threading = Threading::Manual;
-  options.while_waiting = [this] { wait_a_little(); };
-  options.control_network = this;
+  auto hooks = std::make_shared<engine::TestHooks>();
+  hooks->while_waiting = [this] { wait_a_little(); };
+  hooks->control_network = this;
+  options.hooks = std::move(hooks);
   host_.open(std::make_unique<FuzzVerbs>(), options, 0);
   context_ = host_.engine->open_context({}).value();
   expect(context_ != nullptr, "no context");

@@ -168,8 +168,8 @@ struct Scenario {
   Cabling cabling = Cabling::All;
   // Channels of neighbours stay only until the relayed channels carry, not until those are over.
   bool leaves_early = false;
-  std::uint64_t both_ways_bytes = 0;  // EngineOptions::both_ways_bytes, if the options ask for it
-  std::uint64_t timed_ns = 0;         // EngineOptions::timed_ns
+  std::uint64_t both_ways_bytes = 0;  // TestHooks::both_ways_bytes, if the options ask for it
+  std::uint64_t timed_ns = 0;         // TestHooks::timed_ns
   soft::FabricFile fabric;
   TransferPolicy policy;
   int ack_timeout = 10, retries = 3;  // of queue pairs; a try takes 4.096 us * 2^ack_timeout

@@ -1,5 +1,6 @@
 #include "tests/sim/world.h"
 
+#include "engine/link/test_hooks.h"
 #include "src/base/timeouts.h"
 #include "tests/unit/soft/open_host.h"
 
@@ -91,23 +92,25 @@ void World::open_host(std::size_t number) {
   options.settings.relay_bytes = scenario_.hosts[number].relay_mib << 20;
   options.settings.both_ways = scenario_.options.both_ways ? 1 : 0;
   if (scenario_.options.strange) options.settings.job = kSimulatedJob;
-  options.both_ways_bytes = scenario_.both_ways_bytes;
   options.settings.adaptive_routing = scenario_.adaptive_routing;
   options.settings.ar_threshold = scenario_.ar_threshold;
   options.policy = scenario_.policy;
   options.manual_clock_ns = &clock_ns_;
   options.threading = Threading::Manual;
-  options.while_waiting = [this] { while_waiting(); };
+  auto hooks = std::make_shared<engine::TestHooks>();
+  hooks->while_waiting = [this] { while_waiting(); };
   // Credits that a mute card holds are found missing by their receive, which has them written
   // again.
-  options.rewrites_late =
+  hooks->rewrites_late =
       scenario_.repeats || scenario_.uses_indices_again() || scenario_.options.mute;
-  options.timed_ns = scenario_.timed_ns;
-  options.bring_up_ns = scenario_.hosts[number].bring_up_ns;
-  if (scenario_.switches_one_in != 0) options.between_guards = [this] { between_guards(); };
+  hooks->timed_ns = scenario_.timed_ns;
+  hooks->bring_up_ns = scenario_.hosts[number].bring_up_ns;
+  if (scenario_.switches_one_in != 0) hooks->between_guards = [this] { between_guards(); };
   if (scenario_.device_works_one_in != 0)
-    options.device_works = [this] { return works_.one_in(scenario_.device_works_one_in); };
-  options.control_network = &control_;
+    hooks->device_works = [this] { return works_.one_in(scenario_.device_works_one_in); };
+  hooks->both_ways_bytes = scenario_.both_ways_bytes;
+  hooks->control_network = &control_;
+  options.hooks = std::move(hooks);
   control_.expect(number);
   host.open(std::make_unique<CountingProvider>(
                 testkit::open_host({.fabric = scenario_.fabric,

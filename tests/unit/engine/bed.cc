@@ -1,5 +1,6 @@
 #include "tests/unit/engine/bed.h"
 
+#include "engine/link/test_hooks.h"
 #include "src/base/log.h"
 #include "tests/unit/soft/open_host.h"
 
@@ -50,8 +51,12 @@ Bed::Bed(const BedOptions& options) {
                                .clock = options.wall_clock ? Clock() : Clock(&clock_)});
     EngineOptions engine_options;
     engine_options.settings.socket_ifname = options.socket_ifname;
-    engine_options.timed_ns = options.timed_ns;
-    if (options.devices_work_later) engine_options.device_works = [] { return true; };
+    auto hooks = std::make_shared<engine::TestHooks>();
+    hooks->timed_ns = options.timed_ns;
+    if (options.devices_work_later) hooks->device_works = [] { return true; };
+    hooks->rewrites_late = options.rewrites_late;
+    hooks->while_waiting = [this] { round(); };
+    engine_options.hooks = std::move(hooks);
     engine_options.settings.stall_seconds = options.stall_seconds;
     engine_options.settings.rails = options.rails;
     engine_options.settings.relay = options.relay;
@@ -62,10 +67,8 @@ Bed::Bed(const BedOptions& options) {
     engine_options.settings.adaptive_routing = options.adaptive_routing;
     engine_options.settings.ar_threshold = options.ar_threshold;
     engine_options.policy = options.policy;
-    engine_options.rewrites_late = options.rewrites_late;
     if (!options.wall_clock) engine_options.manual_clock_ns = &clock_;
     engine_options.threading = Threading::Manual;
-    engine_options.while_waiting = [this] { round(); };
     host.open(std::move(provider), engine_options, options.contexts);
     hosts.push_back(std::move(host));
   }

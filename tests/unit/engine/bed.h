@@ -31,15 +31,15 @@ struct BedOptions {
   int ack_timer = Settings{}.timeout;  // NCCL_IB_TIMEOUT
   std::string rails = "all";           // most tests are of links with several paths
   const char* socket_ifname = "lo";    // NCCL_SOCKET_IFNAME
-  bool rewrites_late = true;           // EngineOptions::rewrites_late
+  bool rewrites_late = true;           // TestHooks::rewrites_late
   int relay = Settings{}.relay;        // NCCL_MESH_RELAY
   int both_ways = Settings{}.both_ways;
   std::string job{};             // NCCL_MESH_JOB
   int adaptive_routing = kAuto;  // NCCL_IB_ADAPTIVE_ROUTING
   int ar_threshold = Settings{}.ar_threshold;
   bool wall_clock = false;          // real time; advance_ns() and tick_ns then do nothing
-  std::uint64_t timed_ns = 0;       // EngineOptions::timed_ns
-  bool devices_work_later = false;  // EngineOptions::device_works, in the next round
+  std::uint64_t timed_ns = 0;       // TestHooks::timed_ns
+  bool devices_work_later = false;  // TestHooks::device_works, in the next round
 };
 
 struct BedHost : EngineHost<> {
