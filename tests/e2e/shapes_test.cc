@@ -2,7 +2,6 @@
 // ports in any order. Most messages of the all-to-all go over other hosts.
 #include "tests/unit/soft/shapes.h"
 #include "perf/collectives/collective.h"
-#include "perf/driver/world.h"
 #include "tests/e2e/line.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +16,7 @@
 namespace mesh::e2e {
 namespace {
 
-using testkit::Guids, testkit::Shape, testkit::Subnets;
+using testkit::Shape;
 
 constexpr const char* kSoftwareOnly = "its cables are those of a software fabric";
 constexpr std::chrono::seconds kTimeout{1200};  // a torus has sixteen processes
@@ -47,12 +46,6 @@ void expect_works(const Shape& shape, const Environment& environment = {}) {
                      .timeout = kTimeout});
 }
 
-TEST(Shapes, ARingOfFourWithEightNicsEach) { expect_works({.hosts = 4, .cables = 4}); }
-TEST(Shapes, RingsOfFourWhosePortsHaveOneGuidOrNone) {
-  for (const Guids guids : {Guids::OfHost, Guids::Zero})
-    expect_works({.hosts = 4, .cables = 2, .seed = 1, .guids = guids});
-}
-
 class RingShapes : public testing::TestWithParam<int> {};
 TEST_P(RingShapes, WithOneToFourCablesAndPortsInAnyOrder) {
   for (int cables = 1; cables <= 4; ++cables) {
@@ -62,20 +55,6 @@ TEST_P(RingShapes, WithOneToFourCablesAndPortsInAnyOrder) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Hosts, RingShapes, testing::Values(5, 6, 8));
-
-// Hosts that are no neighbours share the subnet, too, and look for ways at once: a machine that
-// others use needs its time for that.
-TEST(Shapes, RingsInOtherOrdersWhoseCablesShareASubnet) {
-  if (!driver::switched_on(process_environment(), "SHAPES_ORDERS"))
-    GTEST_SKIP() << "SHAPES_ORDERS is not set; e2e_shapes_orders does";
-  for (const int hosts : {5, 6, 8})
-    for (int cables = 1; cables <= 4; ++cables)
-      expect_works({.hosts = hosts,
-                    .cables = cables,
-                    .seed = static_cast<std::uint64_t>(100 * hosts + cables),
-                    .subnets = cables % 2 == 0 ? Subnets::OneForAll : Subnets::LinkLocal},
-                   {{"NCCL_MESH_PATH_TIMEOUT", "120"}});
-}
 
 // Its sixteen hosts share the CPUs of this machine: none spins, and each host between makes as few
 // queue pairs as a path can have.

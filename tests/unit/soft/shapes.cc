@@ -47,23 +47,7 @@ std::string address_of(const Shape& shape, int cable, int end) {
   return fmt::format("{}.{}.{}/16", shape.subnets == Subnets::OneForAll ? "10.77" : "169.254",
                      1 + cable / 100, 2 * (cable % 100) + end);
 }
-
-// Puts the items in the order with that number, of orders_of(their count).
-void put_in_order(std::vector<std::string>& items, std::size_t number) {
-  for (auto at = items.begin(); at != items.end(); ++at) {
-    const std::size_t left = orders_of(static_cast<std::size_t>(items.end() - at) - 1);
-    std::rotate(at, at + static_cast<std::ptrdiff_t>(number / left),
-                at + static_cast<std::ptrdiff_t>(number / left) + 1);
-    number %= left;
-  }
-}
 }  // namespace
-
-std::size_t orders_of(std::size_t ports) {
-  std::size_t orders = 1;
-  for (std::size_t port = 2; port <= ports; ++port) orders *= port;
-  return orders;
-}
 
 std::string fabric_of(const Shape& shape) {
   std::vector<std::vector<std::string>> nics(static_cast<std::size_t>(shape.hosts));
@@ -88,8 +72,6 @@ std::string fabric_of(const Shape& shape) {
     auto& of_host = nics[static_cast<std::size_t>(host)];
     for (std::size_t i = of_host.size(); shape.seed != 0 && i > 1; --i)
       std::swap(of_host[i - 1], of_host[random() % i]);
-    if (static_cast<std::size_t>(host) < shape.orders.size())
-      put_in_order(of_host, shape.orders[static_cast<std::size_t>(host)]);
     hosts.push_back(
         fmt::format(R"({{"name":"{}","nics":[{}]}})", host_name(host), fmt::join(of_host, ",")));
   }
@@ -102,9 +84,8 @@ std::string text_of(const Shape& shape) {
       shape.columns == 0
           ? fmt::format("ring of {}", shape.hosts)
           : fmt::format("torus of {}x{}", shape.hosts / shape.columns, shape.columns);
-  return fmt::format("{}, {} cables, seed {}, orders {}, guids {}, subnets {}", cabling,
-                     shape.cables, shape.seed, fmt::join(shape.orders, " "),
-                     static_cast<int>(shape.guids), static_cast<int>(shape.subnets));
+  return fmt::format("{}, {} cables, seed {}, guids {}, subnets {}", cabling, shape.cables,
+                     shape.seed, static_cast<int>(shape.guids), static_cast<int>(shape.subnets));
 }
 
 }  // namespace mesh::testkit

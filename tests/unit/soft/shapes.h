@@ -2,10 +2,8 @@
 // Writes fabric files of hosts that are cabled as rings and tori, with several cables for each pair
 // of neighbours and ports in any order. Thread: any. Bounds: those of a fabric file.
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 namespace mesh::testkit {
 
@@ -30,12 +28,7 @@ struct Shape {
   Guids guids = Guids::Distinct;
   Subnets subnets = Subnets::OneForEachCable;
   bool firewall = false;  // no port hears datagrams
-  // Permutations of the ports of the first hosts, by number below orders_of(), after that of the
-  // seed.
-  std::vector<std::size_t> orders{};
 };
-
-std::size_t orders_of(std::size_t ports);  // 24 for four ports
 
 std::string fabric_of(const Shape& shape);
 std::string text_of(const Shape& shape);  // "ring of 5, 2 cables, seed 3, ...", for messages
