@@ -19,60 +19,28 @@
 
 namespace mesh::testkit {
 
-// The calls of a provider that name a device. modify_qp is one for each state.
-enum class Call : std::uint8_t {
-  OpenDevice,
-  CloseDevice,
-  QueryDevice,
-  QueryPort,
-  Gids,
-  QueryPkey,
-  PortSpeed,
-  OpenDatagrams,
-  NextEvent,
-  AllocPd,
-  DeallocPd,
-  RegMr,
-  RegDmabufMr,
-  HasPeerMemory,
-  DeregMr,
-  CreateCq,
-  DestroyCq,
-  CreateQp,
-  ModifyToInit,
-  ModifyToRtr,
-  ModifyToRts,
-  ModifyToErr,
-  DestroyQp,
-  QueryEce,
-  SetEce,
-};
-inline constexpr std::size_t kCalls = static_cast<std::size_t>(Call::SetEce) + 1;
-inline constexpr std::array<const char*, kCalls> kCallNames = {"open_device",
-                                                               "close_device",
-                                                               "query_device",
-                                                               "query_port",
-                                                               "gids",
-                                                               "query_pkey",
-                                                               "port_speed_mbps",
-                                                               "open_datagrams",
-                                                               "next_event",
-                                                               "alloc_pd",
-                                                               "dealloc_pd",
-                                                               "reg_mr",
-                                                               "reg_dmabuf_mr",
-                                                               "has_peer_memory",
-                                                               "dereg_mr",
-                                                               "create_cq",
-                                                               "destroy_cq",
-                                                               "create_qp",
-                                                               "modify_qp to INIT",
-                                                               "modify_qp to RTR",
-                                                               "modify_qp to RTS",
-                                                               "modify_qp to ERR",
-                                                               "destroy_qp",
-                                                               "query_ece",
-                                                               "set_ece"};
+// The calls of a provider that name a device: the enumerator and the name. modify_qp is one for
+// each state.
+// clang-format off
+#define MESH_CALLS_OF_A_DEVICE(X)                                                              \
+  X(OpenDevice, open_device) X(CloseDevice, close_device) X(QueryDevice, query_device)         \
+  X(QueryPort, query_port) X(Gids, gids) X(QueryPkey, query_pkey)                              \
+  X(PortSpeed, port_speed_mbps) X(OpenDatagrams, open_datagrams) X(NextEvent, next_event)      \
+  X(AllocPd, alloc_pd) X(DeallocPd, dealloc_pd) X(RegMr, reg_mr) X(RegDmabufMr, reg_dmabuf_mr) \
+  X(HasPeerMemory, has_peer_memory) X(DeregMr, dereg_mr) X(CreateCq, create_cq)                \
+  X(DestroyCq, destroy_cq) X(CreateQp, create_qp) X(ModifyToInit, modify_qp to INIT)           \
+  X(ModifyToRtr, modify_qp to RTR) X(ModifyToRts, modify_qp to RTS)                            \
+  X(ModifyToErr, modify_qp to ERR) X(DestroyQp, destroy_qp) X(QueryEce, query_ece)             \
+  X(SetEce, set_ece)
+// clang-format on
+#define MESH_ENUMERATOR(call, name) call,
+#define MESH_NAME(call, name) #name,
+enum class Call : std::uint8_t { MESH_CALLS_OF_A_DEVICE(MESH_ENUMERATOR) };
+inline constexpr std::array kCallNames = {MESH_CALLS_OF_A_DEVICE(MESH_NAME)};
+inline constexpr std::size_t kCalls = kCallNames.size();
+#undef MESH_ENUMERATOR
+#undef MESH_NAME
+#undef MESH_CALLS_OF_A_DEVICE
 constexpr const char* name_of(Call call) { return kCallNames[static_cast<std::size_t>(call)]; }
 std::string test_name_of(Call call);
 std::vector<Call> all_calls();
@@ -100,36 +68,58 @@ class SickRail final : public PassingProvider {
     return {counts.all.load(), counts.control.load(), counts.progress.load()};
   }
 
-  ibv_context* open_device(const std::string& name) override;
-  int close_device(ibv_context* context) override;
-  int query_device(ibv_context* context, ibv_device_attr* attr) override;
-  int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) override;
-  std::vector<verbs::GidEntry> gids(ibv_context* context, std::uint8_t port) override;
-  int query_pkey(ibv_context* context, std::uint8_t port, int index, std::uint16_t* pkey) override;
-  std::uint32_t port_speed_mbps(ibv_context* context, std::uint8_t port) override;
-  std::unique_ptr<verbs::CableDatagrams> open_datagrams(ibv_context* context,
-                                                        const verbs::GidEntry& gid,
-                                                        verbs::DatagramEnd end) override;
-  bool next_event(ibv_context* context, verbs::DeviceEvent* event) override;
-  ibv_pd* alloc_pd(ibv_context* context) override;
-  int dealloc_pd(ibv_pd* pd) override;
-  ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) override;
-  ibv_mr* reg_dmabuf_mr(ibv_pd* pd, const verbs::DmaBufferRange& range, int access) override;
-  bool has_peer_memory(ibv_context* context) override;
-  int dereg_mr(ibv_mr* mr) override;
-  ibv_cq* create_cq(ibv_context* context, int entries) override;
-  int destroy_cq(ibv_cq* cq) override;
-  ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) override;
-  int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) override;
-  int destroy_qp(ibv_qp* qp) override;
-  int query_ece(ibv_qp* qp, ibv_ece* ece) override;
-  int set_ece(ibv_qp* qp, ibv_ece* ece) override;
+  ibv_context* open_device(const std::string& name) override {
+    ibv_context* const context = PassingProvider::open_device(name);
+    note(Call::OpenDevice, context);
+    return context;
+  }
+// Notes a call, then passes it on with the arguments.
+#define MESH_NOTED(result, name, parameters, call, device, ...) \
+  result name parameters override {                             \
+    note(call, device);                                         \
+    return PassingProvider::name(__VA_ARGS__);                  \
+  }
+  MESH_NOTED(int, close_device, (ibv_context * at), Call::CloseDevice, at, at)
+  MESH_NOTED(int, query_device, (ibv_context * at, ibv_device_attr* attr), Call::QueryDevice, at,
+             at, attr)
+  MESH_NOTED(int, query_port, (ibv_context * at, std::uint8_t port, ibv_port_attr* attr),
+             Call::QueryPort, at, at, port, attr)
+  MESH_NOTED(std::vector<verbs::GidEntry>, gids, (ibv_context * at, std::uint8_t port), Call::Gids,
+             at, at, port)
+  MESH_NOTED(int, query_pkey, (ibv_context * at, std::uint8_t port, int index, std::uint16_t* pkey),
+             Call::QueryPkey, at, at, port, index, pkey)
+  MESH_NOTED(std::uint32_t, port_speed_mbps, (ibv_context * at, std::uint8_t port), Call::PortSpeed,
+             at, at, port)
+  MESH_NOTED(std::unique_ptr<verbs::CableDatagrams>, open_datagrams,
+             (ibv_context * at, const verbs::GidEntry& gid, verbs::DatagramEnd end),
+             Call::OpenDatagrams, at, at, gid, end)
+  MESH_NOTED(bool, next_event, (ibv_context * at, verbs::DeviceEvent* event), Call::NextEvent, at,
+             at, event)
+  MESH_NOTED(ibv_pd*, alloc_pd, (ibv_context * at), Call::AllocPd, at, at)
+  MESH_NOTED(int, dealloc_pd, (ibv_pd * pd), Call::DeallocPd, pd->context, pd)
+  MESH_NOTED(ibv_mr*, reg_mr, (ibv_pd * pd, void* address, std::size_t bytes, int access),
+             Call::RegMr, pd->context, pd, address, bytes, access)
+  MESH_NOTED(ibv_mr*, reg_dmabuf_mr, (ibv_pd * pd, const verbs::DmaBufferRange& range, int access),
+             Call::RegDmabufMr, pd->context, pd, range, access)
+  MESH_NOTED(bool, has_peer_memory, (ibv_context * at), Call::HasPeerMemory, at, at)
+  MESH_NOTED(int, dereg_mr, (ibv_mr * mr), Call::DeregMr, mr->context, mr)
+  MESH_NOTED(ibv_cq*, create_cq, (ibv_context * at, int entries), Call::CreateCq, at, at, entries)
+  MESH_NOTED(int, destroy_cq, (ibv_cq * cq), Call::DestroyCq, cq->context, cq)
+  MESH_NOTED(ibv_qp*, create_qp, (ibv_pd * pd, ibv_qp_init_attr* attr), Call::CreateQp, pd->context,
+             pd, attr)
+  MESH_NOTED(int, modify_qp, (ibv_qp * qp, ibv_qp_attr* attr, int mask), call_of(attr->qp_state),
+             qp->context, qp, attr, mask)
+  MESH_NOTED(int, destroy_qp, (ibv_qp * qp), Call::DestroyQp, qp->context, qp)
+  MESH_NOTED(int, query_ece, (ibv_qp * qp, ibv_ece* ece), Call::QueryEce, qp->context, qp, ece)
+  MESH_NOTED(int, set_ece, (ibv_qp * qp, ibv_ece* ece), Call::SetEce, qp->context, qp, ece)
+#undef MESH_NOTED
 
  private:
   struct Counts {
     std::atomic<std::uint64_t> all{0}, control{0}, progress{0};
   };
   void note(Call call, const ibv_context* context);
+  static Call call_of(ibv_qp_state state);
 
   std::array<Counts, kCalls> counts_;
   std::atomic<int> slow_{-1};
