@@ -2,7 +2,6 @@
 // driver's log filters as NCCL does (perf/driver/log_filter.h).
 #include "engine/control/frames.h"
 #include "perf/driver/plugin_log.h"
-#include "tests/e2e/breaker.h"
 #include "tests/e2e/line.h"
 
 #include <gtest/gtest.h>
@@ -46,21 +45,6 @@ const Scenario kBlackHole("black_hole", [](Peer& peer) {
   Line line(peer, *communicator, {.bytes = 1 << 20});
   transfer_until_said(peer, line, 1024, "full packets");
   transfer(line, {.bytes = 1 << 20});
-  peer.barrier();
-  line.close();
-});
-
-// Transfers messages until the log names a lost path and its return.
-const Scenario kCableOut("cable_out", [](Peer& peer) {
-  const auto api = peer.load();
-  const auto communicator = open_communicator(*api);
-  Line line(peer, *communicator, {.bytes = 4096});
-  transfer(line, {.bytes = 4096});
-  Breaker breaker;
-  if (peer.rank() == 0) breaker.pull(breaker.nics().front().name);
-  transfer_until_said(peer, line, 4096, "is lost");
-  if (peer.rank() == 0) breaker.plug(breaker.nics().front().name);
-  transfer_until_said(peer, line, 4096, "is back");
   peer.barrier();
   line.close();
 });
@@ -120,14 +104,6 @@ TEST(Heard, ABadSettingIsAWarningThatNamesItsRange) {
 TEST(Heard, AMissingDeviceIsNamed) {
   expect_each_reads(run(kNoPlugin, software({{"NCCL_IB_HCA", "mlx9"}})),
                     {"WARN NET/Mesh : NCCL_IB_HCA=mlx9 leaves no port of ", "which has mesh0"});
-}
-
-TEST(Heard, ACableThatIsPulledAndPluggedIsNamed) {
-  RunOptions options = software({{"NCCL_MESH_RAILS", "all"}});
-  options.fabric = "pair2.json";
-  expect_each_reads(
-      run(kCableOut, options),
-      {"WARN NET/Mesh : peer ", "is lost: ", "1 of 2 paths carry on", "is back after"});
 }
 
 TEST(Heard, ABlackHoleIsNamedWithItsMtuOnBothSides) {

@@ -71,17 +71,6 @@ void Raw::await_blind(void* request) {
   throw Failure("a request was not done in time");
 }
 
-int Raw::await_error(void* request, driver::milliseconds time) {
-  for (const Patience patience(time); !patience.over();) {
-    int done = 0;
-    int bytes = 0;
-    const int result = api_.test(request, &done, &bytes);
-    if (result != driver::kNetSuccess) return result;
-    require(done == 0, "a request that had to fail was done");
-  }
-  throw Failure("a request that had to fail stayed open");
-}
-
 void exchange(const RawPart& out, const RawPart& in) {
   void *receive = nullptr, *send = nullptr;
   for (const Patience patience = usual(); receive == nullptr || send == nullptr;) {

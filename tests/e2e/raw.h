@@ -30,8 +30,6 @@ class Raw {
   int await(void* request);
   // Waits until the request is done, without asking for sizes.
   void await_blind(void* request);
-  // Waits until test() does not succeed, and returns its code.
-  int await_error(void* request, driver::milliseconds patience);
 
  private:
   driver::NetApi& api_;

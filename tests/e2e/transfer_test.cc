@@ -173,33 +173,6 @@ const Scenario kThirtyTwo("thirty_two", [](Peer& peer) {
 });
 TEST(Requests, ThirtyTwoInFlight) { expect_run(kThirtyTwo); }
 
-// Sends without receives until NULL; no send is lost, and there is room again afterwards.
-const Scenario kOutOfRequests("out_of_requests", [](Peer& peer) {
-  Setup setup(peer, {.bytes = 1024 * 64});
-  Raw raw = setup.raw();
-  std::vector<void*> requests;
-  if (setup.line->sends()) {
-    while (requests.size() < 1024) {
-      void* request = raw.try_post(setup.line->memory().piece(0, 64));
-      if (request == nullptr) break;
-      requests.push_back(request);
-    }
-    require(requests.size() >= kInFlight && requests.size() < 1024,
-            std::to_string(requests.size()) + " sends before NULL");
-  }
-  const std::string sent = peer.all_gather(std::to_string(requests.size()))[0];
-  const auto count = static_cast<std::size_t>(std::stoul(sent));
-  if (setup.line->sends()) {
-    for (void* request : requests) raw.await(request);
-    raw.await(raw.post(setup.line->memory().piece(0, 64)));
-  } else {
-    for (std::size_t i = 0; i < count + 1; ++i)
-      raw.await(raw.post(setup.line->memory().piece(i % 1024 * 64, 64)));
-  }
-  setup.finish(peer);
-});
-TEST(Requests, OutOfRequestsIsNullAndNothingIsLost) { expect_run(kOutOfRequests); }
-
 // `late` is the side that posts only after its peer has asked for a while in vain.
 void one_side_late(Peer& peer, bool receiver_late) {
   Setup setup(peer, {.bytes = kMiB});
@@ -262,25 +235,6 @@ const Scenario kStaleSlots("stale_slots", [](Peer& peer) {
   setup.finish(peer);
 });
 TEST(Requests, StaleSlotsAreNotRead) { expect_run(kStaleSlots); }
-
-const Scenario kOversizedSend("oversized_send", [](Peer& peer) {
-  Setup setup(peer, {.bytes = kMiB});
-  Raw raw = setup.raw();
-  const std::size_t bytes = static_cast<std::size_t>(std::stoul(peer.argument()));
-  const std::size_t room = setup.line->sends() ? bytes : bytes / 2;
-  void* request = raw.post(setup.line->memory().piece(0, room));
-  const int code = raw.await_error(request, patience());
-  require(code == driver::kNetInvalidUsage || code == driver::kNetRemoteError ||
-              code == driver::kNetInternalError,
-          std::string("it failed with ") + driver::net_result_name(code));
-  peer.barrier();
-});
-TEST(BadInput, SendLargerThanReceiveFailsOnBothSides) {
-  for (const char* bytes : {"200", "20000", "1000000"}) {
-    expect_run_says(kOversizedSend, {.argument = bytes},
-                    "a send of " + std::string(bytes) + " bytes met a receive of ");
-  }
-}
 
 }  // namespace
 }  // namespace mesh::e2e

@@ -53,15 +53,6 @@ Listener* listen(Bed& bed, const testkit::Seat& seat, HandleBytes& handle) {
       .value();
 }
 
-TEST(Connect, ToOneselfInOneThread) {
-  Bed bed({.fabric = testkit::kHalves});
-  Talk talk(bed, kA, kA, 1 << 20);
-  for (const std::size_t bytes : {0u, 8u, 8192u, 70'000u, 1u << 20}) talk.exchange(bytes);
-  talk.release();
-  talk.close_both();
-  EXPECT_TRUE(bed.empties());
-}
-
 TEST(Connect, BothDirectionsAtOnce) {
   Bed bed({});
   HandleBytes to_a{}, to_b{};

@@ -22,16 +22,6 @@ using testkit::Talk;
 
 using testkit::kA, testkit::kB;
 
-TEST(Message, EverySizeArrivesWhole) {
-  Bed bed({.fabric = testkit::kHalves});
-  Talk talk(bed, kA, kB, 3 << 20);
-  for (const std::size_t bytes : {1u, 7u, 8u, 63u, 65u, 220u, 221u, 8192u, 8193u, 65536u, 65537u,
-                                  524288u, 524289u, 3u << 20}) {
-    talk.exchange(bytes);
-    ASSERT_FALSE(HasFailure()) << bytes << " bytes";
-  }
-}
-
 // The immediate tells the number of up to fifteen stripes. A record tells larger numbers, and
 // stripes of several work requests.
 TEST(Message, StripesOfAnyNumberArriveWhole) {
@@ -96,38 +86,6 @@ TEST(Message, LargeMessagesOfManyChannelsAtOnce) {
     bed.hosts[0].loops_stand = bed.hosts[1].loops_stand = false;
     for (Request* const request : open) EXPECT_TRUE(bed.finish(request).ok());
     for (const auto& talk : talks) EXPECT_TRUE(talk->holds(0, 0, 4096));
-  }
-}
-
-TEST(Message, ZeroBytesIsAMessage) {
-  Bed bed({});
-  Talk talk(bed, kA, kB, 64);
-  const Request* before = nullptr;
-  for (int i = 0; i < 100; ++i) {
-    const auto receiving = irecv(*talk.pair.receive, {});
-    ASSERT_TRUE(receiving.ok());
-    EXPECT_NE(*receiving, before);
-    before = *receiving;
-    std::size_t bytes = 99;
-    EXPECT_EQ(test(**receiving, &bytes).code(), Errc::WouldBlock) << "nothing was sent yet";
-    const auto sending = isend(*talk.pair.send, {});
-    ASSERT_TRUE(sending.ok());
-    EXPECT_TRUE(bed.finish(*sending).ok());
-    EXPECT_TRUE(bed.finish(*receiving, &bytes).ok());
-    EXPECT_EQ(bytes, 0u);
-  }
-}
-
-TEST(Message, ReceiveMayBeLarger) {
-  Bed bed({});
-  Talk talk(bed, kA, kB, 1 << 20);
-  for (const std::size_t bytes : {std::size_t{3}, std::size_t{5000}, std::size_t{300'001}}) {
-    const auto receiving = talk.receive({.bytes = 1 << 20});
-    const auto sending = talk.send({.bytes = bytes});
-    std::size_t received = 0;
-    EXPECT_TRUE(bed.finish(*sending).ok());
-    EXPECT_TRUE(bed.finish(*receiving, &received).ok());
-    EXPECT_EQ(received, bytes);
   }
 }
 
