@@ -114,27 +114,5 @@ TEST(Tune, WhatTheEnvironmentFixesIsNotSwept) {
   EXPECT_NE(fixed.output.find("not swept: NCCL_MESH_QPS"), std::string::npos) << fixed.output;
 }
 
-TEST(Tune, MistakesAreOneLineAndStatusTwo) {
-  struct Case {
-    std::vector<std::string> arguments;
-    Variables environment;
-    std::string said;
-  };
-  for (const Case& each :
-       {Case{{"--model", "/nonexistent.json"}, {}, "/nonexistent.json"},
-        Case{{"--time-limit", "0"}, {}, "--time-limit"},
-        Case{{"--model", kModelFile, "--fabric", kModelFile}, {}, "exclude each other"},
-        Case{{},
-             {{"MESH_RENDEZVOUS", "a:1"}, {"RANK", "0"}, {"WORLD_SIZE", "3"}},
-             "WORLD_SIZE: '3'"},
-        Case{{"--model", kModelFile, "--quick", "-o", "/nonexistent/p.json"},
-             {},
-             "/nonexistent/p.json cannot"}}) {
-    const Ran ran = run(each.arguments, each.environment);
-    EXPECT_TRUE(ran.end.exited && ran.end.code == 2) << ran.end.text() << "\n" << ran.output;
-    EXPECT_NE(ran.output.find(each.said), std::string::npos) << ran.output;
-  }
-}
-
 }  // namespace
 }  // namespace mesh::e2e

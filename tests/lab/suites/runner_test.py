@@ -148,17 +148,6 @@ class Mistakes(unittest.TestCase):
         for text in says:
             self.assertIn(text, end.stderr)
 
-    def test_arguments(self):
-        self.refused(["nowhere", "--", "true"], "no topology nowhere", "pair", "triangle")
-        self.refused(["pair"], "COMMAND is missing")
-        self.refused(["pair", "--on", "z", "--", "true"],
-                     "--on z: there is no host z (hosts: a, b)")
-        self.refused(["pair", "--timeout", "0", "--", "true"], "--timeout 0 is not in 1..86400")
-        self.refused(["pair", "--memory", "1", "--", "true"], "--memory 1 is not in 256..65536")
-        self.refused(["pair", "--share", "/nowhere", "--", "true"],
-                     "--share /nowhere is no directory")
-        self.refused(["pair", "--env", "X", "--", "true"], "--env X is not NAME=VALUE")
-
     def test_topology_files(self):
         end = '{"a/m0": {"addresses": ["10.0.0.1/24"]}, "b/m0": {}}'
         for text, says in (
