@@ -20,7 +20,7 @@ using testkit::Bed, testkit::Talk;
 using testkit::kA, testkit::kB;
 using testkit::LogCapture;
 
-constexpr std::size_t kMessageBytes = 256 << 10;
+constexpr std::size_t kTimedBytes = 256 << 10;
 constexpr std::uint64_t kUs = 1000;
 
 LatencyHistogram latency_of(const Bed& bed, std::size_t host, std::size_t path) {
@@ -42,7 +42,7 @@ std::uint64_t samples_at_least(const LatencyHistogram& latency, std::uint64_t ns
 void talk_for(Talk& talk, std::uint64_t ns) {
   const std::uint64_t until_ns = talk.bed.now_ns() + ns;
   while (talk.bed.now_ns() < until_ns) {
-    talk.exchange(kMessageBytes);
+    talk.exchange(kTimedBytes);
     talk.bed.rounds(20);
     talk.bed.advance_ns(10 * kNsPerMs);
   }
@@ -50,7 +50,7 @@ void talk_for(Talk& talk, std::uint64_t ns) {
 
 TEST(LatencyWatch, APathWithTrafficIsTimedTenTimesASecondWhereItSends) {
   Bed bed({.fabric = testkit::kHalves, .timed_ns = kTimedLookToNextNs});
-  Talk talk(bed, kA, kB, kMessageBytes);
+  Talk talk(bed, kA, kB, kTimedBytes);
   talk_for(talk, 5 * kNsPerSecond);
   for (const std::size_t path : {0u, 1u}) {
     EXPECT_NEAR(static_cast<double>(latency_of(bed, 0, path).total()), 50, 6);
@@ -60,7 +60,7 @@ TEST(LatencyWatch, APathWithTrafficIsTimedTenTimesASecondWhereItSends) {
 
 TEST(LatencyWatch, APathWithoutMessagesIsLeftAlone) {
   Bed bed({.timed_ns = kTimedLookToNextNs});
-  Talk talk(bed, kA, kB, kMessageBytes);
+  Talk talk(bed, kA, kB, kTimedBytes);
   const auto posted = [&bed] { return bed.stats(0).work_requests + bed.stats(1).work_requests; };
   bed.rounds(100);
   const std::uint64_t before = posted();
@@ -77,7 +77,7 @@ TEST(LatencyWatch, APathWithoutMessagesIsLeftAlone) {
 
 TEST(LatencyWatch, ASlowPathShowsInItsOwnTimesAndInNoOthers) {
   Bed bed({.fabric = testkit::kHalves, .timed_ns = kTimedLookToNextNs});
-  Talk talk(bed, kA, kB, kMessageBytes);
+  Talk talk(bed, kA, kB, kTimedBytes);
   bed.tick_ns = kUs;
   constexpr std::uint64_t kSlowNs = 2 * kNsPerMs;
   ASSERT_TRUE(bed.hosts[0]
@@ -96,7 +96,7 @@ TEST(LatencyWatch, ASlowPathShowsInItsOwnTimesAndInNoOthers) {
 // NCCL has nothing to wait for when its messages are done, so nobody turns the loop.
 TEST(LatencyWatch, AWriteThatNobodyElsePollsForIsSeenSoon) {
   Bed bed({.timed_ns = kTimedLookToNextNs});
-  Talk talk(bed, kA, kB, kMessageBytes);
+  Talk talk(bed, kA, kB, kTimedBytes);
   talk_for(talk, kNsPerSecond);
   const LatencyHistogram before = latency_of(bed, 0, 0);
   talk.exchange(8);
@@ -110,15 +110,15 @@ TEST(LatencyWatch, AWriteThatNobodyElsePollsForIsSeenSoon) {
 
 TEST(LatencyWatch, AWriteThatItsPathLosesCountsNothingAndHoldsUpNothing) {
   Bed bed({.fabric = testkit::kHalves, .timed_ns = kTimedLookToNextNs});
-  Talk talk(bed, kA, kB, kMessageBytes);
-  talk.exchange(kMessageBytes);
+  Talk talk(bed, kA, kB, kTimedBytes);
+  talk.exchange(kTimedBytes);
   ASSERT_TRUE(
       bed.hosts[0].provider->faults().arm({.kind = soft::FaultKind::Mute, .nic = "n1"}).ok());
   engine::Path& lost = talk.pair.send->link.paths()[1];
   const LogCapture log;
   bed.tick_ns = kNsPerMs;
   ASSERT_TRUE(bed.until([&] { return lost.latency.under_way(); }));
-  talk.exchange(kMessageBytes);  // what the path holds goes over the other one
+  talk.exchange(kTimedBytes);  // what the path holds goes over the other one
   EXPECT_GE(log.count(LogLevel::Warn, "n1:1"), 1) << log.joined();
   EXPECT_FALSE(lost.latency.under_way());
   EXPECT_EQ(latency_of(bed, 0, 1).total(), 0u);
@@ -138,8 +138,8 @@ TEST(LatencyWatch, AWriteThatItsPathLosesCountsNothingAndHoldsUpNothing) {
 TEST(LatencyWatch, WritesThatGetThroughDoNotPutOffTheEndOfAPathThatCarriesNothing) {
   Bed bed({.path_timeout_s = 20, .ack_timer = 14, .timed_ns = kTimedLookToNextNs});
   const LogCapture log;
-  Talk talk(bed, kA, kB, kMessageBytes);
-  talk.exchange(kMessageBytes);
+  Talk talk(bed, kA, kB, kTimedBytes);
+  talk.exchange(kTimedBytes);
   auto& faults = bed.hosts[0].provider->faults();
   const engine::Path& path = talk.pair.send->link.paths()[0];
   soft::Fault no_large_ones{.kind = soft::FaultKind::Mtu, .nic = "n0", .mtu = 256};
@@ -153,8 +153,8 @@ TEST(LatencyWatch, WritesThatGetThroughDoNotPutOffTheEndOfAPathThatCarriesNothin
     EXPECT_TRUE(faults.arm(no_large_ones).ok());
   };
   bed.tick_ns = kNsPerMs;
-  Request* const receiving = talk.receive({.bytes = kMessageBytes}).value();
-  Request* const sending = talk.send({.bytes = kMessageBytes}).value();
+  Request* const receiving = talk.receive({.bytes = kTimedBytes}).value();
+  Request* const sending = talk.send({.bytes = kTimedBytes}).value();
   const std::uint64_t began_ns = bed.now_ns();
   EXPECT_EQ(bed.finish(sending).code(), Errc::Timeout);
   EXPECT_NE(bed.finish(receiving).code(), Errc::Ok);

@@ -18,7 +18,7 @@ namespace {
 
 using testkit::Bed, testkit::Seat, testkit::Talk, testkit::LogCapture;
 
-constexpr std::size_t kBytes = 1 << 20;
+constexpr std::size_t kRelayedBytes = 1 << 20;
 constexpr std::uint64_t kSecondNs = 1'000'000'000;
 constexpr int kStallSeconds = 30;
 
@@ -34,7 +34,7 @@ class RelayFigures : public testing::Test {
     for (testkit::BedHost& host : bed_.hosts) host.nics_stand = host.loops_stand = false;
   }
   std::unique_ptr<Talk> talk(std::size_t from, std::size_t to) {
-    return std::make_unique<Talk>(bed_, Seat{from, 0}, Seat{to, 0}, kBytes);
+    return std::make_unique<Talk>(bed_, Seat{from, 0}, Seat{to, 0}, kRelayedBytes);
   }
   void wake() {
     ASSERT_TRUE(bed_.until([&] {
@@ -71,7 +71,7 @@ class RelayFigures : public testing::Test {
 TEST_F(RelayFigures, RoutesAreNamedOnBothSidesAndCablesHaveNone) {
   EXPECT_TRUE(peer(0, "c").paths[0].routes.empty()) << "lazy";
   wake();
-  far_->exchange(kBytes);
+  far_->exchange(kRelayedBytes);
   for (const PeerSnapshot& side : {peer(0, "c"), peer(2, "a")}) {
     std::size_t relayed = 0;
     for (const PathSnapshot& path : side.paths) {
@@ -95,7 +95,7 @@ TEST_F(RelayFigures, RoutesAreNamedOnBothSidesAndCablesHaveNone) {
 TEST_F(RelayFigures, AMiddleHostCountsWhatItCarries) {
   EXPECT_EQ(relay(1).paths + relay(1).ring_bytes, 0u);
   wake();
-  far_->exchange(kBytes);
+  far_->exchange(kRelayedBytes);
   RelaySnapshot carried = relay(1);
   EXPECT_EQ(carried.paths, 1u);
   EXPECT_EQ(carried.chains, 1u + far_->pair.send->link.policy().qps);
@@ -105,8 +105,8 @@ TEST_F(RelayFigures, AMiddleHostCountsWhatItCarries) {
   for (const RelayedSnapshot& way : carried.ways) {
     const bool data = way.rail == "n1:1";  // towards c
     EXPECT_EQ(way.from, data ? "n0:1" : "n1:1");
-    EXPECT_GE(way.bytes, data ? kBytes : 32) << way.rail;
-    EXPECT_LT(way.bytes, data ? 2 * kBytes : kBytes) << way.rail;
+    EXPECT_GE(way.bytes, data ? kRelayedBytes : 32) << way.rail;
+    EXPECT_LT(way.bytes, data ? 2 * kRelayedBytes : kRelayedBytes) << way.rail;
     EXPECT_GE(way.work_requests, 1u);
   }
   end_all();
@@ -120,7 +120,7 @@ TEST_F(RelayFigures, AMiddleHostCountsWhatItCarries) {
 
 TEST_F(RelayFigures, AMiddleHostSaysAtItsEndWhatItHasCarried) {
   wake();
-  near_->exchange(kBytes), next_->exchange(kBytes), far_->exchange(kBytes);
+  near_->exchange(kRelayedBytes), next_->exchange(kRelayedBytes), far_->exchange(kRelayedBytes);
   end_all();
   EXPECT_TRUE(bed_.until([&] { return !bed_.hosts[1].engine->carries_for_others(); }));
   bed_.close_context({1, 0});

@@ -5,6 +5,7 @@
 
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
+#include "tests/unit/engine/units.h"
 
 #include "engine/data/path_silence.h"
 #include "engine/data/peer_link.h"
@@ -24,10 +25,10 @@ namespace {
 
 using testkit::Bed, testkit::Talk;
 using testkit::kA, testkit::kB;
+using testkit::kMs, testkit::kSecond;
 using testkit::LogCapture;
 
 constexpr std::size_t kMessageBytes = 1 << 20;
-constexpr std::uint64_t kSecond = 1'000'000'000, kMs = 1'000'000;
 const soft::Fault kFirstMute{.kind = soft::FaultKind::Mute, .nic = "n0"};
 
 void arm(Bed& bed, std::size_t host, const soft::Fault& fault) {

@@ -10,7 +10,7 @@ namespace mesh::engine {
 namespace {
 
 const TransferPolicy kPolicy{};
-constexpr std::uint64_t kMiB = 1u << 20;
+constexpr std::uint64_t kMebibyte = 1u << 20;
 
 StripeTable spread(std::uint64_t bytes, const TransferPolicy& policy,
                    std::span<const PathLoad> paths) {
@@ -49,7 +49,7 @@ void expect_covers(const StripeTable& table, std::uint64_t message, std::size_t 
 // The speeds that parts are computed from are rounded, so the parts may add up to more than the
 // whole.
 TEST(PathSpread, RoundedSpeedsGiveAwayNoMoreThanThereIs) {
-  constexpr std::uint64_t kMessage = 256 * kMiB;
+  constexpr std::uint64_t kMessage = 256 * kMebibyte;
   for (std::uint64_t in_flight = 1'000'000; in_flight < 1'100'000; in_flight += 128) {
     const std::array<PathLoad, 2> paths{
         {{.speed_mbps = 10'000}, {.bytes = in_flight, .speed_mbps = 40, .hosts_between = 1}}};
@@ -65,7 +65,7 @@ TEST(PathSpread, AnyLoadsAreCovered) {
   for (int round = 0; round < 20'000; ++round) {
     std::array<PathLoad, 3> paths{};
     for (PathLoad& path : paths) {
-      path.bytes = up_to(8 * kMiB);
+      path.bytes = up_to(8 * kMebibyte);
       path.speed_mbps = 1 + static_cast<std::uint32_t>(up_to(100'000));
       path.hosts_between = static_cast<std::uint32_t>(up_to(3));
     }
@@ -77,11 +77,11 @@ TEST(PathSpread, AnyLoadsAreCovered) {
 TEST(PathSpread, PartsAreAsTheSpeeds) {
   const std::array<PathLoad, 3> paths{
       {{.speed_mbps = 100'000}, {.speed_mbps = 50'000}, {.speed_mbps = 25'000}}};
-  const StripeTable table = spread(7 * kMiB, kPolicy, paths);
+  const StripeTable table = spread(7 * kMebibyte, kPolicy, paths);
   const auto parts = bytes_by_path(table, 3);
-  EXPECT_NEAR(static_cast<double>(parts[0]), 4.0 * kMiB, 1024);
-  EXPECT_NEAR(static_cast<double>(parts[1]), 2.0 * kMiB, 1024);
-  EXPECT_NEAR(static_cast<double>(parts[2]), 1.0 * kMiB, 1024);
+  EXPECT_NEAR(static_cast<double>(parts[0]), 4.0 * kMebibyte, 1024);
+  EXPECT_NEAR(static_cast<double>(parts[1]), 2.0 * kMebibyte, 1024);
+  EXPECT_NEAR(static_cast<double>(parts[2]), 1.0 * kMebibyte, 1024);
   EXPECT_EQ(table.count, 12u) << "four queue pairs each";
 }
 
@@ -92,10 +92,10 @@ TEST(PathSpread, AMessageAloneGoesTheOtherWayRoundByALittle) {
   for (const std::uint32_t hosts : {1u, 2u}) {
     const std::array<PathLoad, 2> paths{
         {{.speed_mbps = 120'000}, {.speed_mbps = 120'000 / (hosts + 1), .hosts_between = hosts}}};
-    const StripeTable table = spread(12 * kMiB, kPolicy, paths);
+    const StripeTable table = spread(12 * kMebibyte, kPolicy, paths);
     const auto parts = bytes_by_path(table, 2);
-    EXPECT_NEAR(static_cast<double>(parts[1]), 12.0 * kMiB / (hosts + 3), 2048);
-    expect_covers(table, 12 * kMiB, 2 * kPolicy.qps);
+    EXPECT_NEAR(static_cast<double>(parts[1]), 12.0 * kMebibyte / (hosts + 3), 2048);
+    expect_covers(table, 12 * kMebibyte, 2 * kPolicy.qps);
   }
 }
 
@@ -103,16 +103,16 @@ TEST(PathSpread, AMessageAloneGoesTheOtherWayRoundByALittle) {
 TEST(PathSpread, OfManyInFlightTheOtherWayRoundGetsWhatItCarries) {
   PathLoad direct{.speed_mbps = 100'000};
   PathLoad round{.speed_mbps = 50'000, .hosts_between = 1};
-  direct.bytes = 4 * kMiB;
-  round.bytes = direct.bytes / 2 - kMiB / 6;
+  direct.bytes = 4 * kMebibyte;
+  round.bytes = direct.bytes / 2 - kMebibyte / 6;
   const std::array<PathLoad, 2> paths{{direct, round}};
-  const auto parts = bytes_by_path(spread(kMiB, kPolicy, paths), 2);
-  EXPECT_NEAR(static_cast<double>(parts[1]), kMiB / 3.0, 4096);
+  const auto parts = bytes_by_path(spread(kMebibyte, kPolicy, paths), 2);
+  EXPECT_NEAR(static_cast<double>(parts[1]), kMebibyte / 3.0, 4096);
 }
 
 TEST(PathSpread, EveryPathBeginsInTheFirstRound) {
   const std::array<PathLoad, 2> paths{{{.speed_mbps = 100'000}, {.speed_mbps = 100'000}}};
-  const StripeTable table = spread(kMiB, kPolicy, paths);
+  const StripeTable table = spread(kMebibyte, kPolicy, paths);
   EXPECT_EQ(table.count, 8u);
   EXPECT_NE(table.stripes[0].position % 2, table.stripes[1].position % 2);
 }
@@ -120,18 +120,18 @@ TEST(PathSpread, EveryPathBeginsInTheFirstRound) {
 TEST(PathSpread, WhoHasMoreInFlightGetsLess) {
   const std::array<PathLoad, 2> paths{
       {{.bytes = 600'000, .speed_mbps = 100'000}, {.speed_mbps = 100'000}}};
-  const auto parts = bytes_by_path(spread(kMiB, kPolicy, paths), 2);
+  const auto parts = bytes_by_path(spread(kMebibyte, kPolicy, paths), 2);
   EXPECT_NEAR(static_cast<double>(parts[0] + 600'000), static_cast<double>(parts[1]), 512);
   const std::array<PathLoad, 2> full{
-      {{.bytes = 2 * kMiB, .speed_mbps = 100'000}, {.speed_mbps = 100'000}}};
-  EXPECT_EQ(bytes_by_path(spread(kMiB, kPolicy, full), 2)[0], 0u)
+      {{.bytes = 2 * kMebibyte, .speed_mbps = 100'000}, {.speed_mbps = 100'000}}};
+  EXPECT_EQ(bytes_by_path(spread(kMebibyte, kPolicy, full), 2)[0], 0u)
       << "it would be done last as it is";
 }
 
 TEST(PathSpread, ASlowPathTakesNoCrumbs) {
   const std::array<PathLoad, 2> paths{{{.speed_mbps = 400'000}, {.speed_mbps = 10'000}}};
   EXPECT_EQ(bytes_by_path(spread(100'000, kPolicy, paths), 2)[1], 0u);
-  EXPECT_GT(bytes_by_path(spread(4 * kMiB, kPolicy, paths), 2)[1], 0u);
+  EXPECT_GT(bytes_by_path(spread(4 * kMebibyte, kPolicy, paths), 2)[1], 0u);
 }
 
 TEST(PathSpread, NoMorePathsThanStripes) {
