@@ -1,6 +1,6 @@
 // A job over two cables goes on when one of them is lost, after any number of bytes and in any way,
 // and uses it again when it is back. FAILOVER_TIMES, FAILOVER_SEED and FAILOVER_ALL in the
-// environment choose how often, when and how (tests/e2e/failover).
+// environment choose how often, when and how (tests/README.md).
 #include "perf/collectives/collective.h"
 #include "perf/driver/plugin_log.h"
 #include "perf/driver/world.h"
@@ -408,11 +408,11 @@ TEST(Failover, AKilledPeerIsAnErrorSoon) {
   EXPECT_LT(figure(ranks[0], "seconds"), clock_bar_s(kPromised.count())) << ranks[0].output;
 }
 
-// Run by the command tests/e2e/failover: not part of a run of all tests.
+// Run by hand, on an idle machine (tests/README.md): not part of a run of all tests.
 TEST(Failover, RandomMoments) {
   const Environment environment = process_environment();
   const int times = std::atoi(driver::variable(environment, "FAILOVER_TIMES").c_str());
-  if (times <= 0) GTEST_SKIP() << "FAILOVER_TIMES is not set; tests/e2e/failover does";
+  if (times <= 0) GTEST_SKIP() << "FAILOVER_TIMES is not set (tests/README.md)";
   const std::uint64_t seed =
       std::strtoull(driver::variable(environment, "FAILOVER_SEED").c_str(), nullptr, 10);
   const int blows = driver::switched_on(environment, "FAILOVER_ALL") ? kBlows : 1;

@@ -1,6 +1,6 @@
 // Breaks hosts and cables on the way of messages between hosts that are not neighbours, after
 // random numbers of bytes of a verified job on a ring of four. RELAY_TIMES, RELAY_CLOSES and
-// RELAY_SEED in the environment choose how often and when (tests/e2e/relay_faults).
+// RELAY_SEED in the environment choose how often and when (tests/README.md).
 #include "perf/driver/world.h"
 #include "tests/e2e/line.h"
 #include "tests/e2e/middle_hosts.h"

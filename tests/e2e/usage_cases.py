@@ -180,16 +180,6 @@ SCRIPTS = {
         ("--foo", UNKNOWN),
         ("--quick --lab", "--quick boots no lab; omit --lab"),
     ],
-    "tests/e2e/failover": [
-        ("--foo", "unknown option '--foo'; wanted: --times N"),
-        ("--times 1000000000", "--times '1000000000' is not a number of 1..999999999"),
-        ("--build /nix", "--build '/nix' has no tests/e2e/e2e_failover"),
-    ],
-    "tests/e2e/relay_faults": [
-        ("--all", "unknown option '--all'"),
-        ("--closes x", "--closes 'x' is not a number of 0..999999999"),
-        ("--build /nix", "--build '/nix' has no tests/e2e/e2e_relay_faults"),
-    ],
     "tests/torch/run": [
         ("--foo", UNKNOWN),
         ("--timeout 0", "--timeout: 0 is not a number of 1..86400"),
