@@ -99,7 +99,6 @@ Status EngineImpl::start() {
   if (options_.refused_ports != nullptr) *options_.refused_ports = refused_ports_;
   if (!found.ok()) return found.status();
   rails_ = std::move(*found);
-  verbs::find_device_memory(*options_.provider, settings_, rails_);
   if (const Status marked = verbs::mark_site_rails(rails_, settings_); !marked.ok()) return marked;
   if (options_.choose_policy)
     options_.policy = options_.choose_policy(verbs::traits_of(options_.provider->fabric(), rails_));

@@ -1,5 +1,6 @@
 #include "engine/figures.h"
 
+#include "engine/data/path_text.h"
 #include "engine/link/relay/relay_service.h"
 #include "engine/request_watch.h"
 #include "engine/sums.h"
@@ -11,7 +12,9 @@
 #include <algorithm>
 #include <exception>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 namespace mesh::engine {
 
@@ -105,7 +108,7 @@ std::string over_text(const PeerSnapshot& link) {
   std::string text;
   for (const PathSnapshot& path : link.paths) {
     for (const std::string& route : path.routes)
-      text += fmt::format("{}{}", text.empty() ? ", over " : "; ", route);
+      text += fmt::format("{}{}", text.empty() ? ", over " : "; ", hosts_named(route));
   }
   return text;
 }
@@ -123,10 +126,13 @@ std::string summary_text(const PeerSnapshot& link) {
           : fmt::format(
                 "; its paths failed {} times, {} stripes were sent again, {} s with a path missing",
                 failures, replayed, link.degraded_ns / 1'000'000'000);
+  const auto carried =
+      std::count_if(link.paths.begin(), link.paths.end(), [&link](const PathSnapshot& path) {
+        return (link.sends ? path.counters.bytes_sent : path.counters.announcements) != 0;
+      });
   return fmt::format("{} host {}: {} bytes in {} messages over {} path{}{}{}",
                      link.sends ? "sent to" : "received from", link.peer, link.bytes, link.messages,
-                     link.paths.size(), link.paths.size() == 1 ? "" : "s", over_text(link),
-                     survived);
+                     carried, carried == 1 ? "" : "s", over_text(link), survived);
 }
 
 // Returns how many bytes of our own messages went over one of our rails.
@@ -140,12 +146,28 @@ std::uint64_t bytes_of_rail(const PeerLedger& ledger, const std::string& rail) {
   return bytes;
 }
 
+std::string megabytes_text(std::uint64_t bytes) {
+  constexpr double kMegabyte = 1e6;
+  return fmt::format("{:.3g}", static_cast<double>(bytes) / kMegabyte);
+}
+
 std::string relayed_text(const RelayedSnapshot& way, std::uint64_t own_bytes) {
   const double share = static_cast<double>(way.bytes) / static_cast<double>(way.bytes + own_bytes);
-  return fmt::format(
-      "carried for other hosts from {} to {}: {} bytes, {:.0f} % of the bytes sent over {}; {} "
-      "polls met a full ring",
-      way.from, way.rail, way.bytes, 100 * share, way.rail, way.ring_full);
+  const std::string waits =
+      way.ring_full == 0 ? ""
+                         : fmt::format("; the next host's buffer was full {} times", way.ring_full);
+  return fmt::format("carried for other hosts from {} to {}: {} MB, {:.0f} % of all sent over {}{}",
+                     way.from, way.rail, megabytes_text(way.bytes), 100 * share, way.rail, waits);
+}
+
+// Returns true if the way has carried little but credits and acknowledgements of what went the
+// opposite way.
+bool only_answers(const RelayedSnapshot& way, std::span<const RelayedSnapshot> ways) {
+  constexpr std::uint64_t kAnswersShare = 100;
+  return std::any_of(ways.begin(), ways.end(), [&way](const RelayedSnapshot& other) {
+    return other.from == way.rail && other.rail == way.from &&
+           way.bytes < other.bytes / kAnswersShare;
+  });
 }
 
 const char* port_state_name(ibv_port_state state) {
@@ -288,8 +310,11 @@ void Figures::sum_up(Context& context, std::uint64_t now_ns) const noexcept {
 
 void Figures::sum_up(const RelayService& relays) const noexcept {
   try {
-    for (const RelayedSnapshot& way : relays.figures().ways) {
-      if (way.bytes != 0) LOG_INFO("{}", relayed_text(way, bytes_of_rail(ended_, way.rail)));
+    const std::vector<RelayedSnapshot> ways = relays.figures().ways;
+    for (const RelayedSnapshot& way : ways) {
+      if (way.bytes == 0) continue;
+      MESH_LOG(only_answers(way, ways) ? LogLevel::Detail : LogLevel::Info, "{}",
+               relayed_text(way, bytes_of_rail(ended_, way.rail)));
     }
   } catch (const std::exception& error) {
     LOG_WARN("the totals of relayed traffic cannot be logged: {}", error.what());

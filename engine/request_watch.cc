@@ -69,7 +69,7 @@ std::string route_of(const Waiting& waiting, const PeerLink& link) {
   if (waiting.path != nullptr || waiting.reason == WaitReason::Turn) return {};
   for (const Path& path : link.paths().all()) {
     const bool alone = path.health.state == PathState::Up || paths_up(link) == 0;
-    if (alone && !path.over.empty()) return fmt::format(" (over {})", path.over);
+    if (alone && !path.over.empty()) return fmt::format(" (over {})", hosts_named(path.over));
   }
   return {};
 }

@@ -78,9 +78,11 @@ std::string_view first_part(std::string_view text, std::size_t room) noexcept {
   return text.substr(0, text.find(' '));
 }
 
-// Logs the text, where it is longer than a line on several, each with the text's subject: a reader
-// who looks for a peer finds all of them, and NCCL's last error names it. The text is never used as
-// the format, because a file name or a peer may put a percent sign there.
+// Logs the text. NCCL keeps its last warning as the error that a program reads
+// (ncclGetLastError), so a warning is one call, however long it is. An INFO text that is longer
+// than a line takes several, each with the text's subject: a reader who looks for a peer finds all
+// of them. The text is never used as the format, because a file name or a peer may put a percent
+// sign there.
 void forward(LogLevel level, const char* file, int line, const char* text) {
   remember(level, text);
   // Counted before the logger is read, so that quiet_logger() misses no call (both seq_cst).
@@ -89,7 +91,7 @@ void forward(LogLevel level, const char* file, int line, const char* text) {
       logger != nullptr) {
     const NcclLevel as = nccl_level(level);
     // The lines for those who look into the network are not shown by default, and stay whole.
-    const std::size_t bytes_max = level <= LogLevel::Info ? kLogLineBytesMax : SIZE_MAX;
+    const std::size_t bytes_max = level == LogLevel::Info ? kLogLineBytesMax : SIZE_MAX;
     std::string_view rest = text, subject;
     do {
       const std::string_view part = first_part(rest, bytes_max - subject.size());

@@ -47,7 +47,11 @@ PathLook Path::look() const noexcept {
   return look;
 }
 
-std::string Path::text() const { return over.empty() ? name : name + " over " + over; }
+std::string hosts_named(const std::string& names) {
+  return (names.find(" and ") == std::string::npos ? "host " : "hosts ") + names;
+}
+
+std::string Path::text() const { return over.empty() ? name : name + " over " + hosts_named(over); }
 
 namespace {
 // Returns "a:1 -> b:1" of "a:1 10.0.0.1 -> b:1 10.0.0.2".
@@ -63,7 +67,7 @@ std::string path_text(const Path& path, std::size_t bytes_beside) {
   std::string whole = path.text();
   if (whole.size() + bytes_beside <= kLogLineBytesMax) return whole;
   const std::string ports = ports_of(path.name);
-  return path.over.empty() ? ports : ports + " over " + path.over;
+  return path.over.empty() ? ports : ports + " over " + hosts_named(path.over);
 }
 
 PathCounters Path::counters_of_rails() const noexcept {

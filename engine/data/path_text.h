@@ -12,4 +12,7 @@ namespace mesh::engine {
 // many bytes beside the path, then fits in a log line.
 std::string path_text(const Path& path, std::size_t bytes_beside);
 
+// Returns "host b" of "b", and "hosts b and c" of "b and c", as the way of a relayed path is named.
+std::string hosts_named(const std::string& names);
+
 }  // namespace mesh::engine

@@ -156,11 +156,11 @@ void PeerLink::tell_end(Errc why) const noexcept {
     // Without memory to remember it, the line comes again.
   }
   if (reach_.unreachable()) {
-    LOG_WARN("peer {}: a message to a host that no path leads to fails: {}", peer, reach_.why());
+    LOG_WARN("peer {}: no path leads to it: {}", peer, reach_.why());
   } else {
     LOG_WARN(
         "peer {}: it has closed its end with requests of ours open: its program has aborted or "
-        "left the communicator",
+        "left the communicator; see its log",
         peer);
   }
 }

@@ -1,6 +1,7 @@
 #include "engine/data/peer_log.h"
 
 #include "engine/data/peer_link.h"
+#include "src/base/log.h"
 
 #include <algorithm>
 #include <iterator>
@@ -73,10 +74,16 @@ bool PeerLog::is_first_loss(const PeerLink& link, const Path& path) {
 }
 
 void PeerLog::note_stand_in(const PeerLink& link, const std::string& text) {
-  const std::lock_guard lock(mutex_);
-  for (auto& [cable, loss] : losses_) {
-    if (loss.links.contains(&link)) loss.stand_in = text;
+  bool first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [cable, loss] : losses_) {
+      if (!loss.links.contains(&link)) continue;
+      first |= loss.stand_in.empty();
+      loss.stand_in = text;
+    }
   }
+  if (first) LOG_INFO("peer {}: messages go over {}", link.identity().peer_host, text);
 }
 
 std::optional<std::string> PeerLog::end_of_loss(const PeerLink& link, const Path& path) {

@@ -33,9 +33,9 @@ Acceptance decide(LinkHost& host, const Hello& hello, const topo::CableProof* pr
   if (choice.meet.empty()) {
     choice.no_path = why_no_path(hello, own, choice, name);
     if (!relays) {
-      choice.no_path += "; NCCL_MESH_RELAY=0 on host " +
-                        (host.relays() == nullptr ? name : hello.host) +
-                        " lets no host between carry messages";
+      choice.no_path =
+          fmt::format("NCCL_MESH_RELAY=0 on host {} lets no host between carry messages; {}",
+                      host.relays() == nullptr ? name : hello.host, choice.no_path);
     }
   } else if (choice.sets.primary.empty()) {
     result.refusal = why_no_path(hello, own, choice, name);

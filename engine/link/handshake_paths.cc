@@ -144,7 +144,7 @@ void Handshake::welcome() {
 // Ends a link whose queue pairs, or the memory that they need, could not be made.
 void Handshake::end_unmade() {
   const Refuse why{.reason = Errc::System,
-                   .text = fmt::format("host {} could not make its queue pairs",
+                   .text = fmt::format("host {} could not make its queue pairs, see its log",
                                        link_.host().options().provider->host_name())};
   if (link_.connector()) {
     link_.send(why);

@@ -5,6 +5,7 @@
 #include "engine/link/handshake.h"
 #include "engine/link/link.h"
 #include "engine/link/link_setup.h"
+#include "engine/link/peer_words.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
@@ -159,12 +160,13 @@ void Handshake::give_up(const char* what) {
     return link_.take_down(Errc::PeerClosed);
   }
   if (link_.may_cause_lines()) {
-    LOG_WARN("peer {} ({}): {}; the handshake is given up", link_.identity().peer_host,
+    LOG_WARN("peer {} ({}): {}; the handshake is given up, see its log", link_.identity().peer_host,
              link_.connection_name(), text);
   }
-  link_.send(Refuse{.reason = Errc::Timeout,
-                    .text = fmt::format("host {} gives up the handshake: its peer {}",
-                                        link_.host().options().provider->host_name(), text)});
+  link_.send(Refuse{
+      .reason = Errc::Timeout,
+      .text = fmt::format("host {} gives up the handshake: its peer {}",
+                          link_.host().options().provider->host_name(), in_peers_words(text))});
   fail_named(Errc::Timeout);
   link_.take_down(Errc::Timeout);
 }

@@ -2,6 +2,7 @@
 
 #include "engine/link/announce.h"
 #include "engine/link/context.h"
+#include "engine/link/peer_words.h"
 #include "engine/link/relay/known_cables.h"
 #include "engine/link/test_hooks.h"
 #include "src/base/held_locks.h"
@@ -289,10 +290,10 @@ bool Link::tend_parts() {
   recabling_.tend();
   const bool lost = redial_.tend();
   if (const Errc why = failure(); state_ != LinkState::Down && why != Errc::Ok) {
-    send(Refuse{
-        .reason = why,
-        .text = fmt::format("host {}: its end of the link failed: {}{}",
-                            host_.options().provider->host_name(), errc_name(why), path_cause())});
+    send(Refuse{.reason = why,
+                .text = fmt::format("host {}: its end of the link failed, see its log: {}{}",
+                                    host_.options().provider->host_name(), errc_name(why),
+                                    in_peers_words(path_cause()))});
     handshake_.fail_named(why);
     take_down(why);
   }

@@ -49,7 +49,7 @@ void Openings::expire() {
     if (stage->state != StageState::Opening || now_ns < stage->deadline_ns) continue;
     LOG_WARN(
         "peer {} ({}): has not answered our OPEN of channel {} with OPENED in {} s; the connect "
-        "fails",
+        "fails, see its log",
         link_.identity().peer_host, link_.connection_name(), stage->channel->index,
         kHandshakeStepToAnswerNs / kNsPerSecond);
     fail(*stage, Errc::Timeout);
@@ -114,7 +114,7 @@ void Openings::decline(PendingConnect& stage, Errc why) {
       Decline{.acceptor_context = link_.identity().peer_context,
               .listener = listener,
               .reason = why,
-              .text = fmt::format("host {} cannot open a channel: {}",
+              .text = fmt::format("host {} cannot open a channel, see its log: {}",
                                   link_.host().options().provider->host_name(), errc_name(why))});
 }
 

@@ -6,8 +6,8 @@
 #include "engine/data/registration.h"
 #include "engine/link/context.h"
 #include "engine/link/link.h"
+#include "engine/link/peer_words.h"
 #include "src/base/check.h"
-#include "src/base/config.h"
 #include "src/base/log.h"
 #include "src/base/timeouts.h"
 #include "src/verbs/discovery.h"
@@ -303,7 +303,7 @@ bool PathRepair::say_fence(std::uint32_t index) {
   link_.peer_link().paths().drain_completions();
   Fence fence{.path = static_cast<std::uint8_t>(index),
               .epoch = path.health.epoch,
-              .cause = path.health.last_cause,
+              .cause = in_peers_words(path.health.last_cause),
               .taken = {}};
   if (!link_.connector() && !count_taken(path, &fence)) return false;
   CHECK(!repair.said);  // one FENCE per life of the queue pairs
@@ -345,18 +345,9 @@ bool PathRepair::on(const Fence& body) {
 }
 
 void PathRepair::fail_without_route() {
-  const Environment environment = process_environment();
-  const auto runtime_connect = environment.find("NCCL_RUNTIME_CONNECT");
-  const bool links_early = runtime_connect != environment.end() && runtime_connect->second == "0";
-  fail_told(
-      Errc::Unreachable,
-      fmt::format("a message to a host that no path leads to fails: {}; and no host that both "
-                  "have links to joins them{}{}",
-                  link_.peer_link().reach().why(),
-                  links_early ? ""
-                              : " (NCCL_RUNTIME_CONNECT=0 has NCCL link its neighbours at the "
-                                "start)",
-                  relayed_.told_of_neighbours()));
+  fail_told(Errc::Unreachable,
+            fmt::format("no path leads to it{}; no known host joins the two; {}",
+                        relayed_.told_of_neighbours(), link_.peer_link().reach().why()));
 }
 
 std::string PathRepair::causes() const {
@@ -435,14 +426,15 @@ void PathRepair::note_stall() {
     stalled_since_ns_ = now_ns;  // no request waits
   link_.host().tend_at(stalled_since_ns_ + bound_ns);
   if (now_ns < stalled_since_ns_ + bound_ns) return;
-  fail_told(Errc::Timeout,
-            fmt::format("none of {} paths has come back within {} s "
-                        "(NCCL_MESH_PATH_TIMEOUT){}: {}{}",
-                        link_.peer_link().paths().count(), bound_ns / 1'000'000'000,
-                        link_.connection() == 0 ? ", nor has its control connection: the host "
-                                                  "is down, stands still or is cut off"
-                                                : "",
-                        causes(), relayed_.told_of_neighbours()));
+  const std::size_t paths = link_.peer_link().paths().count();
+  std::string remedy = relayed_.told_of_neighbours();
+  if (remedy.empty()) remedy = "; check its cables and ports";
+  if (link_.connection() == 0)
+    remedy = ", nor has its control connection: the host is down, stands still or is cut off";
+  fail_told(Errc::Timeout, fmt::format("{} come back within {} s (NCCL_MESH_PATH_TIMEOUT){}: {}",
+                                       paths == 1 ? std::string("its only path has not")
+                                                  : fmt::format("none of its {} paths has", paths),
+                                       bound_ns / kNsPerSecond, remedy, causes()));
 }
 
 // Fails the link. The links of both directions fail alike, and the first one says why.

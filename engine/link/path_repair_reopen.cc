@@ -4,6 +4,7 @@
 #include "engine/link/context.h"
 #include "engine/link/link.h"
 #include "engine/link/link_setup.h"
+#include "engine/link/peer_words.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
@@ -138,7 +139,7 @@ void PathRepair::say_left(std::uint32_t index, const std::string& why) {
   if (!repairs_[index].is_known()) return;
   link_.send(Fence{.path = static_cast<std::uint8_t>(index),
                    .epoch = link_.peer_link().paths()[index].health.epoch,
-                   .cause = why,
+                   .cause = in_peers_words(why),
                    .taken = {}});
 }
 
@@ -272,11 +273,10 @@ void PathRepair::raise(std::uint32_t index, const WirePath& peer, std::vector<Wi
 
 void PathRepair::refuse(const Reopen& asked, const std::string& why) {
   repairs_[asked.path].acceptor_step = AcceptorStep::AwaitReopen;
-  link_.send(Reopened{
-      .path = asked.path,
-      .epoch = asked.epoch,
-      .result = Errc::Unreachable,
-      .text = fmt::format("host {}: {}", link_.host().options().provider->host_name(), why)});
+  link_.send(Reopened{.path = asked.path,
+                      .epoch = asked.epoch,
+                      .result = Errc::Unreachable,
+                      .text = told_by(link_.host().options().provider->host_name(), why)});
 }
 
 bool PathRepair::on(const Reopened& body) {
@@ -398,17 +398,19 @@ bool PathRepair::probe(std::uint32_t index) {
   return false;
 }
 
-// Tells that the path is up. What stands in for a lost path is told with its return.
+// Tells that the path is up. What stands in for a lost path is told when it does so for the first
+// time, and with the return of the lost path.
 void PathRepair::tell_admitted(const Path& path, std::uint64_t away_ns) {
   const std::string& peer = link_.identity().peer_host;
   PeerLog& log = link_.host().peer_log();
-  const std::string over = path.over.empty() ? "other hosts" : path.over;
+  const std::string over = !path.ends.relayed  ? path.device->name()
+                           : path.over.empty() ? "other hosts"
+                                               : hosts_named(path.over);
   const bool no_neighbour = link_.peer_link().reach().all_relayed() ||
                             (path.ends.relayed && link_.peer_link().paths()[0].ends.guessed);
   if (no_neighbour && log.is_news(peer, over)) LOG_INFO("peer {}: messages go over {}", peer, over);
   const std::optional<std::string> meanwhile = log.end_of_loss(link_.peer_link(), path);
-  if (path.ends.relayed || path.tier != 0)
-    log.note_stand_in(link_.peer_link(), path.ends.relayed ? over : path.device->name());
+  if (path.ends.relayed || path.tier != 0) log.note_stand_in(link_.peer_link(), over);
   const char* const kind = path.ends.relayed ? "relayed path"
                            : path.tier == 0  ? "path"
                                              : "standby path";

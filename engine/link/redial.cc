@@ -236,10 +236,11 @@ void Redial::on_lost(Errc reason, const std::string& text) {
   if (answered_ns_ != 0) give_up_ns_ += now_ns - answered_ns_;
   if (refused) {
     link_.end(Errc::PeerGone,
-              fmt::format("nobody listens on its control port any more ({})", text));
+              fmt::format("nobody listens on its control port any more, see its log ({})", text));
   } else if (now_ns >= give_up_ns_ && (link_.over() || !look_for_life())) {
     link_.end(Errc::PeerGone,
-              fmt::format("no way back to its control port in {} ms; tried {}; last: {}",
+              fmt::format("no way back to its control port in {} ms: check that host, and the "
+                          "network of NCCL_SOCKET_IFNAME; tried {}; last: {}",
                           (now_ns - lost_ns_) / kNsPerMs, addresses_text(link_.port), text));
   } else {
     if (now_ns >= give_up_ns_) go_on_without(text);

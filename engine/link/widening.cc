@@ -3,6 +3,7 @@
 #include "engine/link/context.h"
 #include "engine/link/link.h"
 #include "engine/link/link_setup.h"
+#include "engine/link/peer_words.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
@@ -161,11 +162,10 @@ void Widening::answer() {
 }
 
 void Widening::refuse(const std::string& why) {
-  link_.send(Widened{
-      .path = static_cast<std::uint8_t>(index_),
-      .epoch = epoch_,
-      .result = Errc::Unreachable,
-      .text = fmt::format("host {}: {}", link_.host().options().provider->host_name(), why)});
+  link_.send(Widened{.path = static_cast<std::uint8_t>(index_),
+                     .epoch = epoch_,
+                     .result = Errc::Unreachable,
+                     .text = told_by(link_.host().options().provider->host_name(), why)});
 }
 
 void Widening::answer_risen(const BringUp& done) {

@@ -308,9 +308,10 @@ void log_rail(std::size_t index, const Rail& rail) {
              info.name, info.address);
     return;
   }
-  LOG_INFO("rail {} {}: {}, {} GID index {}, {} Gb/s, MTU {}, NUMA node {}, PCI {}", index,
+  LOG_INFO("rail {} {}: {}, {} GID index {}, {} Gb/s, MTU {}, NUMA node {}, PCI {}, {}", index,
            info.name, info.address, gid_type_name(rail.gids.front().type), rail.gids.front().index,
-           info.speed_mbps / 1000, info.mtu, info.numa_node, pci.empty() ? "none" : pci);
+           info.speed_mbps / 1000, info.mtu, info.numa_node, pci.empty() ? "none" : pci,
+           info.dma_buffers || info.peer_memory ? "GPUDirect" : "no GPUDirect");
   if (!others.empty()) LOG_DETAIL("rail {} {} also has {}", index, info.name, others);
 }
 
@@ -362,6 +363,7 @@ Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings,
         rails.size(), kRailsMax, rails[kRailsMax].info.name);
     rails.erase(rails.begin() + kRailsMax, rails.end());
   }
+  find_device_memory(provider, settings, rails);
   for (std::size_t index = 0; index < rails.size(); ++index) {
     DCHECK(rails[index].context && !rails[index].gids.empty());
     log_rail(index, rails[index]);

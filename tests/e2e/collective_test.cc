@@ -67,7 +67,7 @@ const Scenario kDiagonal("all_reduce_beside_the_diagonal", [](Peer& peer) {
   diagonal.expect_first_messages_to_fail();
   const char* const across[] = {"c", "d", "a", "b"};
   require(logged(std::string("peer ") + across[peer.rank()] +
-                 ": a message to a host that no path leads to fails: hosts "),
+                 ": no path leads to it: NCCL_MESH_RELAY=0 on host "),
           "the message over the diagonal is not named");
   peer.barrier();
   diagonal.close();

@@ -130,7 +130,7 @@ TEST(Heard, APeerWithoutACommonSubnetIsNamedOnBothSides) {
   expect_each_reads(
       run(kDormant, options),
       {"INFO NET/Mesh : peer ", "NCCL_ALGO=Ring keeps to neighbours",
-       "a message to a host that no path leads to fails: hosts ", "10.0.12.0/24", "10.0.23.0/24"});
+       ": no path leads to it: NCCL_MESH_RELAY=0 on host ", "10.0.12.0/24", "10.0.23.0/24"});
 }
 
 TEST(Heard, APeerOfAnotherVersionIsNamedOnBothSides) {

@@ -191,6 +191,25 @@ void Dormant::expect_first_messages_to_fail() {
   }
 }
 
+void Dormant::expect_messages_to_fail_in_time() {
+  char byte = 0;
+  const auto deadline = std::chrono::steady_clock::now() + patience();
+  for (void* const comm : {send_, receive_}) {
+    driver::NetPiece piece{.data = &byte, .bytes = 1, .tag = 0};
+    require_success(communicator_.reg_mr(comm, {.data = &byte, .bytes = 1}, &piece.mhandle),
+                    "regMr on a lazy link");
+    int result = driver::kNetSuccess;
+    while (result == driver::kNetSuccess) {
+      void* request = nullptr;
+      result = comm == send_ ? communicator_.api().isend(comm, piece, &request)
+                             : communicator_.api().irecv(comm, piece, &request);
+      require(request == nullptr, "a message that no path carries was begun");
+      require(std::chrono::steady_clock::now() < deadline, "a message without a path waits");
+    }
+    require_success(communicator_.dereg_mr(comm, piece.mhandle), "deregMr on a lazy link");
+  }
+}
+
 void Dormant::close() {
   if (send_ != nullptr) require_success(communicator_.close_send(send_), "closeSend");
   if (receive_ != nullptr) require_success(communicator_.close_recv(receive_), "closeRecv");

@@ -66,6 +66,7 @@ class Dormant {
   enum class Ways : std::uint8_t { Both, FromRank0 };
   Dormant(Peer& peer, driver::Communicator& communicator, Ways ways = Ways::Both);
   void expect_first_messages_to_fail();
+  void expect_messages_to_fail_in_time();  // of hosts that others may join, and none does
   void close();
 
  private:

@@ -95,6 +95,8 @@ std::string route_to(const std::string& peer) {
     if (line.starts_with(begin) && from < to && to != std::string::npos)
       route = line.substr(from + over.size(), to - from - over.size());
   }
+  for (const std::string hosts : {"host ", "hosts "})
+    if (route.starts_with(hosts)) route.erase(0, hosts.size());
   return route;
 }
 

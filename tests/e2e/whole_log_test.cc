@@ -25,18 +25,20 @@ namespace mesh::e2e {
 namespace {
 
 constexpr std::size_t kBytes = std::size_t{256} << 10;
-constexpr std::size_t kLineBytesMax = 160;
-constexpr std::size_t kLevelBytes = 5;  // "INFO "
+constexpr std::size_t kLineBytesMax = 160;  // of an INFO line; a warning says the most within it
+constexpr std::size_t kLevelBytes = 5;      // "INFO "
 
-// The plugin's lines of one rank, each with its level in front, none too long. NCCL connects no
-// rank with itself through a network, as the all-to-all here does, so that line is left out.
+// The plugin's lines of one rank, each with its level in front, no INFO line too long. NCCL
+// connects no rank with itself through a network, as the all-to-all here does, so that line is left
+// out.
 struct Log {
   Log(const RankEnd& rank, const std::string& host) : whole(rank.output) {
     std::istringstream text(rank.output);
     for (std::string line; std::getline(text, line);) {
       const std::size_t at = line.find(driver::kPluginPrefix);
       if (at == std::string::npos || at < kLevelBytes) continue;
-      EXPECT_LE(line.size() - at, kLineBytesMax) << line;
+      const bool info = line.compare(at - kLevelBytes, kLevelBytes, "INFO ") == 0;
+      EXPECT_LE(info ? line.size() - at : 0, kLineBytesMax) << line;
       if (line.find("NET/Mesh : peer " + host + ": ") == std::string::npos)
         lines.push_back(line.substr(at - kLevelBytes));
     }
@@ -107,6 +109,7 @@ TEST(WholeLog, AStartHasSixShortLinesAndNamesTheVersionFirst) {
     EXPECT_TRUE(log.lines.front().starts_with("INFO NET/Mesh : nccl-mesh ")) << log.whole;
     EXPECT_EQ(log.count("INFO NET/Mesh : rail "), 2) << log.whole;
     EXPECT_EQ(log.count("INFO NET/Mesh : peer "), 2) << log.whole;
+    EXPECT_EQ(log.count(", no GPUDirect"), 2) << log.whole;
     EXPECT_EQ(log.count("INFO NET/Mesh : policy: "), 1) << log.whole;
     EXPECT_EQ(log.count("WARN "), 0) << log.whole;
   }
@@ -115,6 +118,8 @@ TEST(WholeLog, AStartHasSixShortLinesAndNamesTheVersionFirst) {
 // The beginnings of the lines about the cable between a and b, as each of the two has them.
 constexpr const char* kCableAtEnd[] = {"peer b: path mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2 is ",
                                        "peer a: path mesh0:1 10.0.12.2 -> mesh0:1 10.0.12.1 is "};
+
+constexpr const char* kPeerAtEnd[] = {"peer b: ", "peer a: "};
 
 // A line that is long names the ports alone.
 constexpr const char* kPathAtEnd[] = {"peer b: path mesh0:1 -> mesh0:1 is ",
@@ -141,13 +146,13 @@ const Scenario kCut("whole_log_cut", [](Peer& peer) {
   Breaker breaker;
   if (peer.rank() == 0) breaker.pull("mesh0");
   rounds_until_path_is(peer, job, kCableAtEnd, "lost: ");
-  for (int i = 0; i < 3; ++i) job.round();
+  rounds_until_path_is(peer, job, kPeerAtEnd, "messages go over host c");
   if (peer.rank() == 0) breaker.plug("mesh0");
   rounds_until_path_is(peer, job, kCableAtEnd, "back after ");
   peer.barrier();
 });
 
-TEST(WholeLog, ACutIsTwoLinesOnEachOfItsHosts) {
+TEST(WholeLog, ACutIsThreeLinesOnEachOfItsHosts) {
   const std::vector<RankEnd> ranks = run(kCut, triangle());
   expect_success(ranks);
   if (testing::Test::IsSkipped()) return;
@@ -155,12 +160,17 @@ TEST(WholeLog, ACutIsTwoLinesOnEachOfItsHosts) {
   for (const std::size_t host : {0u, 1u}) {
     const Log& log = logs[host];
     const std::string cable = kCableAtEnd[host];
-    EXPECT_LE(log.lines.size(), 6u + 2u) << log.whole;
+    EXPECT_LE(log.lines.size(), 6u + 3u) << log.whole;
     EXPECT_EQ(log.count("WARN "), 1) << log.whole;
     EXPECT_EQ(log.count("WARN NET/Mesh : " + cable + "lost: "), 1) << log.whole;
     EXPECT_EQ(log.count("port is down; a way over other hosts is looked for"), 1) << log.whole;
+    EXPECT_EQ(log.count("host a: our port"), 0) << log.whole;
+    EXPECT_EQ(
+        log.count(std::string("INFO NET/Mesh : ") + kPeerAtEnd[host] + "messages go over host c"),
+        1)
+        << log.whole;
     EXPECT_EQ(log.count("INFO NET/Mesh : " + cable + "back after "), 1) << log.whole;
-    EXPECT_EQ(log.count("; meanwhile messages went over c"), 1) << log.whole;
+    EXPECT_EQ(log.count("; meanwhile messages went over host c"), 1) << log.whole;
   }
   EXPECT_EQ(logs[2].count("WARN "), 0) << logs[2].whole;
 }
@@ -177,14 +187,14 @@ const Scenario kSilence("whole_log_silence", [](Peer& peer) {
   peer.barrier();
 });
 
-TEST(WholeLog, ASilentCableIsTwoLinesOnEachOfItsHostsWithCauseAndAdvice) {
+TEST(WholeLog, ASilentCableIsThreeLinesOnEachOfItsHostsWithCauseAndAdvice) {
   const std::vector<RankEnd> ranks = run(kSilence, triangle());
   expect_success(ranks);
   if (testing::Test::IsSkipped()) return;
   const std::vector<Log> logs = logs_of(ranks);
   for (const std::size_t host : {0u, 1u}) {
     const Log& log = logs[host];
-    EXPECT_LE(log.lines.size(), 6u + 2u) << log.whole;
+    EXPECT_LE(log.lines.size(), 6u + 3u) << log.whole;
     EXPECT_EQ(log.count("WARN "), 1) << log.whole;
     EXPECT_EQ(log.count("WARN NET/Mesh : " + std::string(kPathAtEnd[host]) + "lost: "), 1)
         << log.whole;
@@ -250,6 +260,51 @@ TEST(WholeLog, AnAbortIsOneWarningOnEachOtherHost) {
     EXPECT_LE(log.lines.size(), 6u + 1u) << log.whole;
   }
   EXPECT_EQ(logs[1].count("WARN "), 0) << logs[1].whole;
+}
+
+// Hosts a and c of a ring have a communicator of their own, as b and d have: no host that both know
+// joins them, and none of their neighbours shares a secret with them.
+const Scenario kGroups("whole_log_groups", [](Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator =
+      open_communicator(*api, 100 + static_cast<std::uint64_t>(peer.rank()) % 2);
+  Dormant across(peer, *communicator);
+  across.expect_messages_to_fail_in_time();
+  peer.barrier();
+  across.close();
+});
+
+// Returns what the only warning shows within the length of a line.
+std::string shown_of_warning(const Log& log) {
+  EXPECT_EQ(log.count("WARN "), 1) << log.whole;
+  for (const std::string& line : log.lines) {
+    if (line.starts_with("WARN ")) return line.substr(kLevelBytes, kLineBytesMax);
+  }
+  return {};
+}
+
+TEST(WholeLog, GroupsWithoutAWayAreOneWarningThatBeginsWithTheRemedy) {
+  RunOptions options = triangle();
+  options.fabric = "ring4.json";
+  const std::vector<RankEnd> ranks = run(kGroups, options);
+  expect_success(ranks);
+  if (testing::Test::IsSkipped()) return;
+  const char* const across[] = {"c", "d", "a", "b"};
+  const std::vector<Log> logs = logs_of(ranks);
+  bool helped[] = {false, false};
+  for (std::size_t host = 0; host < logs.size(); ++host) {
+    const std::string shown = shown_of_warning(logs[host]);
+    const std::string peer = std::string("NET/Mesh : peer ") + across[host] + ": ";
+    const bool helps =
+        shown.starts_with(peer + "no path leads to it; set NCCL_MESH_JOB alike on all hosts") &&
+        shown.find("no neighbour shares a communicator with us") != std::string::npos;
+    helped[host % 2] |= helps;
+    // The end that fails first has the remedy, and the other end may hear of that.
+    EXPECT_TRUE(helps || shown.starts_with(peer + "host " + across[host] +
+                                           ": its end of the link failed, see its log: "))
+        << logs[host].whole;
+  }
+  EXPECT_TRUE(helped[0] && helped[1]);
 }
 
 }  // namespace

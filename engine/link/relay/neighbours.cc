@@ -121,20 +121,25 @@ std::uint64_t Neighbours::patience_ns() const noexcept {
 
 std::string Neighbours::told() const {
   if (!takes_part())
-    return "neighbours on the cables cannot be asked without a secret of the job: set "
-           "NCCL_MESH_JOB alike on all hosts, or begin with a communicator of all hosts (NCCL 2.28 "
-           "or later)";
-  if (counts_.asked == 0) return "no port of ours takes datagrams to ask neighbours on the cables";
+    return "set NCCL_MESH_JOB alike on all hosts: without it, or a communicator of all hosts "
+           "(NCCL 2.28 or later), neighbours cannot be asked";
+  if (counts_.asked == 0)
+    return "begin with a communicator of all hosts and NCCL_RUNTIME_CONNECT=0: no port of ours "
+           "takes datagrams to ask neighbours";
   std::string names;
   for (const Found& each : found_) names += (names.empty() ? "" : ", ") + each.host.name;
-  const char* const secret = named_ ? "NCCL_MESH_JOB" : "a communicator that they are in";
   if (!names.empty())
-    return fmt::format("of the neighbours on the cables {} answered {} questions", names,
+    return fmt::format("check the cables of the neighbours that answered: {} ({} questions)", names,
                        counts_.asked);
+  if (named_)
+    return fmt::format(
+        "start the job on the hosts between, too, with this NCCL_MESH_JOB, and let UDP port {} of "
+        "link-local addresses pass: no neighbour answered {} questions",
+        verbs::kCableGroup.port, counts_.asked);
   return fmt::format(
-      "no neighbour on the cables answered {} questions: their processes must run this plugin and "
-      "share {}, and a firewall must pass UDP port {} of link-local addresses",
-      counts_.asked, secret, verbs::kCableGroup.port);
+      "set NCCL_MESH_JOB alike on all hosts: no neighbour shares a communicator with us, or a "
+      "firewall drops UDP port {} of link-local addresses ({} questions)",
+      verbs::kCableGroup.port, counts_.asked);
 }
 
 void Neighbours::tend() {

@@ -47,8 +47,11 @@ void RelayClient::on_dialed(ConnectionId connection) {
 }
 
 void RelayClient::on_lost(ConnectionId connection, const std::string& text) {
+  std::string why = text;
   for (Talk& talk : talks_) {
-    if (talk.connection == connection) hang_up(talk);
+    if (talk.connection != connection) continue;
+    why = fmt::format("host {}: {}", talk.host.name, text);
+    hang_up(talk);
   }
   const std::vector<RelayedChains*> all = chains_;  // a call of changed_() may end others
   for (RelayedChains* const chains : all) {
@@ -56,7 +59,7 @@ void RelayClient::on_lost(ConnectionId connection, const std::string& text) {
     for (RelayedChains::Part& part : chains->parts_) {
       if (part.connection != connection) continue;
       part.connection = 0;
-      chains->break_off(part, text);
+      chains->break_off(part, why);
     }
   }
 }
@@ -85,7 +88,7 @@ bool RelayClient::on_frame(ConnectionId connection, const FrameHeader& header,
       "relay {}: a control message ({}) that is malformed or out of order; connection "
       "dropped",
       talk->host.name, frame_name(header.type));
-  on_lost(connection, fmt::format("{} sent a malformed control message", talk->host.name));
+  on_lost(connection, "it sent a malformed control message");
   return false;
 }
 

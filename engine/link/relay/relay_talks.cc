@@ -190,8 +190,7 @@ void RelayClient::doubt(Talk& talk) {
   if (now_ns >= talk.silent_since_ns + bound_ns) {
     const ConnectionId connection = talk.connection;
     host_.plane().close(connection);
-    return on_lost(connection, fmt::format("host {}: it has not answered for {} ms", talk.host.name,
-                                           bound_ns / kNsPerMs));
+    return on_lost(connection, fmt::format("it has not answered for {} ms", bound_ns / kNsPerMs));
   }
   const std::uint64_t ask_ns = talk.silent_since_ns + bound_ns / 2;
   if (!talk.asking && now_ns >= ask_ns) ask_peers(talk);

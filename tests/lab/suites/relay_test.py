@@ -27,7 +27,7 @@ says() { until grep -q "$1" /run/said; do [ ! -e /run/ended ] && sleep 0.2 || re
 act() {
   flow
   lab cut ab
-  says 'peer b: relayed path .* over c carries messages'
+  says 'peer b: relayed path .* over host c carries messages'
   flow
   touch /run/acted
 }
@@ -53,7 +53,7 @@ class Relay(lab_case.LabCase):
     def routes(self, lab, host):
         """Returns the hosts over which this host reached others, as its lines say."""
         found = [line for line in lab.lines(host) if "relayed path" in line and OVER in line]
-        return {line.split(" over ")[1].split(OVER)[0] for line in found}
+        return {line.split(" over host ")[1].split(OVER)[0] for line in found}
 
     @lab_case.at_length  # the ring shows one host between, too
     def test_line3(self):

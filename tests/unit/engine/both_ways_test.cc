@@ -156,7 +156,7 @@ TEST_F(BothWays, MoreThanTwoHostsOnTheWayCarryTheLinkWhereItsCableIsLost) {
   for (int i = 0; i < kEnough; ++i) talk.exchange(kBytes);
   port(0, "n1", false), port(1, "n0", false);
   exchange_all_sizes(talk);
-  EXPECT_EQ(log_.count(LogLevel::Detail, "over e and d and c carries"), 2) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Detail, "over hosts e and d and c carries"), 2) << log_.joined();
   port(0, "n1", true), port(1, "n0", true);
   const std::uint64_t before = sent(0, "n1");
   bed_->tick_ns = 1'000'000;

@@ -127,15 +127,19 @@ TEST_F(RelayFigures, AMiddleHostSaysAtItsEndWhatItHasCarried) {
   bed_.hosts[1].engine.reset();
   EXPECT_EQ(log_.count(LogLevel::Info, "carried for other hosts from n0:1 to n1:1: "), 1)
       << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Info, "50 % of the bytes sent over n1:1; "), 1) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Info, " MB, 50 % of all sent over n1:1"), 1) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Info, "carried for other hosts"), 1)
+      << "credits that go back are no traffic\n"
+      << log_.joined();
 }
 
 TEST_F(RelayFigures, ASendThatWaitsNamesTheHostsOnTheWay) {
   wake();
   const auto sending = far_->send({.bytes = 1000});
   seconds(kStallSeconds + 2);
-  EXPECT_EQ(
-      log_.count(LogLevel::Info, "waits for the peer: it has posted no receive for it (over b)"), 1)
+  EXPECT_EQ(log_.count(LogLevel::Info,
+                       "waits for the peer: it has posted no receive for it (over host b)"),
+            1)
       << log_.joined();
   EXPECT_TRUE(bed_.finish(*far_->receive({.bytes = 1000})).ok());
   EXPECT_TRUE(bed_.finish(*sending).ok());
@@ -147,7 +151,8 @@ TEST_F(RelayFigures, AReceiveThatWaitsNamesTheHostsOnTheWay) {
   const auto receiving = far_->receive({.bytes = 1000});
   const auto near = near_->receive({.bytes = 1000});
   seconds(kStallSeconds + 2);
-  EXPECT_EQ(log_.count(LogLevel::Info, "it has sent nothing for it (over b)"), 1) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Info, "it has sent nothing for it (over host b)"), 1)
+      << log_.joined();
   EXPECT_EQ(log_.count(LogLevel::Info, "it has sent nothing for it"), 2)
       << "the cable's line names no host: " << log_.joined();
   EXPECT_TRUE(bed_.finish(*far_->send({.bytes = 1000})).ok());

@@ -97,11 +97,14 @@ TEST_F(Relay, AHostBehindAnotherIsReachedByTheFirstMessage) {
   ASSERT_TRUE(wakes(*far)) << log_.joined();
   EXPECT_TRUE(bed_->hosts[1].engine->carries_for_others());
   exchange_all_sizes(*far);
-  EXPECT_EQ(log_.count(LogLevel::Detail, "over b carries messages"), 2) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Detail, "over host b carries messages"), 2) << log_.joined();
   EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
   end(*far);
   EXPECT_TRUE(nobody_carries());
   end_all();
+  EXPECT_EQ(log_.count(LogLevel::Detail, "messages over 1 path, over host b"), 2)
+      << "its other places have carried nothing\n"
+      << log_.joined();
 }
 
 // Without a poller only NCCL's calls read the counts that a middle host has written.
@@ -172,11 +175,11 @@ TEST_F(Relay, ARouteThatIsCutIsReplacedByTheOtherWayRound) {
   const auto far = talk(0, 2);
   ASSERT_TRUE(wakes(*far));
   exchange_all_sizes(*far);
-  const bool over_b = log_.count(LogLevel::Detail, "over b carries messages") != 0;
+  const bool over_b = log_.count(LogLevel::Detail, "over host b carries messages") != 0;
   const std::size_t middle = over_b ? 1 : 3;
   for (const char* const nic : {"n0", "n1"}) port(middle, nic, false);
   exchange_all_sizes(*far);
-  EXPECT_GE(log_.count(LogLevel::Info, over_b ? "over d carries" : "over b carries"), 1)
+  EXPECT_GE(log_.count(LogLevel::Info, over_b ? "over host d carries" : "over host b carries"), 1)
       << log_.joined();
   for (const char* const nic : {"n0", "n1"}) port(middle, nic, true);
   exchange_all_sizes(*far);
@@ -214,7 +217,7 @@ TEST_F(Relay, ARingThatLosesACableIsALine) {
   for (const auto& each : neighbours_) each->exchange(kBytes);
   port(0, "n1", false), port(1, "n0", false);  // a - b
   exchange_all_sizes(*neighbours_[0]);
-  EXPECT_GE(log_.count(LogLevel::Detail, "over d and c carries messages"), 1) << log_.joined();
+  EXPECT_GE(log_.count(LogLevel::Detail, "over hosts d and c carries messages"), 1) << log_.joined();
   for (const auto& each : neighbours_) exchange_all_sizes(*each);
   port(0, "n1", true), port(1, "n0", true);
   EXPECT_TRUE(nobody_carries()) << "its own cable carries again";
@@ -364,9 +367,11 @@ TEST_F(Relay, AMiddleHostThatDoesNotAnswerIsNamed) {
   bed_->hosts[1].control_stands = true;
   bed_->tick_ns = 1'000'000;
   EXPECT_TRUE(bed_->until([&] { return far->send({.bytes = 8}).code() == Errc::Timeout; }));
-  for (const char* line : {"peer c: none of 4 paths has come back within 3 s "
-                           "(NCCL_MESH_PATH_TIMEOUT): n0:1 -> n0:1: host b: it has not answered",
-                           "peer a: host a: its end of the link failed: timeout (n0:1 -> n0:1: "
+  for (const char* line : {"peer c: none of its 4 paths has come back within 3 s "
+                           "(NCCL_MESH_PATH_TIMEOUT); check its cables and ports: n0:1 -> n0:1: "
+                           "host b: it has not answered",
+                           "peer a: host a: its end of the link failed, see its log: timeout (n0:1 "
+                           "-> n0:1: "
                            "host b: it has not answered for 1000 ms)"})
     EXPECT_EQ(log_.count(LogLevel::Warn, line), 1) << log_.joined();
   bed_->hosts[1].control_stands = false;
@@ -383,7 +388,10 @@ TEST_F(Relay, APathThatIsStillAwaitedHasAReason) {
   bed_->hosts[2].control_stands = true;
   bed_->tick_ns = 1'000'000;
   EXPECT_TRUE(bed_->until([&] { return far->send({.bytes = 8}).code() == Errc::Timeout; }));
-  EXPECT_EQ(log_.count(LogLevel::Warn, "TIMEOUT): n0:1 -> n0:1: the peer has not answered"), 1)
+  EXPECT_EQ(log_.count(LogLevel::Warn,
+                       "check its cables and ports: n0:1 -> n0:1: the peer has not "
+                       "answered"),
+            1)
       << log_.joined();
   bed_->hosts[2].control_stands = false;
   end(*far);
@@ -397,12 +405,10 @@ TEST_F(Relay, WithoutAHostBetweenTheFirstMessageFailsByName) {
   EXPECT_EQ(far->send({.bytes = 8}).code(), Errc::WouldBlock);
   EXPECT_TRUE(bed_->until([&] { return far->send({.bytes = 8}).code() != Errc::WouldBlock; }));
   EXPECT_EQ(far->send({.bytes = 8}).code(), Errc::Unreachable);
-  EXPECT_EQ(log_.count(LogLevel::Warn,
-                       "a message to a host that no path leads to fails: hosts a "
-                       "and c share no subnet"),
+  EXPECT_EQ(log_.count(LogLevel::Warn, "no path leads to it; set NCCL_MESH_JOB alike on all hosts"),
             1)
       << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Warn, "joins them (NCCL_RUNTIME_CONNECT=0 has NCCL link"), 1)
+  EXPECT_EQ(log_.count(LogLevel::Warn, "; no known host joins the two; hosts a and c share no"), 1)
       << log_.joined();
   EXPECT_TRUE(bed_->until([&] { return far->receive({.bytes = 8}).code() != Errc::WouldBlock; }));
   end(*far);

@@ -196,10 +196,20 @@ TEST(RequestWatch, ALineThatWouldBeLongNamesThePortsAlone) {
   path.name = "n0:1 10.0.1.1 -> n0:1 10.0.1.2";
   path.over = "c";
   const engine::Waiting waiting{.reason = WaitReason::Queue, .path = &path};
-  const std::string whole = "room in a send queue on n0:1 10.0.1.1 -> n0:1 10.0.1.2 over c";
+  const std::string whole = "room in a send queue on n0:1 10.0.1.1 -> n0:1 10.0.1.2 over host c";
   const std::size_t room = kLogLineBytesMax - whole.size();
   EXPECT_EQ(engine::waiting_text(waiting, room), whole);
-  EXPECT_EQ(engine::waiting_text(waiting, room + 1), "room in a send queue on n0:1 -> n0:1 over c");
+  EXPECT_EQ(engine::waiting_text(waiting, room + 1),
+            "room in a send queue on n0:1 -> n0:1 over host c");
+}
+
+// A stripe of several work requests is announced by the last one: before, nothing tells of it.
+TEST(RequestWatch, AMessageOfLongStripesMayBeUnderWay) {
+  Watched watched(small_policy());
+  watched.post_receive({.bytes = small_policy().wr_bytes + 1});
+  watched.seconds(kBar + 2);
+  watched.expect_said(LogLevel::Info,
+                      "it has sent nothing for it, or its first stripe is under way", 1);
 }
 
 TEST(RequestWatch, StripesThatHaveComeAreCounted) {

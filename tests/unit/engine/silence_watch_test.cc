@@ -125,8 +125,8 @@ TEST(SilenceWatch, TheOnlyPathEndsInANamedErrorWhateverTheMoment) {
     const char* const lost =
         "is lost: its completions stopped for 10 s, and its device reports no error; no other path";
     ASSERT_GE(log.count(LogLevel::Warn, lost), 1) << log.joined();
-    ASSERT_EQ(log.count(LogLevel::Warn, "peer b: none of 1 paths has come back within 20 s") +
-                  log.count(LogLevel::Warn, "peer a: none of 1 paths has come back within 20 s"),
+    ASSERT_EQ(log.count(LogLevel::Warn, "peer b: its only path has not come back within 20 s") +
+                  log.count(LogLevel::Warn, "peer a: its only path has not come back within 20 s"),
               1);
   }
   std::printf("mute: %d moments on the only path: a named error after %.1f s at most\n", moments,

@@ -75,15 +75,22 @@ TEST(Logger, LevelsAreNcclsAndTextIsNoFormat) {
   EXPECT_EQ(LogCatcher::lines(NCCL_LOG_INFO).size(), 2u);
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
+std::vector<std::string> lines_of(const std::string& text, LogLevel level = LogLevel::Info) {
   LogCatcher::clear();
   use_logger(LogCatcher::log);
-  LOG_WARN("{}", text);
+  MESH_LOG(level, "{}", text);
   drop_logger();
   std::vector<std::string> lines;
-  for (const LogCatcher::Line& line : LogCatcher::lines(NCCL_LOG_WARN))
+  const bool warns = level == LogLevel::Warn;
+  for (const LogCatcher::Line& line : LogCatcher::lines(warns ? NCCL_LOG_WARN : NCCL_LOG_INFO))
     lines.push_back(line.second.substr(std::string("NET/Mesh : ").size()));
   return lines;
+}
+
+// NCCL's last error is its last warning: in pieces, a program would read the tail of a sentence.
+TEST(Logger, AWarningIsOneLineHoweverLong) {
+  const std::string text = "peer b: " + std::string(100, 'x') + "; " + std::string(300, 'y');
+  EXPECT_EQ(lines_of(text, LogLevel::Warn), std::vector<std::string>{text});
 }
 
 TEST(Logger, ALongLineGoesOnWithItsSubject) {

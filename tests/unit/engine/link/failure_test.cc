@@ -121,7 +121,7 @@ TEST(LinkFailure, LostHostFailsOnlyWhatGoesToIt) {
   EXPECT_LT(bed.now_ns() - began_ns, 36'000'000'000u);
   EXPECT_GE(log.count(LogLevel::Warn, "retries exceeded"), 1) << log.joined();
   EXPECT_EQ(log.count(LogLevel::Warn,
-                      "none of 1 paths has come back within 30 s (NCCL_MESH_PATH_TIMEOUT)"),
+                      "its only path has not come back within 30 s (NCCL_MESH_PATH_TIMEOUT)"),
             1)
       << log.joined();
   to_c.exchange(1 << 20);

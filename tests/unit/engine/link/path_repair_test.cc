@@ -1,6 +1,7 @@
 #include "engine/link/path_repair.h"
 
 #include "engine/link/link.h"
+#include "engine/link/peer_words.h"
 #include "src/base/timeouts.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/link/fake_host.h"
@@ -24,6 +25,13 @@ class PathRepairTest : public ::testing::Test {
   testkit::LogCapture log_;
   TwoEnds ends_;
 };
+
+TEST(PeerWords, OurThingsAreItsThings) {
+  EXPECT_EQ(engine::in_peers_words("our port is down"), "its port is down");
+  EXPECT_EQ(engine::in_peers_words("has not answered our HELLO; our port"),
+            "has not answered its HELLO; its port");
+  EXPECT_EQ(engine::in_peers_words("four hours"), "four hours");
+}
 
 TEST_F(PathRepairTest, BothSidesSayAFenceBeforeThePathIsDown) {
   lose_path(ends_.sender(), 1);
@@ -96,7 +104,7 @@ TEST_F(PathRepairTest, ThePeerIsRefusedBeforeAnythingIsMadeWhileOurPortIsDown) {
   EXPECT_EQ(ends_.sender().peer_link().paths()[1].health.reopen_tries, 1u);
   EXPECT_EQ(path.health.reopen_tries, tries);
   EXPECT_EQ(path.device->queue_pair_count(), 0u);
-  EXPECT_EQ(ends_.sender().peer_link().paths()[1].health.last_cause, "host b: our port is down");
+  EXPECT_EQ(ends_.sender().peer_link().paths()[1].health.last_cause, "host b: its port is down");
 }
 
 TEST_F(PathRepairTest, AReopenOfAPathThatIsUpBreaksTheProtocol) {

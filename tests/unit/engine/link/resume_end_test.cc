@@ -27,9 +27,11 @@ TEST_F(ResumeTest, WhereNobodyListensAnyMoreThePeerIsGoneAtOnce) {
   proxy_.cut();
   expect_lost();
   EXPECT_LT(bed_.now_ns() - began_ns, kSecond);
-  EXPECT_EQ(log_.count(LogLevel::Warn,
-                       "peer b is lost: nobody listens on its control port any more (127.0.0.1:"),
-            1)
+  EXPECT_EQ(
+      log_.count(
+          LogLevel::Warn,
+          "peer b is lost: nobody listens on its control port any more, see its log (127.0.0.1:"),
+      1)
       << log_.joined();
   EXPECT_EQ(log_.count(LogLevel::Warn, "peer a is lost: host a: its end of the link has ended"), 1)
       << log_.joined();
