@@ -76,9 +76,10 @@ Result<Channel*> EngineImpl::connect(Context& context, int rail, HandleBytes& ha
   // The control thread may hold the mutex: NCCL calls again rather than waits here.
   const Lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return Errc::WouldBlock;
-  return read_stage(handle).index == 0
-             ? first_connect(context, static_cast<std::uint32_t>(rail), handle)
-             : later_connect(handle);
+  // The last bytes of another plugin's handle are no stage.
+  const bool is_first = read_stage(handle).index == 0 || handle_version(handle) != kProtocolVersion;
+  return is_first ? first_connect(context, static_cast<std::uint32_t>(rail), handle)
+                  : later_connect(handle);
 }
 
 Result<Channel*> EngineImpl::first_connect(Context& context, std::uint32_t rail,

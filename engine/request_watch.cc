@@ -172,6 +172,10 @@ void RequestWatch::tell(Link& link, std::uint64_t now_ns) const {
   const std::string begin = fmt::format(
       "peer {}: {} of channel {} ({} bytes) is open for {} s and waits for ",
       link.identity().peer_host, name.text, worst->index, name.bytes, age_ns / kNsPerSecond);
+  // A stripe of several work requests is announced by the last one: before, nothing tells of it.
+  const bool of_long_stripes = name.bytes > link.peer_link().policy().wr_bytes;
+  if (waiting->reason == WaitReason::Data && waiting->landed == 0 && of_long_stripes)
+    route = ", or its first stripe is under way" + route;
   if (waiting_channels > 1) route += fmt::format("; {} channels wait", waiting_channels);
   MESH_LOG(level, "{}{}{}", begin, waiting_text(*waiting, begin.size() + route.size()), route);
 }

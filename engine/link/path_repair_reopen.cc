@@ -173,23 +173,26 @@ void PathRepair::give_up_try(std::uint32_t index, const std::string& why) {
   Repair& repair = repairs_[index];
   say_left(index, why);
   Path& path = link_.peer_link().paths()[index];
-  bool stalled = false;
+  bool stalled = false, other_cause = false;
   {
     const ProgressLoop::Guard guard(link_.context().loop);
     stalled = link_.peer_link().paths().stalled();
     path.stop();
     link_.peer_link().paths().destroy(path);
-    path.health.last_cause = why;
+    other_cause = std::exchange(path.health.last_cause, why) != why;
   }
   relayed_.cut(index);
   repair.connector_step = ConnectorStep::Waiting;
   // The pause is shorter if no path is up: then a try disturbs nothing.
-  repair.backoff_ns = std::clamp(repair.backoff_ns * 2, kReopenPauseMinNs,
-                                 stalled ? kReopenPauseStalledMaxNs : kReopenPauseMaxNs);
+  const std::uint64_t before_ns = std::exchange(
+      repair.backoff_ns, std::clamp(repair.backoff_ns * 2, kReopenPauseMinNs,
+                                    stalled ? kReopenPauseStalledMaxNs : kReopenPauseMaxNs));
   repair.at_ns = link_.host().now_ns() + repair.backoff_ns;
   link_.host().tend_at(repair.at_ns);
-  LOG_DETAIL("peer {}: path {} is still down: {}; next try in {} ms", link_.identity().peer_host,
-             path.text(), why, repair.backoff_ns / 1'000'000);
+  // A try that ends like the last one, at the longest pause, is no news.
+  if (other_cause || repair.backoff_ns != before_ns)
+    LOG_DETAIL("peer {}: path {} is still down: {}; next try in {} ms", link_.identity().peer_host,
+               path.text(), why, repair.backoff_ns / kNsPerMs);
 }
 
 bool PathRepair::on(const Reopen& body) {

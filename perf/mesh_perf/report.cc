@@ -184,7 +184,7 @@ void print_row(const Options& options, const Row& row) {
   if (options.kind == Kind::Latency && row.latency_us.has_value()) {
     const results::Latency& latency = *row.latency_us;
     say(fmt::format("  {:>10} {:>10} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>6}\n",
-                    row.bytes, latency.samples, latency.min, latency.median, row.time_us / 2,
+                    row.bytes, latency.samples, latency.min, latency.median, latency.mean,
                     latency.p99, latency.p999, wrong(row)));
     return;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace mesh::results {
 
@@ -15,11 +16,13 @@ double quantile(const std::vector<double>& rising, double share) {
 std::optional<Latency> latency_of(std::vector<double> samples_us) {
   if (samples_us.empty()) return std::nullopt;
   std::sort(samples_us.begin(), samples_us.end());
+  const double sum = std::accumulate(samples_us.begin(), samples_us.end(), 0.0);
   return Latency{.min = samples_us.front(),
                  .median = quantile(samples_us, 0.5),
                  .p99 = quantile(samples_us, 0.99),
                  .p999 = quantile(samples_us, 0.999),
-                 .samples = samples_us.size()};
+                 .samples = samples_us.size(),
+                 .mean = sum / static_cast<double>(samples_us.size())};
 }
 
 }  // namespace mesh::results

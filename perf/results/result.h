@@ -30,6 +30,7 @@ struct Bandwidth {
 struct Latency {
   double min = 0, median = 0, p99 = 0, p999 = 0;
   std::uint64_t samples = 0;
+  double mean = 0;  // of the samples, without what lies between them; not in the file
 };
 
 struct Point {

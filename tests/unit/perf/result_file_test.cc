@@ -69,6 +69,7 @@ TEST(Quantiles, OfFewSamplesAreTheLargest) {
   EXPECT_EQ(latency->p99, 3);
   EXPECT_EQ(latency->p999, 3);
   EXPECT_EQ(latency->samples, 3U);
+  EXPECT_EQ(latency->mean, 2);
   EXPECT_FALSE(latency_of({}).has_value());
 }
 

@@ -264,6 +264,18 @@ TEST(RecoveryFromABlackHole, ThePathStaysDownWhileOnlySmallPacketsPass) {
     return log.count(LogLevel::Detail, "is still down: full packets of 4096 bytes") >= 3;
   })) << log.joined();
   EXPECT_EQ(log.count(LogLevel::Info, "is back after"), 0) << log.joined();
+  const auto tries = [&bed] {
+    std::uint64_t sum = 0;
+    for (const PathSnapshot& path : bed.hosts[0].engine->snapshot().peers.at(0).paths)
+      sum += path.reopen_tries;
+    return sum;
+  };
+  bed.tick_ns = 10'000'000;
+  EXPECT_TRUE(bed.until([&] { return tries() >= 20; })) << log.joined();
+  EXPECT_LE(log.count(LogLevel::Detail, "is still down"), 10)
+      << "one for each pause, until it grows no more\n"
+      << log.joined();
+  bed.tick_ns = 1'000'000;
   bed.hosts[0].provider->faults().disarm_all();
   EXPECT_TRUE(bed.until([&] { return log.count(LogLevel::Info, "is back after") == 2; }))
       << log.joined();
