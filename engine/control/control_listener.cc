@@ -118,7 +118,7 @@ Result<ControlListener> open_listener(const ControlPlaneOptions& options) {
         "control: no network interface is up that fits NCCL_SOCKET_IFNAME={} NCCL_SOCKET_FAMILY={}",
         options.socket_ifname.empty() ? "(unset)" : options.socket_ifname,
         options.socket_family.empty() ? "(unset)" : options.socket_family);
-    return Errc::NotFound;
+    return Errc::System;  // NotFound would say that there is no rail
   }
   // On all of them: control that loses one network goes on over another one.
   return listen_on(same_family(found));

@@ -191,7 +191,8 @@ void Plane::on_deadline(ConnectionId id) {
   const std::uint64_t now_ns = clock_.now_ns();
   if (connection == nullptr || now_ns < connection->deadline_ns() || connection->loss) return;
   if (connection->state == ConnectionState::Dialing) {
-    if (!put_off_candidate(*connection)) note_dial_failure(*connection, Errc::Timeout, "no answer");
+    if (!put_off_candidate(*connection))
+      note_dial_failure(*connection, Errc::Timeout, "no answer (host down, or a firewall?)");
     start_dial(*connection);
   } else if (connection->state == ConnectionState::Up) {
     const std::uint64_t limit_ns =
