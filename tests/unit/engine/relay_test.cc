@@ -217,7 +217,8 @@ TEST_F(Relay, ARingThatLosesACableIsALine) {
   for (const auto& each : neighbours_) each->exchange(kBytes);
   port(0, "n1", false), port(1, "n0", false);  // a - b
   exchange_all_sizes(*neighbours_[0]);
-  EXPECT_GE(log_.count(LogLevel::Detail, "over hosts d and c carries messages"), 1) << log_.joined();
+  EXPECT_GE(log_.count(LogLevel::Detail, "over hosts d and c carries messages"), 1)
+      << log_.joined();
   for (const auto& each : neighbours_) exchange_all_sizes(*each);
   port(0, "n1", true), port(1, "n0", true);
   EXPECT_TRUE(nobody_carries()) << "its own cable carries again";
