@@ -37,7 +37,9 @@ constexpr std::array kKinds{
                 "a port limits the traffic class that a job's packets take"},
     FindingKind{"errors-move", Warning, "error counters of a port rose while the doctor ran"},
     FindingKind{"memlock-small", Broken, "the process may not lock the memory that NCCL registers"},
-    FindingKind{"no-contiguous-memory", Warning, "`CmaTotal` is 0 on a DGX Spark"},
+    FindingKind{"no-contiguous-memory", Warning,
+                "the kernel keeps memory for itself that it does not count (`CmaFree` is above "
+                "`CmaTotal`)"},
     FindingKind{"huge-pages-idle", Warning,
                 "half of the memory is reserved as huge pages that nobody uses"},
     FindingKind{"no-gpu-memory", Warning,

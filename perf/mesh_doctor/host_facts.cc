@@ -20,9 +20,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PcieFacts, pci, id, device, width, width_max,
                                    iommu)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LibraryFacts, found_by, path, file, version, ours)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SettingFacts, name, value, source)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MachineFacts, product, processor, kernel_command_line,
-                                   memlock_bytes, memlock_unlimited, may_lock, memory_kib,
-                                   cma_total_kib, huge_pages, huge_pages_free, huge_page_kib, gpus,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MachineFacts, product, processor, kernel, memlock_bytes,
+                                   memlock_unlimited, may_lock, memory_kib, cma_total_kib,
+                                   cma_free_kib, huge_pages, huge_pages_free, huge_page_kib, gpus,
                                    has_gb10, modules, acs_known, acs_bridges, interfaces,
                                    ip_forward, forward_policy)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SoftwareFacts, nccl, plugins, missing_plugins, verbs_providers,

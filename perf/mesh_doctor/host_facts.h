@@ -104,11 +104,11 @@ struct SettingFacts {
 struct MachineFacts {
   std::string product;    // "NVIDIA DGX Spark"
   std::string processor;  // "aarch64"
-  std::string kernel_command_line;
+  std::string kernel;     // "7.0.0-31-generic"
   std::int64_t memlock_bytes = -1;
   bool memlock_unlimited = false;
   bool may_lock = false;  // whatever the limit is
-  std::int64_t memory_kib = -1, cma_total_kib = -1;
+  std::int64_t memory_kib = -1, cma_total_kib = -1, cma_free_kib = -1;
   std::int64_t huge_pages = -1, huge_pages_free = -1, huge_page_kib = -1;
   std::vector<std::string> gpus;     // PCI addresses
   bool has_gb10 = false;             // the chip of a DGX Spark, whoever made the machine

@@ -45,6 +45,7 @@ void read_memory(const Tree& tree, MachineFacts& facts) {
   };
   facts.memory_kib = number("MemTotal:");
   facts.cma_total_kib = number("CmaTotal:");
+  facts.cma_free_kib = number("CmaFree:");
   facts.huge_pages = number("HugePages_Total:");
   facts.huge_pages_free = number("HugePages_Free:");
   facts.huge_page_kib = number("Hugepagesize:");
@@ -123,7 +124,7 @@ MachineFacts read_machine(const Tree& tree) {
   MachineFacts facts;
   facts.product = product(tree);
   facts.processor = processor(tree);
-  facts.kernel_command_line = tree.line("/proc/cmdline");
+  facts.kernel = tree.line("/proc/sys/kernel/osrelease");
   read_limits(tree, facts);
   read_memory(tree, facts);
   read_functions(tree, facts);

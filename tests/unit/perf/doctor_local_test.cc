@@ -188,11 +188,16 @@ const std::vector<Plant> kMachinePlants{
      "may lock 64 KiB"},
     {"no-contiguous-memory",
      [](PlantedHost& host) {
-       host.write("sys/class/dmi/id/product_name", "NVIDIA DGX Spark");
-       host.write("proc/meminfo", "MemTotal: 125000000 kB\nCmaTotal:              0 kB");
-       host.write("proc/cmdline", "root=/dev/nvme0n1p2 kho=on");
+       host.write("proc/sys/kernel/osrelease", "7.0.0-31-generic");
+       host.write("proc/meminfo",
+                  "MemTotal: 127535104 kB\nCmaTotal: 32768 kB\nCmaFree: 9784320 kB");
      },
-     "CmaTotal is 0 kB, and the kernel's command line has kho"},
+     "CmaFree (9784320 kB) is above CmaTotal (32768 kB) on kernel 7.0.0-31-generic"},
+    {"no-contiguous-memory",
+     [](PlantedHost& host) {
+       host.write("proc/meminfo", "MemTotal: 127535104 kB\nCmaTotal: 0 kB\nCmaFree: 9784320 kB");
+     },
+     "CmaFree (9784320 kB) is above CmaTotal (0 kB)"},
     {"huge-pages-idle",
      [](PlantedHost& host) {
        host.write("proc/meminfo",
@@ -262,6 +267,19 @@ TEST(DoctorLocal, AnIWarpPortIsNoRoceWithoutGids) {
   host.write(folder + "ports/1/gids/0", "0202:c9ff:fe00:0001:0000:0000:0000:0000");
   host.write(folder + "ports/1/gid_attrs/types/0", "IB/RoCE v1");
   EXPECT_EQ(names_of(check_host(host.facts())), Names{});
+}
+
+// Without CMA memory a DGX Spark is healthy: so it is after kho=off.
+TEST(DoctorLocal, OnlyCmaMemoryThatIsNotCountedIsAFault) {
+  for (const char* const counts :
+       {"CmaTotal: 0 kB\nCmaFree: 0 kB", "CmaTotal: 32768 kB\nCmaFree: 32768 kB",
+        "CmaTotal: 32768 kB\nCmaFree: 98304 kB", "CmaFree: 9784320 kB"}) {
+    PlantedHost host;
+    host.write("sys/class/dmi/id/product_name", "NVIDIA_DGX_Spark");
+    host.write("proc/meminfo", std::string("MemTotal: 127535104 kB\n") + counts);
+    host.write("proc/cmdline", "ro quiet kho=off");
+    EXPECT_EQ(names_of(check_host(host.facts())), Names{}) << counts;
+  }
 }
 
 // A limit of another class, or one above the port's rate, harms no job.
