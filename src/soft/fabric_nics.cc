@@ -1,6 +1,7 @@
 #include "src/soft/fabric_nics.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -141,6 +142,15 @@ NicSpec read_nic(const Json& object, const std::string& host) {
 bool on_one_wire(const NicSpec& a, const NicSpec& b) {
   if (a.ipv4 != b.ipv4 || a.prefix_len != b.prefix_len) return false;
   return a.prefix_len == (a.ipv4 ? 32 : 128) || on_link(a, b.gid);
+}
+
+ibv_gid link_local_gid(const NicSpec& nic) {
+  ibv_gid gid{};
+  gid.raw[0] = 0xfe;
+  gid.raw[1] = 0x80;
+  const std::uint64_t wire = htobe64(nic.guid);
+  std::memcpy(gid.raw + 8, &wire, sizeof wire);
+  return gid;
 }
 
 bool on_link(const NicSpec& nic, const ibv_gid& gid) {

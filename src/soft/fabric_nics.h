@@ -21,6 +21,8 @@ NicSpec read_nic(const Json& object, const std::string& host);
 bool on_one_wire(const NicSpec& a, const NicSpec& b);
 // Returns true if the NIC's host takes an address for a neighbour on that NIC's wire.
 bool on_link(const NicSpec& nic, const ibv_gid& gid);
+// Returns the link-local GID that an Ethernet port has beside its address.
+ibv_gid link_local_gid(const NicSpec& nic);
 // Numbers the InfiniBand ports of each link that have no LID of their own.
 void give_lids(FabricFile& file);
 

@@ -10,6 +10,12 @@
 
 namespace mesh::soft {
 
+namespace {
+bool equal(const ibv_gid& a, const ibv_gid& b) noexcept {
+  return std::memcmp(a.raw, b.raw, sizeof a.raw) == 0;
+}
+}  // namespace
+
 verbs::Route FabricRoutes::route(const verbs::GidEntry& from, const ibv_gid& to) const {
   const std::vector<NicSpec>& nics = fabric_.hosts[static_cast<std::size_t>(host_)].nics;
   const auto own = std::find_if(nics.begin(), nics.end(), [&from](const NicSpec& nic) {
@@ -36,11 +42,23 @@ int FabricRoutes::resolve(const NicRef& own, const ibv_ah_attr& address, Destina
   if (!global) return EINVAL;
   const ibv_gid& gid = address.grh.dgid;
   *to = {.nic = own};
-  if (std::memcmp(nic.gid.raw, gid.raw, sizeof gid.raw) == 0) return 0;
-  if (fabric_.find_joined(nic, gid, &to->nic)) return 0;
+  if (equal(nic.gid, gid) || equal(link_local_gid(nic), gid)) return 0;
+  if (fabric_.find_joined(nic, gid, &to->nic) || find_link_local(own, gid, &to->nic)) return 0;
   to->nobody = true;
   // An address that nothing answers to, on our link or behind a router, ends in a timeout.
   return answers_for(own, gid, &to->nic) ? 0 : ETIMEDOUT;
+}
+
+// Finds the port on our own link that has the link-local GID. No router passes it on.
+bool FabricRoutes::find_link_local(const NicRef& own, const ibv_gid& gid, NicRef* out) const {
+  const int link = fabric_.nic(own).link;
+  if (link < 0) return false;
+  for (const NicRef end : fabric_.links[static_cast<std::size_t>(link)].ends) {
+    if (end == own || !equal(link_local_gid(fabric_.nic(end)), gid)) continue;
+    *out = end;
+    return true;
+  }
+  return false;
 }
 
 // Finds the NIC with an IPv4 address of our subnet, on another cable of a host on our link. IPv6

@@ -26,6 +26,7 @@ class FabricRoutes {
   int resolve(const NicRef& own, const ibv_ah_attr& address, Destination* to) const;
 
  private:
+  bool find_link_local(const NicRef& own, const ibv_gid& gid, NicRef* out) const;
   bool answers_for(const NicRef& own, const ibv_gid& gid, NicRef* out) const;
   int resolve_lid(const NicRef& own, const ibv_ah_attr& address, Destination* to) const;
 

@@ -15,6 +15,7 @@ bool in_one_partition(std::uint16_t a, std::uint16_t b) {
 
 bool fits(const QueuePair& qp, const Offer& offer) {
   if (!in_one_partition(qp.attributes.pkey, offer.pkey)) return false;
+  if (offer.gid_type != qp.attributes.gid_type) return false;
   if (offer.to_lid != 0 && offer.to_lid != qp.attributes.own_lid) return false;
   return offer.to_qp_num == qp.verbs.qp_num && offer.from_qp_num == qp.attributes.dest_qp_num &&
          std::memcmp(offer.gid.raw, qp.attributes.dest_gid.raw, sizeof offer.gid.raw) == 0;

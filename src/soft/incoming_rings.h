@@ -28,6 +28,7 @@ struct Offer {
   // InfiniBand: the offering queue pair's partition key, and the LID that it sends to. LID 0 means
   // any port, because packets with a global header are routed by GID.
   std::uint16_t pkey = 0, to_lid = 0;
+  std::uint8_t gid_type = 0;  // of the offering queue pair, as in Attributes
 };
 
 class IncomingRings {

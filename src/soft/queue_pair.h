@@ -136,6 +136,8 @@ struct Attributes {
   // Our key of the partition that both ends must be in. InfiniBand: the port's LID when the queue
   // pair was connected.
   std::uint16_t pkey = 0xffff, own_lid = 0;
+  // verbs::GidType of the address that it sends from: a port drops packets of another RoCE version.
+  std::uint8_t gid_type = 0;
   std::uint8_t timeout = 0, retry_count = 0, rnr_retry = 7, min_rnr_timer = 0;
 };
 

@@ -202,7 +202,7 @@ void Rendezvous::greet(Connection& connection, std::uint32_t type) {
 void Rendezvous::offer(const Peer& peer, const Offer& offer) {
   const OfferMessage body{{.type = kOffer},  offer.gid,       offer.from_nic,      offer.to_nic,
                           offer.from_qp_num, offer.to_qp_num, offer.ring->slots(), offer.streams,
-                          offer.pkey,        offer.to_lid};
+                          offer.pkey,        offer.to_lid,    offer.gid_type};
   Message message{bytes_of(body), {}, {}};
   message.fds.push_back(offer.ring->memory().take_fd());
   std::lock_guard lock(mutex_);
@@ -399,7 +399,7 @@ bool Rendezvous::handle_offer(Connection& connection, std::span<const std::byte>
   const Offer offer{*ring,          connection.peer, body.gid,
                     body.from_nic,  body.to_nic,     body.from_qp_num,
                     body.to_qp_num, connection.pid,  body.streams != 0 || by_cells(connection),
-                    body.pkey,      body.to_lid};
+                    body.pkey,      body.to_lid,     static_cast<std::uint8_t>(body.gid_type)};
   if (options_.copy == CopyMode::Cma && !offer.streams && !connection.readable) {
     LOG_WARN("soft fabric: host {} (process {}): cannot read its memory; copying by cells is off",
              connection.peer->host(), connection.pid);

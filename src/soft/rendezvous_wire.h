@@ -16,7 +16,7 @@
 namespace mesh::soft {
 
 inline constexpr std::uint32_t kRendezvousMagic = 0x6d736d74;
-inline constexpr std::uint32_t kRendezvousVersion = 5;
+inline constexpr std::uint32_t kRendezvousVersion = 6;
 inline constexpr std::uint32_t kHello = 1, kWelcome = 2, kOffer = 3, kFault = 4, kFaultAnswer = 5,
                                kDatagram = 6;
 inline constexpr std::size_t kNameRoom = 40;  // a name of a fabric file has 32 letters at most
@@ -37,7 +37,7 @@ struct OfferMessage {
   ibv_gid gid;
   std::int32_t from_nic, to_nic;
   std::uint32_t from_qp_num, to_qp_num, slots;
-  std::uint16_t streams, pkey, to_lid, reserved = 0;
+  std::uint16_t streams, pkey, to_lid, gid_type;
 };
 struct DatagramMessage {
   Prefix prefix;

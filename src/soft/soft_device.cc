@@ -41,15 +41,6 @@ int poll_cq(ibv_cq* cq, int count, ibv_wc* wc) {
 
 Nic& nic_of(ibv_context* context) { return *soft(context).nic; }
 
-ibv_gid link_local(std::uint64_t guid) {
-  ibv_gid gid{};
-  gid.raw[0] = 0xfe;
-  gid.raw[1] = 0x80;
-  const std::uint64_t wire = htobe64(guid);
-  std::memcpy(gid.raw + 8, &wire, sizeof wire);
-  return gid;
-}
-
 }  // namespace
 
 std::vector<verbs::DeviceEntry> SoftHost::devices() {
@@ -170,7 +161,7 @@ std::vector<verbs::GidEntry> SoftHost::gids(ibv_context* context, std::uint8_t p
   const NicSpec& spec = nic.spec();
   if (spec.layer == LinkLayer::InfiniBand)
     return {{spec.gid, verbs::GidType::Ib, 0, spec.prefix_len, ""}};
-  const ibv_gid local = link_local(spec.guid);
+  const ibv_gid local = link_local_gid(spec);
   const int first = 4 + 2 * (nic.index() % 3);
   return {{local, verbs::GidType::RoceV1, 0, 64, spec.name},
           {local, verbs::GidType::RoceV2, 1, 64, spec.name},

@@ -252,9 +252,10 @@ int SoftHost::to_rtr(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
   if (attr.max_dest_rd_atomic > kReadsMax || attr.min_rnr_timer > kRnrTimerMax) return EINVAL;
   Nic& nic = *qp.nic;
   const std::vector<verbs::GidEntry> table = gids(qp.verbs.context, kPort);
-  const bool has_gid = std::any_of(table.begin(), table.end(), [&](const verbs::GidEntry& entry) {
+  const auto gid = std::find_if(table.begin(), table.end(), [&](const verbs::GidEntry& entry) {
     return entry.index == attr.ah_attr.grh.sgid_index;
   });
+  const bool has_gid = gid != table.end();
   const std::uint32_t port_mtu = nic.link() != nullptr ? nic.spec().mtu : 4096;
   const std::uint32_t mtu =
       attr.path_mtu >= IBV_MTU_256 && attr.path_mtu <= IBV_MTU_4096 ? 128u << attr.path_mtu : 0;
@@ -265,6 +266,7 @@ int SoftHost::to_rtr(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
     return error;
 
   Attributes attributes = qp.attributes;
+  if (attr.ah_attr.is_global != 0) attributes.gid_type = static_cast<std::uint8_t>(gid->type);
   attributes.dest_gid = options_.fabric.nic(to.nic).gid;
   attributes.dest_qp_num = attr.dest_qp_num;
   attributes.mtu = mtu;
@@ -278,9 +280,10 @@ int SoftHost::to_rtr(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
   const Outgoing out{*ring, peer, to.nic.nic, attr.dest_qp_num % kQpsMax};
   if (const int error = nic.connect(qp, attributes, out); error != 0) return error;
   if (to.nobody) return 0;
-  send_offer(*peer, host,
-             {*ring, self_, nic.spec().gid, nic.index(), to.nic.nic, qp.verbs.qp_num,
-              attr.dest_qp_num, 0, options_.copy == CopyMode::Cells, attributes.pkey, to.lid});
+  send_offer(
+      *peer, host,
+      {*ring, self_, nic.spec().gid, nic.index(), to.nic.nic, qp.verbs.qp_num, attr.dest_qp_num, 0,
+       options_.copy == CopyMode::Cells, attributes.pkey, to.lid, attributes.gid_type});
   return 0;
 }
 

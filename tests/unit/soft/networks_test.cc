@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/socket.h>
+
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -221,6 +224,63 @@ TEST_F(SoftNetworks, PacketsPassRouters) {
   open(kRouted);
   Side one(a(), "n0"), two(b(), "n0");
   EXPECT_EQ(status_between(one, two, 1), IBV_WC_SUCCESS);
+}
+
+// Returns the way from one side to another by the k-th GID of both ports that `fits` takes.
+template <typename Fits>
+ibv_ah_attr by_gid(const std::vector<verbs::GidEntry>& own,
+                   const std::vector<verbs::GidEntry>& peer, const Fits& fits) {
+  ibv_ah_attr address{};
+  address.port_num = 1;
+  address.is_global = 1;
+  address.grh.sgid_index =
+      static_cast<std::uint8_t>(std::find_if(own.begin(), own.end(), fits)->index);
+  address.grh.dgid = std::find_if(peer.begin(), peer.end(), fits)->gid;
+  return address;
+}
+
+constexpr const char* kOneCable = R"({"name": "cable",
+  "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/24"}]},
+            {"name": "b", "nics": [{"name": "n0", "address": "10.0.0.2/24"}]}],
+  "links": [{"ends": ["a/n0", "b/n0"]}]})";
+
+// A port drops packets of the RoCE version that its queue pair does not speak.
+TEST_F(SoftNetworks, OnlyPacketsOfOneRoceVersionArrive) {
+  open(kOneCable);
+  Side one(a(), "n0"), two(b(), "n0");
+  const std::vector<verbs::GidEntry> own = a().gids(one.context(), 1);
+  const std::vector<verbs::GidEntry> peer = b().gids(two.context(), 1);
+  const auto way = [](const auto& from, const auto& to, verbs::GidType type) {
+    return by_gid(from, to, [type](const verbs::GidEntry& entry) {
+      return entry.type == type && verbs::address_of(entry.gid).family == AF_INET;
+    });
+  };
+  using enum verbs::GidType;
+  for (const verbs::GidType first : {RoceV1, RoceV2}) {
+    for (const verbs::GidType second : {RoceV1, RoceV2}) {
+      ASSERT_TRUE(one.make() && two.make());
+      ASSERT_TRUE(one.init(0) == 0 && two.init(0) == 0);
+      ASSERT_EQ(one.connect(way(own, peer, first), two), 0);
+      ASSERT_EQ(two.connect(way(peer, own, second), one), 0);
+      EXPECT_EQ(status_of_write(one, two), first == second ? IBV_WC_SUCCESS : IBV_WC_RETRY_EXC_ERR);
+    }
+  }
+}
+
+TEST_F(SoftNetworks, LinkLocalGidsReachTheOtherEndOfTheCableOnly) {
+  open(kTwins);
+  Side one(a(), "n0"), two(b(), "n0"), wrong(b(), "n1");
+  const auto local = [](const verbs::GidEntry& entry) {
+    return entry.type == verbs::GidType::RoceV2 && verbs::address_of(entry.gid).link_local();
+  };
+  const std::vector<verbs::GidEntry> own = a().gids(one.context(), 1);
+  const std::vector<verbs::GidEntry> peer = b().gids(two.context(), 1);
+  const std::vector<verbs::GidEntry> other = b().gids(wrong.context(), 1);
+  for (Side* const side : {&one, &two}) ASSERT_EQ(side->init(0), 0);
+  EXPECT_EQ(one.connect(by_gid(own, other, local), wrong), ETIMEDOUT);
+  ASSERT_EQ(one.connect(by_gid(own, peer, local), two), 0);
+  ASSERT_EQ(two.connect(by_gid(peer, own, local), one), 0);
+  EXPECT_EQ(status_of_write(one, two), IBV_WC_SUCCESS);
 }
 
 TEST_F(SoftNetworks, WithoutARouteAnAddressIsNotResolved) {
