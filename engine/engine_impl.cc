@@ -33,7 +33,6 @@ namespace engine {
 namespace {
 // A manual clock may stand still, so a wait is bounded by turns as well.
 constexpr int kManualRounds = 50'000;
-constexpr std::uint32_t kRqDepthMin = 16;
 constexpr int kCoresToSpare = 8;  // with fewer cores a spinning poller would take one from the job
 
 // A poller pays only if a core is left for it beside NCCL's own threads. A user who names CPUs for
@@ -151,7 +150,7 @@ void EngineImpl::fit_to_device(const verbs::Rail& rail) {
     policy.express_bytes = std::min(policy.express_bytes, longest);
   }
   const auto limit = static_cast<std::uint32_t>(std::max(rail.qp_wr_max, 0));
-  if (limit < kRqDepthMin) return;  // the device does not tell
+  if (limit == 0) return;  // the device does not tell
   policy.sq_depth = std::min(policy.sq_depth, std::bit_floor(limit));
   policy.rq_depth = std::min(policy.rq_depth, std::bit_floor(limit));
 }

@@ -1,5 +1,6 @@
 #include "engine/data/device_context.h"
 
+#include "engine/data/device_refusal.h"
 #include "engine/data/progress_loop.h"
 #include "engine/data/progress_loop_datapath.h"
 #include "engine/data/registration.h"
@@ -7,6 +8,8 @@
 #include "src/base/held_locks.h"
 #include "src/base/log.h"
 #include "src/base/room.h"
+#include "src/verbs/device_probe.h"
+#include "src/verbs/memory_hint.h"
 #include "src/verbs/port_view.h"
 
 #include <algorithm>
@@ -19,11 +22,7 @@
 namespace mesh::engine {
 
 namespace {
-// Room for some 60 default queue pairs, and one entry less than a power of two, to which mlx5
-// rounds up n + 1. The devices' maximum can cost 256 MB.
-constexpr std::uint32_t kQueueEntries = 16383;
-constexpr std::uint32_t kInlineMin = 64;  // a CTS entry
-static_assert(kInlineMin >= kCreditBytesMax);
+static_assert(verbs::kInlineNeeded >= kCreditBytesMax);
 
 // Returns no text if there is no memory for it: then a path is lost without a word about why.
 template <typename Text>
@@ -33,6 +32,18 @@ std::string text_or_nothing(const Text& text) noexcept {
   } catch (const std::exception&) {
     return {};
   }
+}
+
+ibv_qp_init_attr wanted_pair(ibv_cq* queue, const QueueDepths& depths, std::uint32_t inline_bytes) {
+  ibv_qp_init_attr attr{};
+  attr.send_cq = attr.recv_cq = queue;
+  attr.qp_type = IBV_QPT_RC;
+  attr.cap = {.max_send_wr = depths.send,
+              .max_recv_wr = depths.receive,
+              .max_send_sge = 1,
+              .max_recv_sge = 1,
+              .max_inline_data = inline_bytes};
+  return attr;
 }
 }  // namespace
 
@@ -65,14 +76,17 @@ Status DeviceContext::provide_probes() {
 
 Status DeviceContext::make_probes() {
   const std::size_t bytes = whole_pages(sizeof(Probes));
+  int error = ENOMEM;
   if (probe_pages_ == nullptr) probe_pages_ = make_pages(bytes);
   if (probe_pages_ != nullptr) {
     probe_mr_ =
         register_range(probe_pages_.get(), bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    error = errno;
   }
   has_probes_.store(static_cast<bool>(probe_mr_), std::memory_order_release);
   if (probe_mr_) return {};
-  LOG_WARN("{}: cannot register {} bytes for probes: {}", name(), bytes, std::strerror(errno));
+  LOG_WARN("{}: cannot register {} bytes for probes: {}{}", name(), bytes, std::strerror(error),
+           verbs::memory_hint(error));
   return Errc::System;
 }
 
@@ -144,12 +158,11 @@ Status DeviceContext::provide_room(const Wanted& wanted, ProgressLoop& loop) {
     if (queue_with_room(wanted) < queues_.size()) return {};
   }
   const auto limit = static_cast<std::uint32_t>(std::max(rail_.cq_entries_max, 1));
-  const std::uint32_t entries = std::min(std::max(kQueueEntries, wanted.entries), limit);
+  const std::uint32_t entries = std::min(std::max(verbs::kQueueEntries, wanted.entries), limit);
   if (entries < wanted.entries) {
     LOG_WARN(
         "{}: a queue pair needs {} completion entries, the device's limit is {}; lower "
-        "NCCL_MESH_SQ_DEPTH or "
-        "NCCL_MESH_RQ_DEPTH",
+        "NCCL_MESH_SQ_DEPTH or NCCL_MESH_RQ_DEPTH",
         name(), wanted.entries, limit);
     return Errc::Exhausted;
   }
@@ -157,9 +170,8 @@ Status DeviceContext::provide_room(const Wanted& wanted, ProgressLoop& loop) {
   const CallWatch::Call waits(calls, name(), "ibv_create_cq");
   verbs::CqHandle cq(made_by, made_by.create_cq(device_.get(), static_cast<int>(entries)));
   if (!cq) {
-    LOG_WARN("{}: cannot create a completion queue of {} entries: {}", name(), entries,
-             std::strerror(errno));
-    return Errc::System;
+    const int error = errno;
+    return tell_refused(name(), fmt::format("a completion queue of {} entries", entries), error);
   }
   const ProgressLoop::Guard guard(loop);
   queues_.reserve(queues_.size() +
@@ -203,35 +215,25 @@ verbs::QpHandle DeviceContext::make(ibv_cq* queue, const Order& order, InlineByt
   const TransferPolicy& policy = *order.policy;
   verbs::Provider& made_by = maker(order.relayed);
   const CallWatch::Call waits(calls, name(), "ibv_create_qp");
-  for (const std::uint32_t tried : {std::max(policy.inline_bytes, kInlineMin), kInlineMin}) {
-    ibv_qp_init_attr attr{};
-    attr.send_cq = attr.recv_cq = queue;
-    attr.qp_type = IBV_QPT_RC;
-    attr.cap = {.max_send_wr = order.depths.send,
-                .max_recv_wr = order.depths.receive,
-                .max_send_sge = 1,
-                .max_recv_sge = 1,
-                .max_inline_data = tried};
+  int error = 0;
+  std::uint32_t inline_bytes = 0;
+  for (const std::uint32_t tried :
+       {std::max(policy.inline_bytes, verbs::kInlineNeeded), verbs::kInlineNeeded}) {
+    ibv_qp_init_attr attr = wanted_pair(queue, order.depths, tried);
     verbs::QpHandle qp(made_by, made_by.create_qp(pd_.get(), &attr));
-    if (!qp || attr.cap.max_inline_data < kInlineMin) continue;
-    *granted = {.data = std::min(policy.inline_bytes, attr.cap.max_inline_data),
-                .rows = std::min(verbs::WrChain::kRowBytesMax, attr.cap.max_inline_data)};
+    error = qp ? 0 : errno;
+    inline_bytes = attr.cap.max_inline_data;
+    if (!qp || inline_bytes < verbs::kInlineNeeded) continue;
+    *granted = {.data = std::min(policy.inline_bytes, inline_bytes),
+                .rows = std::min(verbs::WrChain::kRowBytesMax, inline_bytes)};
     return qp;
   }
-  LOG_WARN("{}: cannot create a queue pair (send {}, receive {}, inline {}): {}", name(),
-           order.depths.send, order.depths.receive, kInlineMin, std::strerror(errno));
+  tell_no_queue_pair(name(), order.depths, {.error = error, .inline_bytes = inline_bytes});
   return {};
 }
 
 verbs::QpHandle DeviceContext::make_loop_back(ibv_cq* queue, std::uint32_t depth) {
-  ibv_qp_init_attr attr{};
-  attr.send_cq = attr.recv_cq = queue;
-  attr.qp_type = IBV_QPT_RC;
-  attr.cap = {.max_send_wr = depth,
-              .max_recv_wr = 1,
-              .max_send_sge = 1,
-              .max_recv_sge = 1,
-              .max_inline_data = 0};
+  ibv_qp_init_attr attr = wanted_pair(queue, {.send = depth, .receive = 1}, 0);
   const DeviceGate::Visit visit(gate);
   if (!visit) return {provider_, verbs::null_with_errno(ENODEV)};
   return verbs::QpHandle(provider_, provider_.create_qp(pd_.get(), &attr));

@@ -81,7 +81,7 @@ void Flusher::post(std::uint32_t at, Flush& flush) noexcept {
     flush.owed_rails |= bit_of(at);
   } else if (!rail.qp) {
     flush.error = Errc::Transport;
-  } else if (rail.broken || rail.open == kFlushDepth) {
+  } else if (rail.broken || rail.open == rail.depth) {
     flush.owed_rails |= bit_of(at);
   } else if (post_read(rail, flush)) {
     ++rail.open;

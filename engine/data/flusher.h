@@ -93,6 +93,7 @@ class Flusher {
     Port port;
     verbs::CqHandle cq;
     verbs::QpHandle qp;
+    std::uint32_t depth = kFlushDepth;  // of its queue pair: the device may have room for less
     std::uint32_t open = 0;
     bool broken = false;
     bool gone = false;     // its card had left when it was last looked for

@@ -2,6 +2,7 @@
 #include "engine/data/flusher.h"
 
 #include "engine/data/device_context.h"
+#include "engine/data/device_refusal.h"
 #include "src/base/check.h"
 #include "src/base/held_locks.h"
 #include "src/base/log.h"
@@ -11,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -84,12 +84,12 @@ void Flusher::drop_completions(const Rail& rail) noexcept {
 
 // Waits for the device. Returns nothing if one line said why.
 verbs::QpHandle Flusher::make(const Rail& rail) noexcept {
-  verbs::QpHandle made;
-  if (rail.cq) made = rail.device->make_loop_back(rail.cq.get(), kFlushDepth);
+  if (!rail.cq) return {};
+  verbs::QpHandle made = rail.device->make_loop_back(rail.cq.get(), rail.depth);
   const int error = made ? connect(rail, made.get()) : errno;
   if (made && error == 0) return made;
-  LOG_WARN("{}: cannot create the queue pair for flushes of GPU memory: {}", rail.device->name(),
-           std::strerror(error));
+  static_cast<void>(
+      tell_refused(rail.device->name(), "the queue pair for flushes of GPU memory", error));
   return {};
 }
 
@@ -143,7 +143,14 @@ void Flusher::provide(DeviceContext& device) {
     const std::lock_guard guard(ports_mutex_);
     made.port = ports_.at(device.index());
   }
-  made.cq = device.make_queue(kFlushDepth);
+  const auto most = static_cast<std::uint32_t>(std::max(device.rail().qp_wr_max, 0));
+  if (most != 0) made.depth = std::min(kFlushDepth, most);
+  made.cq = device.make_queue(static_cast<int>(made.depth));
+  if (!made.cq) {
+    const int error = errno;
+    static_cast<void>(
+        tell_refused(device.name(), "the completion queue for flushes of GPU memory", error));
+  }
   install(made, make(made));
   made.refused = false;
   const Hold hold(*this);
@@ -154,7 +161,7 @@ Status Flusher::renew_card(DeviceContext& device, Former* former) {
   const std::lock_guard providing(providing_);
   Rail& rail = rails_[device.index()];
   if (rail.device == nullptr) return {};
-  verbs::CqHandle queue = device.make_queue(kFlushDepth);
+  verbs::CqHandle queue = device.make_queue(static_cast<int>(rail.depth));
   if (!queue) return Errc::System;
   const Hold hold(*this);
   DCHECK(!rail.making);

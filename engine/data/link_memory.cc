@@ -5,6 +5,7 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/pages.h"
+#include "src/verbs/memory_hint.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -79,9 +80,10 @@ Status LinkMemory::register_block(Block& block, const Spares& spares) const {
 verbs::MrHandle LinkMemory::register_at(DeviceContext& device, void* memory, std::size_t bytes) {
   verbs::MrHandle mr =
       device.register_range(memory, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  const int error = errno;
   if (!mr && !device.gone())
-    LOG_WARN("cannot register {} bytes on {} for a peer link: {}", bytes, device.name(),
-             std::strerror(errno));
+    LOG_WARN("cannot register {} bytes on {} for a peer link: {}{}", bytes, device.name(),
+             std::strerror(error), verbs::memory_hint(error));
   return mr;
 }
 

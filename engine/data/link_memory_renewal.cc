@@ -2,6 +2,7 @@
 #include "engine/data/device_context.h"
 #include "engine/data/link_memory.h"
 #include "src/base/log.h"
+#include "src/verbs/memory_hint.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -46,8 +47,9 @@ Status LinkMemory::make(Missing& missing, DeviceContext& device) {
   missing.made = device.register_range(missing.memory.get(), missing.bytes,
                                        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
   if (missing.made) return {};
-  LOG_WARN("{}: the new card does not register {} bytes for a peer link: {}", device.name(),
-           missing.bytes, std::strerror(errno));
+  const int error = errno;
+  LOG_WARN("{}: the new card does not register {} bytes for a peer link: {}{}", device.name(),
+           missing.bytes, std::strerror(error), verbs::memory_hint(error));
   return Errc::System;
 }
 

@@ -6,6 +6,7 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/verbs/discovery.h"
+#include "src/verbs/memory_hint.h"
 
 #include <algorithm>
 #include <array>
@@ -28,10 +29,8 @@ int access_with(const Settings& settings) noexcept {
 
 void tell_refusal(const Registration& entry, const std::string& rail, int error) {
   if (entry.type == MemoryType::Device) return tell_device_refusal(entry, rail, error);
-  LOG_WARN(
-      "cannot register {} bytes at {:#x} on {}: {} (memory pinning limit, see ulimit -l and CMA "
-      "size)",
-      entry.bytes, entry.address, rail, std::strerror(error));
+  LOG_WARN("cannot register {} bytes at {:#x} on {}: {}{}", entry.bytes, entry.address, rail,
+           std::strerror(error), verbs::memory_hint(error));
 }
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/verbs/discovery.h"
+#include "src/verbs/memory_hint.h"
 
 #include <algorithm>
 #include <array>
@@ -103,8 +104,8 @@ Status RegistrationTable::renew(std::uint32_t rail, ProgressLoop& loop,
       lock.unlock();
     }
     if (refused) {
-      LOG_WARN("{}: the new card does not register {} bytes at {:#x}: {}", devices_[rail]->name(),
-               bytes, address, std::strerror(error));
+      LOG_WARN("{}: the new card does not register {} bytes at {:#x}: {}{}", devices_[rail]->name(),
+               bytes, address, std::strerror(error), verbs::memory_hint(error));
       return Errc::System;
     }
     lock.lock();

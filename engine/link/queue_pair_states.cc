@@ -23,6 +23,12 @@ std::uint16_t lid_towards(const ibv_gid& peer, std::uint16_t lid) {
   return routable != 0 ? routable : lid;
 }
 
+// Returns what the errno value says about the way to the peer, and nothing where it says nothing.
+const char* way_hint(int error) noexcept {
+  const bool no_way = error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
+  return no_way ? " (the peer's address is not reachable over this port)" : "";
+}
+
 ibv_ah_attr address_of(const PortEnd& own, const FarEnd& far) {
   const Settings& settings = own.settings;
   ibv_ah_attr address{};
@@ -75,9 +81,8 @@ Status to_rtr(const PortEnd& own, ibv_qp* qp, const FarEnd& far, ResolveTries& t
   }
   if (error == 0) return {};
   if (tries.is_abandoned()) return Errc::PeerClosed;
-  MESH_LOG(tries.level,
-           "{}: queue pair to RTR: {} (the peer's address is not reachable over this port)",
-           own.name, std::strerror(error));
+  MESH_LOG(tries.level, "{}: queue pair to RTR: {}{}", own.name, std::strerror(error),
+           way_hint(error));
   return Errc::Transport;
 }
 

@@ -92,7 +92,16 @@ struct RailSnapshot {
 };
 
 // Why a port is no rail.
-enum class RefusalKind : std::uint8_t { Unusable, Down, LeftOut };
+enum class RefusalKind : std::uint8_t {
+  Unusable,
+  Down,
+  LeftOut,
+  NoAddress,    // it has no GID that can be used
+  NoPartition,  // it has no partition key as NCCL_IB_PKEY or NCCL_IB_PKEY_VALUE says
+  NoMemory,     // the device had no memory for a queue, as a rule because of ulimit -l
+  Limited,      // the device grants less than is needed
+  IWarp
+};
 
 struct RefusedPort {
   std::string port;  // "mlx5_0:1", or "mlx5_0" for all ports of a device

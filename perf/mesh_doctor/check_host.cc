@@ -14,7 +14,52 @@ bool explains_no_rail(const Finding& each) {
   return of_gids || each.name == "hca-names-none" || each.name == "no-provider";
 }
 
+// Returns the remedies of the ports that are no rails, each once.
+std::string remedies(const std::vector<RefusalFacts>& refused) {
+  std::string text;
+  for (const RefusalFacts& each : refused) {
+    const std::string remedy = remedy_of(each.kind);
+    if (text.find(remedy) == std::string::npos) text += (text.empty() ? "" : " ") + remedy;
+  }
+  return text;
+}
+
+std::string no_rail_remedy(const HostFacts& facts) {
+  if (!facts.no_rdma.empty())
+    return "Install rdma-core (libibverbs1 and ibverbs-providers), which the plugin loads.";
+  if (!facts.refused.empty()) return remedies(facts.refused);
+  return facts.ports.empty() ? "Check that the card is on the bus (lspci) and that its driver is "
+                               "loaded (rdma link)."
+                             : remedy_of(RefusalKind::Down);
+}
+
 }  // namespace
+
+std::string remedy_of(RefusalKind kind) {
+  switch (kind) {
+    case RefusalKind::Unusable:
+      return "Look for the cause in the kernel's log (dmesg), or exclude the port by NCCL_IB_HCA.";
+    case RefusalKind::Down: return "Bring the port up (ip link set), with its cable plugged in.";
+    case RefusalKind::LeftOut: return "Correct NCCL_IB_HCA.";
+    case RefusalKind::NoAddress:
+      return "Bring the port's interface up and give it an address, or exclude the port by "
+             "NCCL_IB_HCA.";
+    case RefusalKind::NoPartition:
+      return "Correct NCCL_IB_PKEY or NCCL_IB_PKEY_VALUE, or add the port to the partition in the "
+             "subnet manager.";
+    case RefusalKind::NoMemory:
+      return "Remove the limit of locked memory (ulimit -l unlimited; memlock-small names the "
+             "places), or, if there is none, free memory.";
+    case RefusalKind::Limited:
+      return "Use another card, or exclude this one by NCCL_IB_HCA: it grants less than the "
+             "plugin needs.";
+    case RefusalKind::IWarp:
+      return "Switch the card to RoCE: for Intel's irdma, devlink dev param set pci/ADDRESS name "
+             "enable_iwarp value false cmode runtime, then enable_roce value true. Chelsio T6 and "
+             "Intel X722 have no RoCE.";
+  }
+  return {};
+}
 
 void check_plugin(const HostFacts& facts, Findings& found) {
   if (!facts.plugin_error.empty()) {
@@ -29,17 +74,10 @@ void check_plugin(const HostFacts& facts, Findings& found) {
     return;
   }
   if (!facts.rails.empty() || std::any_of(found.begin(), found.end(), explains_no_rail)) return;
-  found.push_back(
-      finding("no-rail", facts.host,
-              {.about = {},
-               .evidence = fmt::format("{}", fmt::join(facts.notes, "; ")),
-               .remedy = !facts.no_rdma.empty() ? "Install rdma-core (libibverbs1 and "
-                                                  "ibverbs-providers), which the plugin loads."
-                         : facts.ports.empty()
-                             ? "Check that the card is on the bus (lspci) and that its driver is "
-                               "loaded (rdma link)."
-                             : "Bring one of these ports up and give it an address, or correct "
-                               "the setting that leaves it out."}));
+  found.push_back(finding("no-rail", facts.host,
+                          {.about = {},
+                           .evidence = fmt::format("{}", fmt::join(facts.notes, "; ")),
+                           .remedy = no_rail_remedy(facts)}));
 }
 
 const RailFacts* rail_of(const HostFacts& facts, const std::string& port) {

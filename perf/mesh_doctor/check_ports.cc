@@ -35,7 +35,7 @@ const RefusalFacts* refusal_of(const HostFacts& facts, const PortFacts& port) {
 
 bool left_out(const HostFacts& facts, const PortFacts& port) {
   const RefusalFacts* const refusal = refusal_of(facts, port);
-  return refusal != nullptr && refusal->left_out;
+  return refusal != nullptr && refusal->kind == RefusalKind::LeftOut;
 }
 
 void check_use(const HostFacts& facts, const PortFacts& port, Findings& found) {
@@ -48,7 +48,7 @@ void check_use(const HostFacts& facts, const PortFacts& port, Findings& found) {
       {.about = port.name,
        .evidence =
            fmt::format("The port is active, and the plugin does not offer it to NCCL: {}.", reason),
-       .remedy = "Give the port's interface an address, or exclude the port by NCCL_IB_HCA."}));
+       .remedy = remedy_of(facts, port)}));
 }
 
 void check_half(const HostFacts& facts, const PortFacts& port, Findings& found) {
@@ -62,9 +62,9 @@ void check_half(const HostFacts& facts, const PortFacts& port, Findings& found) 
                                "{} is not: its state is {}{}.",
                                port.other_half, port.name, port.other_half, port.name, port.state,
                                reason.empty() ? "" : ", and the plugin says that " + reason),
-       .remedy = fmt::format("Bring {} up with an address in a subnet of its own; only both halves "
-                             "together carry the cable's full rate.",
-                             port.netdev.empty() ? "its interface" : port.netdev)}));
+       .remedy = remedy_of(facts, port) +
+                 " Only both halves together carry the cable's full rate, each with an address in "
+                 "a subnet of its own."}));
 }
 
 void check_mtu(const HostFacts& facts, const PortFacts& port, Findings& found) {
@@ -166,6 +166,15 @@ void check_types(const HostFacts& facts, const PortFacts& port, Findings& found)
 }
 
 }  // namespace
+
+std::string remedy_of(const HostFacts& facts, const PortFacts& port) {
+  const RefusalFacts* const refusal = refusal_of(facts, port);
+  const RefusalKind kind = refusal == nullptr ? RefusalKind::NoAddress : refusal->kind;
+  const bool of_interface = kind == RefusalKind::NoAddress || kind == RefusalKind::Down;
+  if (!of_interface || port.netdev.empty()) return remedy_of(kind);
+  return fmt::format("Bring {} up and give it an address, or exclude the port by NCCL_IB_HCA.",
+                     port.netdev);
+}
 
 std::string reason_of(const HostFacts& facts, const PortFacts& port) {
   const RefusalFacts* const refusal = refusal_of(facts, port);

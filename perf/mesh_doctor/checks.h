@@ -31,6 +31,9 @@ Findings explain_silence(Findings between, const std::vector<HostFacts>& hosts);
 
 // Returns the plugin's words about a port, "mlx5_0:1 is down"; empty: it says nothing.
 std::string reason_of(const HostFacts& facts, const PortFacts& port);
+// Returns what a user can do about a port that is no rail, in sentences.
+std::string remedy_of(RefusalKind kind);
+std::string remedy_of(const HostFacts& facts, const PortFacts& port);
 // Returns true for a port of a device that the plugin says nothing about, because libibverbs does
 // not show it. Without libibverbs no device is shown, and that is another finding.
 bool is_unseen(const HostFacts& facts, const PortFacts& port);

@@ -9,7 +9,7 @@ using Json = nlohmann::json;
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Address, text, gid_index)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RailFacts, index, name, pci, addresses, gid_type, mtu,
                                    speed_mbps, numa_node, port, pointers, guid)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RefusalFacts, port, left_out, reason)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RefusalFacts, port, kind, reason)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GidFacts, index, gid, type, netdev)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficClasses, limit_mbps, of_priority, priority_of_dscp)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PortFacts, name, device, port, link_layer, state, physical_state,

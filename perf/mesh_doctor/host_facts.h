@@ -3,6 +3,7 @@
 // checks are pure functions of them. A number of -1 and an empty text mean "not known", unless a
 // field says differently. Thread: any (values). Bound: the ports and files of the host.
 
+#include <mesh/snapshot.h>
 #include <mesh/status.h>
 
 #include <cstdint>
@@ -50,8 +51,8 @@ struct TrafficClasses {
 
 // A port that the plugin does not offer, in its own words.
 struct RefusalFacts {
-  std::string port;       // "mlx5_0:1", or "mlx5_0" for all ports of a device
-  bool left_out = false;  // by NCCL_IB_HCA
+  std::string port;  // "mlx5_0:1", or "mlx5_0" for all ports of a device
+  RefusalKind kind = RefusalKind::Unusable;
   std::string reason;
 };
 

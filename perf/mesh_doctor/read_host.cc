@@ -65,12 +65,11 @@ void read_rails(const std::string& plugin_file, HostFacts& facts) {
   facts.plugin_version = report.snapshot.plugin;
   for (const rails::Rail& rail : report.rails) facts.rails.push_back(facts_of(rail));
   for (const RefusedPort& each : report.snapshot.engine.refused_ports)
-    facts.refused.push_back(
-        {.port = each.port, .left_out = each.kind == RefusalKind::LeftOut, .reason = each.reason});
+    facts.refused.push_back({.port = each.port, .kind = each.kind, .reason = each.reason});
   for (const RailSnapshot& each : report.snapshot.engine.rails) {
     if (!each.offered)
       facts.refused.push_back({.port = each.name,
-                               .left_out = false,
+                               .kind = RefusalKind::Down,
                                .reason = "is down, and takes its place when it comes up"});
   }
   // A setting that leaves out every port is in the plugin's words.

@@ -17,7 +17,9 @@
 
 namespace mesh::fields {
 
-inline constexpr std::array kRefusalNames{"unusable", "down", "left-out"};  // by RefusalKind
+// By RefusalKind.
+inline constexpr std::array kRefusalNames{"unusable",     "down",      "left-out", "no-address",
+                                          "no-partition", "no-memory", "limited",  "iwarp"};
 
 // A reason for which channels wait, of the array of a PeerSnapshot.
 struct WaitRow {
@@ -79,7 +81,10 @@ template <typename Visitor>
 void visit(Visitor& field, RefusedPort& port) {
   std::string kind = kRefusalNames[static_cast<std::size_t>(port.kind)];
   field("port", port.port, "Device and port, or a device for all its ports.");
-  field("kind", kind, "`unusable`, `down` or `left-out` (by NCCL_IB_HCA).");
+  field("kind", kind,
+        "`down`, `left-out` (by NCCL_IB_HCA), `no-address`, `no-partition`, `no-memory` (see "
+        "ulimit -l), "
+        "`limited` (the device grants too little), `iwarp`, or else `unusable`.");
   field("reason", port.reason, "Reason, for people.");
   for (std::size_t i = 0; i < kRefusalNames.size(); ++i) {
     if (kind == kRefusalNames[i]) port.kind = static_cast<RefusalKind>(i);

@@ -1,6 +1,7 @@
 #include "src/relay/chain_side.h"
 
 #include "src/base/log.h"
+#include "src/verbs/memory_hint.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -70,8 +71,8 @@ constexpr std::uint32_t kReceiveBatch = 32;
 // Inline bytes to ask for: a small payload, a word of counts, or none.
 constexpr std::uint32_t kChainInlineTries[] = {128, sizeof(std::uint64_t), 0};
 
-Status refused(const char* what, int error = errno) noexcept {
-  LOG_WARN("relay: cannot create a {} for a chain: {}", what, std::strerror(error));
+Status refused(const char* what, int error) noexcept {
+  LOG_WARN("relay: no {} for a chain: {}{}", what, std::strerror(error), verbs::memory_hint(error));
   return Errc::System;
 }
 
@@ -104,19 +105,23 @@ Status ChainSide::create(const RailUse& rail, const Depths& wanted) {
   if (const int error = provider.query_device(rail.context, &device); error != 0)
     return refused("answer of the device", error);
   memory_ = make_pages(sizeof(Page));
-  if (memory_ == nullptr) return refused("memory", ENOMEM);
+  if (memory_ == nullptr) {
+    LOG_WARN("relay: no memory of {} bytes for a chain", sizeof(Page));
+    return Errc::System;
+  }
   mr_ =
       verbs::MrHandle(provider, provider.reg_mr(rail.pd, memory_.get(), whole_pages(sizeof(Page)),
                                                 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
-  if (!mr_) return refused("region");
-  const std::uint32_t limit = static_cast<std::uint32_t>(device.max_qp_wr);
+  if (!mr_) return refused("region", errno);
+  const std::uint32_t limit = static_cast<std::uint32_t>(std::max(device.max_qp_wr, 0));
+  const std::uint32_t sends_most = std::max(limit, 2 * CountWriter::kRequestsMax);
   const Depths depths{.receives = wanted.receives,
-                      .sends = std::min(wanted.sends, limit - CountWriter::kRequestsMax)};
+                      .sends = std::min(wanted.sends, sends_most - CountWriter::kRequestsMax)};
   const std::uint32_t entries = depths.sends + CountWriter::kRequestsMax + depths.receives;
   cq_ = verbs::CqHandle(provider, provider.create_cq(rail.context, static_cast<int>(entries)));
-  if (!cq_) return refused("completion queue");
+  if (!cq_) return refused("completion queue", errno);
   std::uint32_t inline_bytes = 0;
-  if (!make_queue_pair(depths, &inline_bytes)) return refused("queue pair");
+  if (!make_queue_pair(depths, &inline_bytes)) return refused("queue pair", errno);
   batch.open({.qp = qp_.get(),
               .depth = depths.sends,
               .inline_bytes = inline_bytes,

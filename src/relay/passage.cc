@@ -2,6 +2,7 @@
 
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/verbs/memory_hint.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -18,15 +19,19 @@ Status Passage::create(const RailUse& from, const RailUse& to, const RingShape& 
   }
   const std::size_t bytes = whole_pages(ring_bytes(ring_));
   memory_ = make_pages(bytes);
-  if (memory_ != nullptr) {
-    in_ = verbs::MrHandle(*from.provider,
-                          from.provider->reg_mr(from.pd, memory_.get(), bytes,
-                                                IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
-    out_ = verbs::MrHandle(*to.provider, to.provider->reg_mr(to.pd, memory_.get(), bytes, 0));
+  if (memory_ == nullptr) {
+    LOG_WARN("relay: no memory of {} bytes for a ring of a chain", bytes);
+    return Errc::System;
   }
-  if (!in_ || !out_) {
-    LOG_WARN("relay: cannot allocate a ring of {} bytes for a chain: {}", bytes,
-             std::strerror(errno));
+  in_ = verbs::MrHandle(*from.provider,
+                        from.provider->reg_mr(from.pd, memory_.get(), bytes,
+                                              IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+  if (in_)
+    out_ = verbs::MrHandle(*to.provider, to.provider->reg_mr(to.pd, memory_.get(), bytes, 0));
+  if (!out_) {
+    const int error = errno;
+    LOG_WARN("relay: cannot register a ring of {} bytes for a chain: {}{}", bytes,
+             std::strerror(error), verbs::memory_hint(error));
     return Errc::System;
   }
   ring_.address = reinterpret_cast<std::uintptr_t>(memory_.get());

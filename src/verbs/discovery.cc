@@ -3,8 +3,8 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/setting_grammar.h"
+#include "src/verbs/device_probe.h"
 #include "src/verbs/gid_choice.h"
-#include "src/verbs/rail_traits.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -88,6 +88,8 @@ class Discovery {
 
  private:
   void look_at(const DeviceEntry& device, std::uint16_t place) {
+    if (device.iwarp)
+      return refuse(device.name, "speaks iWARP, and the plugin needs RoCE", RefusalKind::IWarp);
     ContextHandle context(provider_, provider_.open_device(device.name));
     if (!context)
       return refuse(device.name, fmt::format("cannot be opened ({})", std::strerror(errno)));
@@ -120,8 +122,9 @@ class Discovery {
     bool has_place = false;  // the port is down, and takes its place when it comes up
   };
 
-  void refuse(const std::string& what, const std::string& why) {
-    refusals_.push_back({{what, RefusalKind::Unusable, why}});
+  void refuse(const std::string& what, const std::string& why,
+              RefusalKind kind = RefusalKind::Unusable) {
+    refusals_.push_back({{what, kind, why}});
   }
   void note_down(const Port& port, ibv_port_state state, bool has_place) {
     const std::string reason = fmt::format("is {}", state_name(state));
@@ -140,11 +143,9 @@ class Discovery {
     const bool ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
     if (!ethernet && attr.link_layer != IBV_LINK_LAYER_INFINIBAND)
       return refuse(port.name(), "is neither Ethernet nor InfiniBand");
-    const QueuePairProbe probe = probe_queue_pair(provider_, context.get());
-    if (probe.error != 0)
-      return refuse(port.name(),
-                    fmt::format("cannot create a reliable queue pair with {} bytes inline ({})",
-                                kInlineNeeded, std::strerror(probe.error)));
+    const DeviceWish wanted = device_wish(settings_);
+    const DeviceGrant grant = probe_device(provider_, context.get(), port.device_attr, wanted);
+    if (!grant.refusal.empty()) return refuse(port.name(), grant.refusal, grant.kind);
     const std::vector<GidEntry> table = provider_.gids(context.get(), port.number);
     const bool up = attr.state == IBV_PORT_ACTIVE;
     const GidWish wish = gid_wish(settings_, ethernet);
@@ -152,13 +153,23 @@ class Discovery {
     const bool placed = up || has_place(gids, ethernet);
     if (!up) note_down(port, attr.state, placed);
     if (!placed) return;
-    if (gids.empty()) return refuse(port.name(), no_gid_reason(ethernet, table.size()));
+    if (gids.empty())
+      return refuse(port.name(), no_gid_reason(ethernet, table.size()), RefusalKind::NoAddress);
     const std::optional<int> pkey =
         ethernet ? 0 : pkey_index(context.get(), port.number, attr.pkey_tbl_len);
-    if (!pkey) return refuse(port.name(), no_pkey_reason(attr.pkey_tbl_len));
+    if (!pkey)
+      return refuse(port.name(), no_pkey_reason(attr.pkey_tbl_len), RefusalKind::NoPartition);
     Rail rail = make_rail(port, attr, std::move(gids));
     rail.pkey_index = static_cast<std::uint16_t>(*pkey);
-    rail.inline_bytes_max = probe.inline_bytes;
+    if (!ethernet) rail.pkey = pkey_at(context.get(), port.number, *pkey);
+    rail.inline_bytes_max = grant.inline_bytes;
+    rail.qp_wr_max = grant.depth_max;
+    rail.cq_entries_max = grant.entries_max;
+    if (grant.depth_max > 0 && static_cast<std::uint32_t>(grant.depth_max) < wanted.depth)
+      LOG_INFO(
+          "rail {}: its queues have room for {} work requests, and not for the {} of "
+          "NCCL_MESH_SQ_DEPTH and NCCL_MESH_RQ_DEPTH",
+          port.name(), grant.depth_max, wanted.depth);
     // A port without a signal does not know its speed.
     rail.info.speed_mbps = up ? speed_of(provider_, context.get(), port.number, attr) : 0;
     rail.context = OpenDevice(std::move(context));
@@ -192,13 +203,17 @@ class Discovery {
     return gids;
   }
 
-  // Returns the partition of an entry of the port's table; 0 if the entry is empty or not there.
-  // The top bit tells full from limited members.
-  std::uint16_t partition_at(ibv_context* context, std::uint8_t port, int index) {
-    constexpr std::uint16_t kPartition = 0x7fff;
+  // Returns an entry of the port's table; 0 if it is not there.
+  std::uint16_t pkey_at(ibv_context* context, std::uint8_t port, int index) {
     std::uint16_t pkey = 0;
     const int error = provider_.query_pkey(context, port, index, &pkey);
-    return error == 0 ? pkey & kPartition : 0;
+    return error == 0 ? pkey : std::uint16_t{0};
+  }
+  // Returns the partition of an entry; 0 if the entry is empty or not there. The top bit tells full
+  // from limited members.
+  std::uint16_t partition_at(ibv_context* context, std::uint8_t port, int index) {
+    constexpr std::uint16_t kPartition = 0x7fff;
+    return pkey_at(context, port, index) & kPartition;
   }
 
   // Returns the index of our partition key, or no value if the port has none. Hosts may have a key
@@ -234,8 +249,6 @@ class Discovery {
     rail.ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
     rail.global_header_required = (attr.flags & IBV_QPF_GRH_REQUIRED) != 0;
     rail.active_mtu = mtu_of(attr);
-    rail.cq_entries_max = port.device_attr.max_cqe;
-    rail.qp_wr_max = port.device_attr.max_qp_wr;
     rail.message_bytes_max = attr.max_msg_sz;
     for (GidEntry& gid : rail.gids) gid.prefix_len = prefix_len(port, rail, gid);
     rail.up = attr.state == IBV_PORT_ACTIVE;

@@ -39,6 +39,7 @@ struct Rail {
   std::vector<GidEntry> gids;
   std::uint16_t lid = 0;
   std::uint16_t pkey_index = 0;         // of an InfiniBand port: where it has our partition key
+  std::uint16_t pkey = 0xffff;          // that key; the top bit tells a full member
   bool ethernet = true;                 // link layer
   bool global_header_required = false;  // an InfiniBand port that takes no packet without a GID
   // Rails of two hosts with equal identity may meet. It is made of the rail and plane that

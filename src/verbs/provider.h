@@ -37,6 +37,7 @@ struct DeviceEntry {
   int numa_node = -1;
   // The physical PCI function that a virtual one (SR-IOV) is a part of. Empty: it is itself one.
   std::string physical_path{};
+  bool iwarp = false;  // its ports speak iWARP, whatever their link layer is
 };
 
 enum class DeviceEventKind : std::uint8_t {

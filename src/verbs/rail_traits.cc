@@ -3,7 +3,6 @@
 #include "src/base/log.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -12,10 +11,6 @@
 
 namespace mesh::verbs {
 namespace {
-
-// The largest setting, then the largest value that keeps a mlx5 work request at four blocks, then
-// values that other devices are known to take.
-constexpr std::array<std::uint32_t, 5> kInlineTried{512, 220, 128, 96, kInlineNeeded};
 
 // Returns the lower value. 0 means "unknown", which the engine then finds out for itself.
 std::uint32_t lower_known(std::uint32_t a, std::uint32_t b) {
@@ -39,25 +34,6 @@ const char* name_of(const RailInfo& info) {
 }
 
 }  // namespace
-
-QueuePairProbe probe_queue_pair(Provider& provider, ibv_context* context) {
-  errno = 0;
-  const PdHandle pd(provider, provider.alloc_pd(context));
-  const CqHandle cq(provider, pd ? provider.create_cq(context, 1) : nullptr);
-  for (std::size_t i = 0; cq && i < kInlineTried.size(); ++i) {
-    ibv_qp_init_attr attr{};
-    attr.send_cq = attr.recv_cq = cq.get();
-    attr.qp_type = IBV_QPT_RC;
-    attr.cap = {.max_send_wr = 1,
-                .max_recv_wr = 1,
-                .max_send_sge = 1,
-                .max_recv_sge = 1,
-                .max_inline_data = kInlineTried[i]};
-    const QpHandle qp(provider, provider.create_qp(pd.get(), &attr));
-    if (qp) return {.inline_bytes = attr.cap.max_inline_data};
-  }
-  return {.error = errno != 0 ? errno : EOPNOTSUPP};
-}
 
 std::uint32_t rails_of_cable(std::span<const Rail> rails, const Rail& rail,
                              std::uint64_t among) noexcept {

@@ -7,20 +7,10 @@
 
 #include "src/verbs/discovery.h"
 
+#include <cstdint>
 #include <span>
 
 namespace mesh::verbs {
-
-// The bytes of the largest CTS entry (a credit in the sender's memory), which goes inline.
-inline constexpr std::uint32_t kInlineNeeded = 64;
-
-struct QueuePairProbe {
-  int error = 0;                   // errno's value if no queue pair with kInlineNeeded can be made
-  std::uint32_t inline_bytes = 0;  // granted
-};
-// Makes and destroys reliable queue pairs with room for fewer and fewer inline bytes (kInlineTried)
-// until the device grants one, because no query tells how much it grants.
-QueuePairProbe probe_queue_pair(Provider& provider, ibv_context* context);
 
 FabricTraits traits_of(const char* fabric, std::span<const Rail> rails);
 

@@ -169,6 +169,16 @@ std::uint64_t id_of_boot(std::string_view uuid) {
   return error == std::errc{} && stop == end && digits.size() == 16 ? id : 0;
 }
 
+// Returns what make() makes. Some drivers answer null and leave errno as it was; it must not tell
+// the error of an earlier call.
+template <typename Make>
+auto made(const Make& make) {
+  errno = 0;
+  auto* const object = make();
+  if (object == nullptr && errno == 0) errno = EIO;
+  return object;
+}
+
 class RdmaProvider final : public Provider {
  public:
   explicit RdmaProvider(RdmaOptions options)
@@ -208,7 +218,7 @@ class RdmaProvider final : public Provider {
     errno = ENODEV;
     for_each_device([&](ibv_device* device) {
       if (name != options_.api.get_device_name(device)) return true;
-      context = options_.api.open_device(device);
+      context = made([&] { return options_.api.open_device(device); });
       return false;
     });
     if (context == nullptr || context->async_fd < 0 || stop_blocking(context->async_fd))
@@ -287,32 +297,39 @@ class RdmaProvider final : public Provider {
     return true;
   }
 
-  ibv_pd* alloc_pd(ibv_context* context) override { return options_.api.alloc_pd(context); }
+  ibv_pd* alloc_pd(ibv_context* context) override {
+    return made([&] { return options_.api.alloc_pd(context); });
+  }
   int dealloc_pd(ibv_pd* pd) override { return as_errno(options_.api.dealloc_pd(pd)); }
 
   // Flags of the optional range need the newer call, which drops those that the kernel does not
   // know.
   ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) override {
     constexpr int kOptional = static_cast<int>(IBV_ACCESS_OPTIONAL_RANGE);
-    if ((access & kOptional) != 0 && options_.api.reg_mr_iova2 != nullptr)
-      return options_.api.reg_mr_iova2(pd, address, bytes, reinterpret_cast<std::uint64_t>(address),
-                                       static_cast<unsigned>(access));
-    return options_.api.reg_mr(pd, address, bytes, access & ~kOptional);
+    return made([&] {
+      if ((access & kOptional) != 0 && options_.api.reg_mr_iova2 != nullptr)
+        return options_.api.reg_mr_iova2(pd, address, bytes,
+                                         reinterpret_cast<std::uint64_t>(address),
+                                         static_cast<unsigned>(access));
+      return options_.api.reg_mr(pd, address, bytes, access & ~kOptional);
+    });
   }
   ibv_mr* reg_dmabuf_mr(ibv_pd* pd, const DmaBufferRange& range, int access) override {
     if (options_.api.reg_dmabuf_mr == nullptr) return null_with_errno(EOPNOTSUPP);
-    return options_.api.reg_dmabuf_mr(pd, range.offset, range.bytes, range.address, range.fd,
-                                      access);
+    return made([&] {
+      return options_.api.reg_dmabuf_mr(pd, range.offset, range.bytes, range.address, range.fd,
+                                        access);
+    });
   }
   bool has_peer_memory(ibv_context*) override { return sysfs_.has_peer_memory(); }
   int dereg_mr(ibv_mr* mr) override { return as_errno(options_.api.dereg_mr(mr)); }
 
   ibv_cq* create_cq(ibv_context* context, int entries) override {
-    return options_.api.create_cq(context, entries, nullptr, nullptr, 0);
+    return made([&] { return options_.api.create_cq(context, entries, nullptr, nullptr, 0); });
   }
   int destroy_cq(ibv_cq* cq) override { return as_errno(options_.api.destroy_cq(cq)); }
   ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) override {
-    return options_.api.create_qp(pd, attr);
+    return made([&] { return options_.api.create_qp(pd, attr); });
   }
   int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) override {
     return as_errno(options_.api.modify_qp(qp, attr, mask));

@@ -51,6 +51,7 @@ DeviceEntry RdmaSysfs::device(const std::string& name) const {
     if (entry.guid == 0)
       entry.guid = parse_guid(read_first_line(device_folder(name) + file).value_or(""));
   }
+  entry.iwarp = read_first_line(device_folder(name) + "/node_type").value_or("").starts_with("4:");
   entry.physical_path = pci_ancestor(entry.pci_path + "/physfn");
   entry.guid =
       cable_guid(entry.guid, entry.physical_path.empty() ? entry.pci_path : entry.physical_path);

@@ -83,9 +83,10 @@ TEST(DoctorFacts, TheReasonIsThePluginsOwn) {
   PlantedHost host;
   host.no_rails = {"roceP2p1s0f0:1"};
   HostFacts facts = host.facts();
-  facts.refused = {
-      {.port = "other:1", .left_out = false, .reason = "is down"},
-      {.port = "roceP2p1s0f0:1", .left_out = false, .reason = "has no GID with an address"}};
+  facts.refused = {{.port = "other:1", .kind = RefusalKind::Down, .reason = "is down"},
+                   {.port = "roceP2p1s0f0:1",
+                    .kind = RefusalKind::NoAddress,
+                    .reason = "has no GID with an address"}};
   const std::vector<Finding> found = check_host(facts);
   ASSERT_EQ(names_of(found), Names{"half-unused"});
   EXPECT_NE(found[0].evidence.find("roceP2p1s0f0:1 has no GID with an address"), std::string::npos)
@@ -96,8 +97,9 @@ TEST(DoctorFacts, APortThatTheUserLeavesOutIsNoFinding) {
   PlantedHost host;
   host.no_rails = {"rocep1s0f0:1", "roceP2p1s0f0:1"};
   HostFacts facts = host.facts();
-  facts.refused = {{.port = "rocep1s0f0:1", .left_out = true, .reason = "left out by NCCL_IB_HCA"},
-                   {.port = "roceP2p1s0f0", .left_out = true, .reason = "left out by NCCL_IB_HCA"}};
+  facts.refused = {
+      {.port = "rocep1s0f0:1", .kind = RefusalKind::LeftOut, .reason = "left out by NCCL_IB_HCA"},
+      {.port = "roceP2p1s0f0", .kind = RefusalKind::LeftOut, .reason = "left out by NCCL_IB_HCA"}};
   EXPECT_EQ(names_of(check_host(facts)), Names{});
 }
 

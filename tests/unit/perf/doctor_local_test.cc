@@ -325,7 +325,7 @@ TEST(DoctorLocal, PortsThatTheUserLeavesOutNeedNoGids) {
     host.write(host.port(device) + "gid_attrs/types/1", "IB/RoCE v1");
   }
   HostFacts facts = host.facts();
-  for (RefusalFacts& each : facts.refused) each.left_out = true;
+  for (RefusalFacts& each : facts.refused) each.kind = RefusalKind::LeftOut;
   EXPECT_EQ(names_of(check_host(facts)), Names{});
 }
 

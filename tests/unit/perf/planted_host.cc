@@ -165,7 +165,8 @@ HostFacts PlantedHost::facts() const {
   for (const PortFacts& port : facts.ports) {
     if (has(unseen, port.name)) continue;
     if (port.state != "ACTIVE" || has(no_rails, port.name)) {
-      facts.refused.push_back({.port = port.name, .left_out = false, .reason = "is not usable"});
+      facts.refused.push_back(
+          {.port = port.name, .kind = RefusalKind::Unusable, .reason = "is not usable"});
       continue;
     }
     RailFacts rail;

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 namespace mesh::verbs {
 namespace {
@@ -37,7 +38,7 @@ TEST(DiscoveryRefusals, OneLineSaysWhyEachPortFellOut) {
   std::vector<RefusedPort> refused;
   EXPECT_EQ(discover(provider, settings, &refused).code(), Errc::NotFound);
   ASSERT_EQ(refused.size(), 4u);
-  const RefusalKind kinds[]{RefusalKind::LeftOut, RefusalKind::Down, RefusalKind::Unusable,
+  const RefusalKind kinds[]{RefusalKind::LeftOut, RefusalKind::Down, RefusalKind::NoAddress,
                             RefusalKind::Unusable};
   const char* const ports[]{"c", "a:1", "a:2", "b"};
   for (std::size_t i = 0; i < refused.size(); ++i) {
@@ -122,7 +123,8 @@ TEST(DiscoveryRefusals, ADeviceWithoutReliableQueuePairsIsNoRail) {
   EXPECT_EQ(
       log.count(
           LogLevel::Info,
-          "mlx5_0:1 cannot create a reliable queue pair with 64 bytes inline (Invalid argument)"),
+          "mlx5_0:1 cannot create a reliable queue pair of 16 work requests with 64 bytes inline: "
+          "Invalid argument"),
       1)
       << log.joined();
   EXPECT_EQ(provider.open_now, 0);

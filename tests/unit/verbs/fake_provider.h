@@ -42,7 +42,14 @@ class FakeProvider : public PlainProvider {
   int destroyed = 0;
   int destroy_answer = 0;
   std::uint32_t inline_bytes_max = 1024;
-  ibv_context data_path{};  // of its queue pairs and completion queues
+  int qp_wr_max = 32768, cqe_max = 4194303, sge_max = 30;  // what the device says of itself
+  std::uint32_t depth_max = 32768;                         // what it takes in fact
+  int entries_max = 4194303;
+  // The most that it grants, without an error.
+  ibv_qp_cap grants{UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
+  int pd_error = 0, cq_error = 0, qp_error = 0;  // errno's value for every call; 0: it succeeds
+  std::vector<ibv_qp_cap> asked;                 // for queue pairs
+  ibv_context data_path{};                       // of its queue pairs and completion queues
 
   const char* fabric() const noexcept override { return "fake"; }
   std::string host_name() const override { return "host-a"; }
@@ -73,8 +80,9 @@ class FakeProvider : public PlainProvider {
   int query_device(ibv_context* context, ibv_device_attr* attr) override {
     *attr = {};
     attr->phys_port_cnt = static_cast<std::uint8_t>(owners_.at(context).device->ports.size());
-    attr->max_cqe = 4194303;
-    attr->max_qp_wr = 32768;
+    attr->max_cqe = cqe_max;
+    attr->max_qp_wr = qp_wr_max;
+    attr->max_sge = sge_max;
     return 0;
   }
   int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) override {
@@ -96,15 +104,32 @@ class FakeProvider : public PlainProvider {
   }
   int event_fd(ibv_context*) const noexcept override { return -1; }
   bool next_event(ibv_context*, DeviceEvent*) override { return false; }
-  ibv_pd* alloc_pd(ibv_context*) override { return &pd_; }
+  ibv_pd* alloc_pd(ibv_context*) override {
+    if (pd_error != 0) return errno = pd_error, nullptr;
+    return &pd_;
+  }
   int dealloc_pd(ibv_pd*) override { return destroy(); }
   ibv_mr* reg_mr(ibv_pd*, void*, std::size_t, int) override { return &mr_; }
   int dereg_mr(ibv_mr*) override { return destroy(); }
-  ibv_cq* create_cq(ibv_context*, int) override { return cq_.context = &data_path, &cq_; }
+  ibv_cq* create_cq(ibv_context*, int entries) override {
+    if (cq_error != 0) return errno = cq_error, nullptr;
+    if (entries > entries_max) return errno = EINVAL, nullptr;
+    return cq_.context = &data_path, &cq_;
+  }
   int destroy_cq(ibv_cq*) override { return destroy(); }
   ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr* attr) override {
-    if (attr != nullptr && attr->cap.max_inline_data > inline_bytes_max)
+    if (attr == nullptr) return qp_.context = &data_path, &qp_;
+    ibv_qp_cap& cap = attr->cap;
+    asked.push_back(cap);
+    if (qp_error != 0) return errno = qp_error, nullptr;
+    if (cap.max_inline_data > inline_bytes_max || cap.max_send_wr > depth_max ||
+        cap.max_recv_wr > depth_max)
       return errno = EINVAL, nullptr;
+    cap.max_send_wr = std::min(cap.max_send_wr, grants.max_send_wr);
+    cap.max_recv_wr = std::min(cap.max_recv_wr, grants.max_recv_wr);
+    cap.max_send_sge = std::min(cap.max_send_sge, grants.max_send_sge);
+    cap.max_recv_sge = std::min(cap.max_recv_sge, grants.max_recv_sge);
+    cap.max_inline_data = std::min(cap.max_inline_data, grants.max_inline_data);
     return qp_.context = &data_path, &qp_;
   }
   int modify_qp(ibv_qp*, ibv_qp_attr*, int) override { return 0; }

@@ -20,7 +20,8 @@
 namespace mesh::verbs {
 namespace {
 
-using testkit::Family, testkit::hears, testkit::Ports, testkit::TwoHosts, testkit::words;
+using mesh::testkit::Family, mesh::testkit::hears, mesh::testkit::Ports, mesh::testkit::TwoHosts,
+    mesh::testkit::words;
 
 // A question arrives, and its answer finds the way back to where it came from.
 void ask_and_answer(CableDatagrams& asks, CableDatagrams& answers) {

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cerrno>
 #include <string>
 #include <vector>
 
@@ -93,22 +92,6 @@ TEST(RailTraits, RailsOfOneGuidAreHalvesOnlyIfTheyMeetOnePeer) {
   EXPECT_EQ(rails_of_cable(adapters.rails, adapters.rails[0], 0b01), 1u);
   EXPECT_EQ(rails_of_cable(adapters.rails, adapters.rails[1], 0b10), 1u);
   EXPECT_EQ(rails_of_cable(unknown.rails, unknown.rails[0], kAll), 1u);
-}
-
-TEST(QueuePairProbe, FindsInlineByTryingAndLeavesNothingBehind) {
-  struct Case {
-    std::uint32_t device, found;
-  };
-  for (const Case& each : {Case{1024, 512}, Case{512, 512}, Case{511, 220}, Case{101, 96},
-                           Case{64, 64}, Case{63, 0}}) {
-    FakeProvider provider;
-    provider.inline_bytes_max = each.device;
-    const QueuePairProbe probe = probe_queue_pair(provider, nullptr);
-    EXPECT_EQ(probe.inline_bytes, each.found) << each.device;
-    EXPECT_EQ(probe.error, each.found == 0 ? EINVAL : 0);
-    EXPECT_EQ(provider.destroyed, each.found == 0 ? 2 : 3)
-        << "queue pair, completion queue, protection domain";
-  }
 }
 
 }  // namespace

@@ -52,6 +52,14 @@ TEST_F(RdmaSysfsTest, OtherPortsKnowTheirSpeedThemselves) {
   EXPECT_EQ(sysfs().bond_speed_mbps("mlx5_9", 1), 0u);
 }
 
+TEST_F(RdmaSysfsTest, TheTypeOfItsNodeTellsAnIWarpDevice) {
+  write("class/infiniband/irdma0/node_type", "4: RNIC");
+  write("class/infiniband/mlx5_0/node_type", "1: CA");
+  EXPECT_TRUE(sysfs().device("irdma0").iwarp);
+  EXPECT_FALSE(sysfs().device("mlx5_0").iwarp);
+  EXPECT_FALSE(sysfs().device("mlx5_9").iwarp);
+}
+
 TEST_F(RdmaSysfsTest, AVirtualFunctionSharesThePortOfItsPhysicalOne) {
   const std::string bus = "devices/pci0000:00/0000:00:01.0/";
   for (const char* name : {"mlx5_0", "mlx5_1", "mlx5_2"})
