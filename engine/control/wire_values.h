@@ -31,12 +31,13 @@ inline constexpr std::uint32_t kMtuMin = 1;            // IBV_MTU_256
 inline constexpr std::uint32_t kMtuMax = 5;            // IBV_MTU_4096
 inline constexpr std::uint32_t k24BitsMax = 0xffffff;  // queue pair and packet numbers
 inline constexpr std::uint32_t kPortMax = 255;
+inline constexpr std::uint32_t kGidTypeMax = 2;  // verbs::GidType::RoceV2
 inline constexpr std::uint32_t kServiceLevelMax = 15;
 inline constexpr std::uint32_t kSiteBytesMax = 64;
 inline constexpr std::uint32_t kRelayPlacesMax = 4;  // paths over other hosts that stand by
 
 inline constexpr std::size_t kWireRailBytesMax =
-    1 + 17 * kRailAddressesMax + 5 + 4 + 4 + 8 + 2 + kRailNameBytesMax;
+    1 + 17 * kRailAddressesMax + 5 + 1 + 2 + 4 + 4 + 8 + 2 + kRailNameBytesMax;
 inline constexpr std::size_t kWireMeetBytes = 5;
 inline constexpr std::size_t kWirePathBytesMax =
     kWireMeetBytes + 1 + 4 * (1 + kQpsMax) + 4 + 2 + 8 + 4 + 12;
@@ -55,7 +56,9 @@ struct WireRail {
   std::uint8_t mtu = 0;  // ibv_mtu
   std::uint8_t up = 1;   // its port is up at this moment
   std::uint8_t leaves_site = 1;
-  std::uint32_t identity = 0;  // verbs::Rail::identity
+  std::uint8_t gid_type = 0;         // of its addresses, verbs::GidType
+  std::uint16_t partition = 0xffff;  // InfiniBand: its partition key
+  std::uint32_t identity = 0;        // verbs::Rail::identity
   std::uint32_t speed_mbps = 0;
   std::uint64_t guid = 0;  // with the port names the cable; 0: not known
   std::string name;        // for log lines, up to 64 bytes
@@ -123,6 +126,8 @@ void rail_fields(auto& io, auto& rail) {
   io.u8(rail.mtu, {kMtuMin, kMtuMax});
   io.u8(rail.up, {0, 1});
   io.u8(rail.leaves_site, {0, 1});
+  io.u8(rail.gid_type, {0, kGidTypeMax});
+  io.u16(rail.partition);
   io.u32(rail.identity);
   io.u32(rail.speed_mbps);
   io.u64(rail.guid);

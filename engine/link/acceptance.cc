@@ -2,6 +2,8 @@
 
 #include "engine/link/link_host.h"
 #include "engine/link/link_setup.h"
+#include "engine/link/misfit_lines.h"
+#include "src/base/log.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -16,6 +18,16 @@ OwnRails own_rails(LinkHost& host, const std::vector<WireRail>& rails) {
           host.options().provider->host_id()};
 }
 
+namespace {
+void tell_misfits(LinkHost& host, const Hello& hello, const std::vector<MisfitLine>& lines) {
+  for (const MisfitLine& line : lines) {
+    const std::string text = line.text();
+    if (host.peer_log().is_news(hello.host, text))
+      MESH_LOG(line.sure ? LogLevel::Warn : LogLevel::Info, "peer {}: {}", hello.host, text);
+  }
+}
+}  // namespace
+
 Acceptance decide(LinkHost& host, const Hello& hello, const topo::CableProof* proof) {
   verbs::Provider& provider = *host.options().provider;
   const std::string& name = provider.host_name();
@@ -27,6 +39,7 @@ Acceptance decide(LinkHost& host, const Hello& hello, const topo::CableProof* pr
   Acceptance result{.choice = {}, .refusal = site_refusal(name, own.site, hello.host, hello.site)};
   if (!result.refusal.empty()) return result;
   PathChoice& choice = result.choice = choose_paths(hello, own, route, proof);
+  tell_misfits(host, hello, misfit_lines(hello, own, choice, name));
   const bool relays = host.relays() != nullptr && hello.ticket != Id128{};
   if (relays) add_relayed(hello, own, host.options().settings, &choice);
   if (!hello.proof.places.empty()) add_by_proof(hello, own, &choice);

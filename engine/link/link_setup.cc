@@ -143,6 +143,8 @@ WireRail describe_rail(const verbs::Rail& rail) {
   wire.up = rail.up ? 1 : 0;
   wire.identity = rail.identity;
   wire.leaves_site = rail.leaves_site ? 1 : 0;
+  wire.gid_type = static_cast<std::uint8_t>(rail.gids.front().type);
+  wire.partition = rail.pkey;
   wire.speed_mbps = rail.info.speed_mbps;
   wire.guid = rail.info.guid;
   wire.name = rail.info.name;

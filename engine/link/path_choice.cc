@@ -1,5 +1,6 @@
 #include "engine/link/path_choice.h"
 
+#include "engine/link/misfit_lines.h"
 #include "engine/link/relay/routes.h"
 #include "src/base/socket.h"
 #include "src/topo/pairing.h"
@@ -55,7 +56,16 @@ topo::RailEnd rail_end(const WireRail& rail) {
   end.speed_mbps = rail.speed_mbps;
   end.identity = rail.identity;
   end.up = rail.up != 0;
+  end.packets = rail.gid_type;
+  end.partition = rail.partition;
   return end;
+}
+
+PairingEnds pairing_ends(const Hello& hello, const OwnRails& own) {
+  const Crossing crossing = crossing_of(hello, own);
+  return {.theirs = rail_ends(hello.rails, crossing),
+          .ours = rail_ends(own.rails, crossing),
+          .sides = sides_of(hello, own)};
 }
 
 DoubtfulRails doubtful_rails(const Hello& hello, const OwnRails& own) {
@@ -78,7 +88,7 @@ PathChoice choose_paths(const Hello& hello, const OwnRails& own_side, const AskR
                         const topo::CableProof* proof) {
   PathChoice choice;
   const std::vector<WireRail>& own_rails = own_side.rails;
-  const Crossing crossing = crossing_of(hello, own_side);
+  const PairingEnds ends = pairing_ends(hello, own_side);
   const auto reach = [&](const topo::RailPair& pair) {
     const WireAddress& to = hello.rails[pair.local].addresses[pair.local_address];
     const verbs::Route route = ask(pair.peer, pair.peer_address, to);
@@ -90,12 +100,9 @@ PathChoice choose_paths(const Hello& hello, const OwnRails& own_side, const AskR
     }
     return reach_of(route.kind);
   };
-  for (const topo::RailPair& pair :
-       topo::pair_rails(rail_ends(hello.rails, crossing), rail_ends(own_rails, crossing),
-                        {.path_count_max = kMeetMax,
-                        .reach = reach,
-                        .proof = proof,
-                        .sides = sides_of(hello, own_side)})) {
+  for (const topo::RailPair& pair : topo::pair_rails(
+           ends.theirs, ends.ours,
+           {.path_count_max = kMeetMax, .reach = reach, .proof = proof, .sides = ends.sides})) {
     WirePath path;
     path.connector_rail = static_cast<std::uint8_t>(pair.local);
     path.connector_address = static_cast<std::uint8_t>(pair.local_address);
@@ -224,6 +231,10 @@ std::string why_no_path(const Hello& hello, const OwnRails& own, const PathChoic
         "no other: {}",
         hello.rails[hello.asked.rail].name, hello.host, name, subnets);
   }
+  if (const std::vector<MisfitLine> misfits = misfit_lines(hello, own, choice, name);
+      !misfits.empty())
+    return fmt::format("hosts {} and {} share a subnet and cannot meet: {}", hello.host, name,
+                       misfits.front().text());
   return fmt::format(
       "hosts {} and {} share no subnet: {}; {}", hello.host, name, subnets,
       choice.elsewhere.empty() ? "no rail has a route to its counterpart" : choice.elsewhere);

@@ -48,6 +48,13 @@ struct OwnRails {
   std::uint64_t shared = 0;   // as in WireProof
   std::uint64_t host_id = 0;  // as in HELLO
 };
+// The connector's rails and the acceptor's, as the pairing takes them.
+struct PairingEnds {
+  std::vector<topo::RailEnd> theirs, ours;
+  topo::Sides sides = topo::Sides::Unknown;
+};
+PairingEnds pairing_ends(const Hello& hello, const OwnRails& own);
+
 // In a proof the connector's rails are the local ones.
 PathChoice choose_paths(const Hello& hello, const OwnRails& own, const AskRoute& ask,
                         const topo::CableProof* proof = nullptr);

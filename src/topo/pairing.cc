@@ -31,6 +31,22 @@ bool same_subnet(const SubnetMember& a, const SubnetMember& b) noexcept {
          AddressRange{b.address, b.prefix_len}.holds(a.address);
 }
 
+bool speaks_to(const RailEnd& one, const RailEnd& other) noexcept {
+  constexpr std::uint16_t kFullMember = 0x8000;
+  if (one.ethernet != other.ethernet || one.packets != other.packets) return false;
+  const unsigned differ = one.partition ^ other.partition, either = one.partition | other.partition;
+  return one.ethernet || ((differ & ~kFullMember) == 0 && (either & kFullMember) != 0);
+}
+
+SubnetMember member_of(const RailAddress& address) {
+  return {SocketAddress::from_gid(address.gid), address.prefix_len};
+}
+
+bool same_ib_subnet(const RailAddress& a, const RailAddress& b) noexcept {
+  constexpr std::size_t kPrefixBytes = 8;
+  return std::equal(a.gid.begin(), a.gid.begin() + kPrefixBytes, b.gid.begin());
+}
+
 std::string subnet_text(const SubnetMember& member) {
   SocketAddress network = member.address;
   network.scope_id = 0;
@@ -40,8 +56,6 @@ std::string subnet_text(const SubnetMember& member) {
 }
 
 namespace {
-constexpr std::size_t kIbPrefixBytes = 8;
-
 enum class Scope { Subnet, LinkLocal };
 
 struct Rule {
@@ -72,14 +86,6 @@ Proven proven(const CableProof* proof, const WirePair& pair) {
                                                                      : Proven::Unknown;
 }
 
-SubnetMember member_of(const RailAddress& address) {
-  return {SocketAddress::from_gid(address.gid), address.prefix_len};
-}
-
-bool same_ib_subnet(const RailAddress& a, const RailAddress& b) {
-  return std::equal(a.gid.begin(), a.gid.begin() + kIbPrefixBytes, b.gid.begin());
-}
-
 bool meet(const RailAddress& a, const RailAddress& b, const Rule& rule) {
   const SubnetMember member = member_of(a);
   if (a.gid == b.gid && !rule.equal_addresses) return false;
@@ -98,7 +104,7 @@ struct Meeting {
 std::vector<Meeting> meetings_of(const RailEnd& a, const RailEnd& b, const Rule& rule) {
   DCHECK(!a.addresses.empty() && !b.addresses.empty());
   std::vector<Meeting> meetings;
-  if (a.ethernet != b.ethernet) return meetings;
+  if (!speaks_to(a, b)) return meetings;
   if (!a.ethernet) {
     const bool equal = same_ib_subnet(a.addresses.front(), b.addresses.front());
     if (equal && rule.scope == Scope::Subnet) meetings.emplace_back();
@@ -249,7 +255,7 @@ bool same_host(std::span<const RailEnd> locals, std::span<const RailEnd> peers, 
 bool may_meet(std::span<const RailEnd> locals, std::span<const RailEnd> peers) {
   for (const RailEnd& local : locals) {
     for (const RailEnd& peer : peers) {
-      if (local.ethernet != peer.ethernet) continue;
+      if (!speaks_to(local, peer)) continue;
       if (!local.ethernet) return true;
       for (const RailAddress& address : local.addresses) {
         const SubnetMember member = member_of(address);
@@ -265,6 +271,7 @@ std::vector<RailPair> all_pairs(std::span<const RailEnd> locals, std::span<const
                                 const PairingWish& wish) {
   if (!may_meet(locals, peers)) return {};
   for (const bool equal_addresses : {same_host(locals, peers, wish.sides), true}) {
+    if (equal_addresses && wish.sides == Sides::TwoHosts) break;
     for (const Scope scope : {Scope::Subnet, Scope::LinkLocal}) {
       Pairing pairing(locals.size(), peers.size(),
                       reachable_pairs(locals, peers, {scope, equal_addresses, wish.proof}));

@@ -41,6 +41,10 @@ struct RailAddress {
   int prefix_len = 0;  // in bits of the GID's address family; not used on InfiniBand
 };
 
+SubnetMember member_of(const RailAddress& address);
+// Returns true if two InfiniBand GIDs have one subnet prefix.
+bool same_ib_subnet(const RailAddress& a, const RailAddress& b) noexcept;
+
 struct RailEnd {
   std::vector<RailAddress> addresses;  // at least one, the preferred one first
   bool ethernet = true;
@@ -49,7 +53,13 @@ struct RailEnd {
   bool apart = false;          // it does not leave its site, and the peer is at another site
   bool up = true;              // a port that is down keeps the place that it has by its identity
   bool shared = false;         // its subnet is known to be on several cables
+  // Its packets reach nothing at a port with another number: RoCE v1 and RoCE v2 differ.
+  std::uint8_t packets = 0;
+  std::uint16_t partition = 0xffff;  // InfiniBand: its partition key
 };
+// Returns true if a port takes the other port's packets: they are of one kind and, on InfiniBand,
+// in one partition, of which one of the two ports is a full member.
+bool speaks_to(const RailEnd& one, const RailEnd& other) noexcept;
 
 struct RailPair {
   std::size_t local = 0;
@@ -92,18 +102,29 @@ struct PairingWish {
   Sides sides = Sides::Unknown;
 };
 
+// Why two rails that share a subnet cannot meet.
+enum class Misfit : std::uint8_t { Packets, Partitions, EqualAddresses };
+struct MisfitPair {
+  RailPair pair;
+  Misfit why = Misfit::Packets;
+};
+// Returns the pairs of rails that share a subnet and cannot meet, except those of which a rail is
+// among `paired`. Two hosts may have equal addresses on different cables.
+std::vector<MisfitPair> misfits(std::span<const RailEnd> locals, std::span<const RailEnd> peers,
+                                std::span<const RailPair> paired, Sides sides);
+
 // Returns the pairs of rails that speak to each other, or none if nothing reaches anything. The
 // rules:
 // - Ethernet rails pair within a subnet that any of their addresses share, InfiniBand rails under
-//   one subnet prefix, and rails of different kinds never.
+//   one subnet prefix, and rails that do not take each other's packets never (speaks_to()).
 // - If there is a choice, the subnet that the fewest pairs of rails share comes first, so a cable's
 //   own subnet comes before a wider one; then the order of the lists counts.
 // - Link-local addresses are on every wire and tell nothing. Rails meet by them only if no other
 //   addresses of the two hosts meet: the k-th with the k-th, and none of them twice.
 // - If some of the pairs that were asked are on one wire, they meet, also by link-local addresses,
 //   and the others that were asked do not, nor do others of a rail that is on a cable of its own.
-// - An address that both sides have counts only if a host meets itself or nothing else meets. In
-//   all other cases it is a copied setting.
+// - An address that both sides have is a copied setting if they are known to be two hosts. If that
+//   is not known, it counts if a host meets itself or nothing else meets.
 // - If several rails of both sides share a subnet, those of equal identity meet. Of the rest the
 //   k-th local rail takes the k-th of the peer. If one side has more rails, the rails of the
 //   smaller side are used again, those that are up first, so that each rail works.

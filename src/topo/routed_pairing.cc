@@ -45,7 +45,7 @@ class RoutedPairing {
   Reach reach(RailPair& pair) {
     const RailEnd& local = locals_[pair.local];
     const RailEnd& peer = peers_[pair.peer];
-    if (local.ethernet != peer.ethernet) return Reach::No;
+    if (!speaks_to(local, peer)) return Reach::No;
     if (!local.ethernet) return Reach::Unknown;
     Reach best = Reach::No;
     for (std::size_t mine = 0; mine < local.addresses.size(); ++mine) {

@@ -40,6 +40,8 @@ inline WireRail sample_rail(std::uint8_t number) {
   rail.mtu = 5;
   rail.up = 0;
   rail.leaves_site = 0;
+  rail.gid_type = 2;
+  rail.partition = 0x8123;
   rail.identity = 0x81234567;
   rail.speed_mbps = 200000;
   rail.guid = 0x1122334455667788;

@@ -69,6 +69,16 @@ TEST(Handshake, ACloneOfOurHostIsNamedOnceByEachSideWithBothAddresses) {
   EXPECT_EQ(log.count(LogLevel::Warn, ""), 2) << log.joined();
 }
 
+TEST(Handshake, ARailThatDoesNotFitIsLeftOutWithOneLine) {
+  const testkit::LogCapture log;
+  TwoEnds ends;
+  for (verbs::GidEntry& gid : ends.a.found[0].gids) gid.type = verbs::GidType::RoceV1;
+  ends.come_up();
+  EXPECT_EQ(ends.sender().peer_link().paths().count(), 1u);
+  EXPECT_EQ(log.count(LogLevel::Warn, "sends RoCE v1 (10.0."), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, ""), 1) << log.joined();
+}
+
 TEST(Handshake, AHostWhoseProcessesHaveNoAddressInCommonIsOneHost) {
   const testkit::LogCapture log;
   TwoEnds ends;
