@@ -19,7 +19,7 @@ static void from_json(const nlohmann::json& json, WireAddress& address) {
   json.at("prefix").get_to(address.prefix_len);
 }
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WireRail, addresses, ethernet, port, mtu, up, leaves_site,
-                                   identity, speed_mbps, guid, name)
+                                   gid_type, partition, identity, speed_mbps, guid, name)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WirePlace, address, port)
 
 }  // namespace mesh::engine
@@ -57,7 +57,8 @@ void sort_halves(std::vector<Half>& halves) {
 }  // namespace
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RailPace, bus_gbps, known)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostRails, host, site, soft, rails, paces, places, nonce)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostRails, host, site, host_id, soft, rails, paces, places,
+                                   nonce)
 
 std::string to_text(const HostRails& rails) {
   return Json(rails).dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -137,9 +138,12 @@ Meeting meeting_of(const HostRails& connector, const HostRails& acceptor,
   if (connector.rails.empty() || acceptor.rails.empty()) return {};
   engine::Hello hello;
   hello.host = connector.host;
+  hello.host_id = connector.host_id;
   hello.site = connector.site;
   hello.rails = connector.rails;
-  return engine::choose_paths(hello, {acceptor.rails, acceptor.site}, ask, proof).meet;
+  return engine::choose_paths(hello, {acceptor.rails, acceptor.site, 0, acceptor.host_id}, ask,
+                              proof)
+      .meet;
 }
 
 std::string meetings_text(const std::vector<Meeting>& meetings) {

@@ -24,7 +24,8 @@ struct RailPace {
 struct HostRails {
   std::string host;  // one name in the run
   std::string site;
-  bool soft = false;  // of a software fabric: all hosts share this machine
+  std::uint64_t host_id = 0;  // as in HELLO
+  bool soft = false;          // of a software fabric: all hosts share this machine
   std::vector<engine::WireRail> rails;
   std::vector<RailPace> paces;  // by rail
   // By rail: the address at which its net device takes datagrams. They must have the nonce.

@@ -76,6 +76,9 @@ constexpr std::array kKinds{
     FindingKind{"extra-cable", Warning, "a cable is not in the expected map"},
     FindingKind{"crossed-cables", Broken, "a port meets another port than the expected one"},
     FindingKind{"wrong-subnet", Broken, "the ends of an expected cable are in different subnets"},
+    FindingKind{"ends-do-not-fit", Broken,
+                "two rails share a subnet and cannot meet: RoCE versions or partitions differ, or "
+                "both have one address"},
     FindingKind{"lone-rail", Warning, "a rail meets no rail of the other hosts"},
     FindingKind{"shared-subnet", Warning, "several cables between hosts are in one subnet"},
     FindingKind{"cable-down", Broken, "a port of a cable is down"},

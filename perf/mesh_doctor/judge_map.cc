@@ -1,9 +1,11 @@
 // Findings that the map alone proves.
+#include "engine/link/misfit_lines.h"
 #include "perf/mesh_doctor/measured.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 namespace mesh::doctor {
 namespace {
@@ -57,6 +59,41 @@ void look_at_ports(const Cabling& cabling, const Cable& cable, std::vector<Findi
   }
 }
 
+// Two rails that meet nothing and would meet each other, if the ends fitted.
+struct Unfit {
+  End a, b;
+  engine::MisfitLine why;
+};
+
+std::vector<Unfit> unfit_ends(const Cabling& cabling) {
+  std::vector<Unfit> found;
+  for (std::size_t i = 0; i < cabling.hosts.size(); ++i) {
+    for (std::size_t j = i + 1; j < cabling.hosts.size(); ++j) {
+      const HostRails &one = cabling.hosts[i], &other = cabling.hosts[j];
+      engine::Hello hello;
+      hello.host = one.host;
+      hello.host_id = one.host_id;
+      hello.site = one.site;
+      hello.rails = one.rails;
+      engine::PathChoice choice;
+      for (const Cable& cable : cabling.cables) {
+        for (const Half& half : cable.halves) {
+          if (half.a.host != i || half.b.host != j) continue;
+          engine::WirePath& path = choice.meet.emplace_back();
+          path.connector_rail = static_cast<std::uint8_t>(half.a.rail);
+          path.acceptor_rail = static_cast<std::uint8_t>(half.b.rail);
+        }
+      }
+      for (const engine::MisfitLine& line : engine::misfit_lines(
+               hello, {other.rails, other.site, 0, other.host_id}, choice, other.host)) {
+        const End a{i, line.theirs}, b{j, line.ours};
+        if (cabling.met_by(a).empty() && cabling.met_by(b).empty()) found.push_back({a, b, line});
+      }
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<Finding> look_at_map(const Cabling& cabling) {
@@ -64,6 +101,15 @@ std::vector<Finding> look_at_map(const Cabling& cabling) {
   for (const Cable& cable : cabling.cables) {
     look_at_halves(cabling, cable, findings);
     look_at_ports(cabling, cable, findings);
+  }
+  for (const Unfit& each : unfit_ends(cabling)) {
+    std::string remedy = each.why.remedy + ".";
+    remedy.front() = static_cast<char>(std::toupper(remedy.front()));
+    findings.push_back(
+        finding("ends-do-not-fit",
+                cabling.hosts[each.a.host].host + " and " + cabling.hosts[each.b.host].host,
+                {cabling.text(each.a) + " -- " + cabling.text(each.b), "The " + each.why.what + ".",
+                 remedy}));
   }
   return findings;
 }
@@ -73,9 +119,13 @@ std::vector<Finding> lone_rails(const Cabling& cabling) {
   // If a host has no rail at all, that is the finding, and what would meet it is not known.
   const auto bare = [](const HostRails& host) { return host.rails.empty(); };
   if (std::any_of(cabling.hosts.begin(), cabling.hosts.end(), bare)) return findings;
+  const std::vector<Unfit> unfit = unfit_ends(cabling);
   for (std::size_t host = 0; host < cabling.hosts.size(); ++host) {
     for (std::size_t rail = 0; rail < cabling.hosts[host].rails.size(); ++rail) {
       const End end{host, rail};
+      if (std::any_of(unfit.begin(), unfit.end(),
+                      [&end](const Unfit& each) { return each.a == end || each.b == end; }))
+        continue;
       const std::vector<End> ports = cabling.ports_of(end);
       const auto meets = [&](const End& port) { return !cabling.met_by(port).empty(); };
       if (cabling.hosts.size() < 2 || cabling.rail(end).up == 0 ||

@@ -66,6 +66,7 @@ OwnRails OwnRails::read(const HostFacts& facts) {
   auto found = verbs::discover(*own.provider_, *settings);
   if (!found.ok()) return own;
   own.found_ = std::move(*found);
+  own.rails_.host_id = own.provider_->host_id();
   own.rails_.rails = engine::describe_rails(*own.provider_, own.found_);
   own.note_paces(facts, *settings);
   own.open_ends();

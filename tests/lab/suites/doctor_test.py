@@ -11,7 +11,8 @@ import lab_case
 
 BETWEEN = {"host-missing", "host-lost", "handshake-network", "missing-cable",
            "extra-cable", "crossed-cables", "wrong-subnet", "lone-rail",
-           "shared-subnet", "cable-down", "half-missing", "mtu-differs", "mtu-black-hole",
+           "ends-do-not-fit", "shared-subnet", "cable-down", "half-missing", "mtu-differs",
+           "mtu-black-hole",
            "silent-cable", "forward-drop", "flapping-port", "slow-cable", "slow-half",
            "sick-direction", "rank-order"}
 # The findings of one host about itself: the name of each, and how a line of shell that runs the

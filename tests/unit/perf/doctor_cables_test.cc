@@ -194,6 +194,44 @@ TEST(Cabling, MtusPortsAndRailsWithoutAPeerAreNamed) {
   EXPECT_EQ(names(lone_rails(found(hosts))), (Names{"lone-rail", "lone-rail"}));
 }
 
+// Ends that share a subnet and cannot meet are a fault of their own, and no lone rails.
+TEST(Cabling, EndsThatDoNotFitAreNamedWithBothValues) {
+  struct Case {
+    void (*spoil)(std::vector<HostRails>& hosts);
+    const char* evidence;
+  };
+  const std::vector<Case> cases{
+      {[](std::vector<HostRails>& hosts) {
+         for (HostRails& each : hosts)
+           for (engine::WireRail& rail : each.rails) rail.gid_type = 2;
+         hosts[1].rails[0].gid_type = 1;
+       },
+       "The rail p0:1 of host a sends RoCE v2 (10.0.12.1) and rail p0:1 of host b RoCE v1 "
+       "(10.0.12.2), which do not understand each other."},
+      {[](std::vector<HostRails>& hosts) {
+         for (HostRails* const each : {&hosts[0], &hosts[1]}) each->rails[0].ethernet = 0;
+         hosts[1].rails[0].partition = 0x8001;
+       },
+       "The rail p0:1 of host a has the partition key 0xffff and rail p0:1 of host b 0x8001, so no "
+       "packet passes."},
+      {[](std::vector<HostRails>& hosts) {
+         hosts[1].rails[0].addresses = hosts[0].rails[0].addresses;
+       },
+       "The rail p0:1 of host a and rail p0:1 of host b have one address, 10.0.12.1."}};
+  for (const Case& each : cases) {
+    std::vector<HostRails> hosts = triangle();
+    for (std::size_t i = 0; i < hosts.size(); ++i) hosts[i].host_id = i + 1;
+    each.spoil(hosts);
+    const Cabling cabling = found(hosts);
+    EXPECT_EQ(cabling.cables.size(), 2u);
+    const std::vector<Finding> findings = look_at_map(cabling);
+    ASSERT_EQ(names(findings), Names{"ends-do-not-fit"});
+    EXPECT_EQ(findings[0].evidence, each.evidence);
+    EXPECT_FALSE(findings[0].remedy.empty());
+    EXPECT_TRUE(lone_rails(cabling).empty());
+  }
+}
+
 constexpr const char* kMap = "# a comment\na/p0 b/p0:1\na/p1 c/p0  # another\n\nc/p1 b/p1\n";
 
 TEST(ExpectedMap, WhatIsThereIsExpected) {
