@@ -5,6 +5,7 @@
 #include "src/base/setting_grammar.h"
 #include "src/verbs/device_probe.h"
 #include "src/verbs/gid_choice.h"
+#include "src/verbs/rail_traits.h"
 
 #include <algorithm>
 #include <cerrno>
