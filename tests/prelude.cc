@@ -1,0 +1,1 @@
+// Gives the precompiled prelude a library.
