@@ -9,5 +9,5 @@ add_library(mesh_control STATIC
   control/handle_addresses.cc
   control/frames.cc
 )
-target_compile_options(mesh_control PRIVATE ${MESH_SECTIONS})
+target_compile_options(mesh_control PRIVATE ${MESH_SECTIONS} ${MESH_COLD})
 target_link_libraries(mesh_control PUBLIC mesh_base)
