@@ -19,7 +19,7 @@ WireAddress address(const char* ipv4) {
   return wire;
 }
 
-verbs::Route no_route(std::size_t, std::size_t, const WireAddress&) {
+verbs::Route no_way(std::size_t, std::size_t, const WireAddress&) {
   return {.kind = verbs::RouteKind::None, .netdev = ""};
 }
 
@@ -40,7 +40,7 @@ TEST(MisfitLines, EndsThatDoNotFitAreToldWithTheValuesOfBoth) {
   hello.rails[0].gid_type = 1;
   const std::vector<WireRail> rails{named("m0", "10.0.12.2"), named("m1", "10.0.13.2")};
   const OwnRails own{rails, "", 0, 2};
-  const PathChoice choice = choose_paths(hello, own, no_route);
+  const PathChoice choice = choose_paths(hello, own, no_way);
   EXPECT_EQ(choice.meet.size(), 1u);
   const std::vector<MisfitLine> lines = misfit_lines(hello, own, choice, "b");
   ASSERT_EQ(lines.size(), 1u);
@@ -61,7 +61,7 @@ TEST(MisfitLines, ACopiedAddressIsSureOnlyWhereTheOtherHalvesOfTheSocketsMeet) {
   const OwnRails own{rails, "", 0, 2};
   for (const bool halves : {true, false}) {
     rails[0].guid = halves ? 8 : 9;
-    const PathChoice choice = choose_paths(hello, own, no_route);
+    const PathChoice choice = choose_paths(hello, own, no_way);
     EXPECT_EQ(choice.meet.size(), 1u);
     const std::vector<MisfitLine> lines = misfit_lines(hello, own, choice, "b");
     ASSERT_EQ(lines.size(), 1u);
