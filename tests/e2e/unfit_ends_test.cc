@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,8 +22,8 @@ const Scenario kFirstMessageFails("unfit_ends", [](Peer& peer) {
 
 // Runs the hosts of a fabric. Each rank must name the hosts' ends in these words.
 void expect_named(const std::string& hosts_and_links, const std::string& words,
-                  std::map<std::string, std::string> environment = {}) {
-  environment["NCCL_MESH_RELAY"] = "0";
+                  std::vector<std::pair<std::string, std::string>> environment = {}) {
+  environment.emplace_back("NCCL_MESH_RELAY", "0");
   const std::vector<RankEnd> ranks =
       run(kFirstMessageFails, {.fabric_text = R"({"name": "unfit", )" + hosts_and_links + "}",
                                .software_only = "its ports are those of a software fabric",
