@@ -73,17 +73,15 @@ bool PeerLog::is_first_loss(const PeerLink& link, const Path& path) {
   return first;
 }
 
-void PeerLog::note_stand_in(const PeerLink& link, const std::string& text) {
+bool PeerLog::note_stand_in(const PeerLink& link, const std::string& text) {
   bool first = false;
-  {
-    const std::lock_guard lock(mutex_);
-    for (auto& [cable, loss] : losses_) {
-      if (!loss.links.contains(&link)) continue;
-      first |= loss.stand_in.empty();
-      loss.stand_in = text;
-    }
+  const std::lock_guard lock(mutex_);
+  for (auto& [cable, loss] : losses_) {
+    if (!loss.links.contains(&link)) continue;
+    first |= loss.stand_in.empty();
+    loss.stand_in = text;
   }
-  if (first) LOG_INFO("peer {}: messages go over {}", link.identity().peer_host, text);
+  return first;
 }
 
 std::optional<std::string> PeerLog::end_of_loss(const PeerLink& link, const Path& path) {

@@ -47,8 +47,8 @@ class PeerLog {
   // ---- Lost paths.
   // Returns true if no other link to that peer has lost the path and not got it back.
   bool is_first_loss(const PeerLink& link, const Path& path);
-  // Notes what carries the link's messages instead. The first of a loss gets a line.
-  void note_stand_in(const PeerLink& link, const std::string& text);
+  // Notes what carries the link's messages instead. Returns true if it is the first for a loss.
+  bool note_stand_in(const PeerLink& link, const std::string& text);
   // The link has the path back, which it may not have lost. Returns what carried messages
   // meanwhile, or an empty text, if no link misses the path any more.
   std::optional<std::string> end_of_loss(const PeerLink& link, const Path& path);

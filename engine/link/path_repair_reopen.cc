@@ -411,9 +411,11 @@ void PathRepair::tell_admitted(const Path& path, std::uint64_t away_ns) {
                                                : hosts_named(path.over);
   const bool no_neighbour = link_.peer_link().reach().all_relayed() ||
                             (path.ends.relayed && link_.peer_link().paths()[0].ends.guessed);
-  if (no_neighbour && log.is_news(peer, over)) LOG_INFO("peer {}: messages go over {}", peer, over);
+  const bool first_way = no_neighbour && log.is_news(peer, over);
   const std::optional<std::string> meanwhile = log.end_of_loss(link_.peer_link(), path);
-  if (path.ends.relayed || path.tier != 0) log.note_stand_in(link_.peer_link(), over);
+  const bool stands_in =
+      (path.ends.relayed || path.tier != 0) && log.note_stand_in(link_.peer_link(), over);
+  if (first_way || stands_in) LOG_INFO("peer {}: messages go over {}", peer, over);
   const char* const kind = path.ends.relayed ? "relayed path"
                            : path.tier == 0  ? "path"
                                              : "standby path";

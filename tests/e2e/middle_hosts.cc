@@ -151,7 +151,7 @@ MiddleHosts::MiddleHosts(Peer& everybody, int count)
 
 void MiddleHosts::finish() {
   everybody_.barrier();
-  require(!ends_ || driver::PluginLog::instance().contains(" over between1"),
+  require(!ends_ || driver::PluginLog::instance().contains(" over host between1"),
           "nothing went over the hosts between");
   require_success(connections_->close(), "close");
   require_success(communicator_->close(), "finalize");

@@ -59,15 +59,5 @@ TEST(UnfitEnds, TwoPartitionsAreNamedOnBothSides) {
                "no packet passes: set NCCL_IB_PKEY_VALUE to a partition of both ports");
 }
 
-// The queue pairs would address themselves.
-TEST(UnfitEnds, OneAddressOnBothEndsIsNamedOnBothSides) {
-  expect_named(R"("hosts": [
-      {"name": "a", "nics": [{"name": "n0", "address": "192.168.177.11/24"}]},
-      {"name": "b", "nics": [{"name": "n0", "address": "192.168.177.11/24"}]}],
-      "links": [{"ends": ["a/n0", "b/n0"]}])",
-               "n0:1 of host a and rail n0:1 of host b have one address, 192.168.177.11: if a "
-               "cable joins them, give each of its ends an address of its own");
-}
-
 }  // namespace
 }  // namespace mesh::e2e

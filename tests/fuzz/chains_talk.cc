@@ -20,6 +20,7 @@ engine::WireRail played_rail(std::uint8_t subnet, std::uint8_t host) {
   engine::WireRail rail;
   rail.addresses = {played_address(subnet, host)};
   rail.mtu = 3;
+  rail.gid_type = static_cast<std::uint8_t>(verbs::GidType::RoceV2);
   rail.name = "far";
   return rail;
 }

@@ -73,6 +73,7 @@ Bytes HostileWorld::connector_frame(Input& input, std::uint32_t kind) const {
     std::copy(address.begin(), address.end(), rail.addresses[0].gid.begin() + 12);
     rail.addresses[0].prefix_len = 24;
     rail.mtu = 3;
+    rail.gid_type = static_cast<std::uint8_t>(verbs::GidType::RoceV2);
     rail.name = "far";
     rail.speed_mbps = input.take<std::uint16_t>();
   }

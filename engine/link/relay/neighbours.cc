@@ -129,8 +129,7 @@ std::string Neighbours::told() const {
   std::string names;
   for (const Found& each : found_) names += (names.empty() ? "" : ", ") + each.host.name;
   if (!names.empty())
-    return fmt::format("check the cables of the neighbours that answered: {} ({} questions)", names,
-                       counts_.asked);
+    return fmt::format("check the cables of the neighbours that answered: {}", names);
   if (named_)
     return fmt::format(
         "start the job on the hosts between, too, with this NCCL_MESH_JOB, and let UDP port {} of "

@@ -150,8 +150,8 @@ TEST(SilenceWatch, AReceiversCardOnTheOnlyPathEndsInAnErrorToo) {
     EXPECT_NE(bed.finish(sending).code(), Errc::Ok);
     EXPECT_LT(bed.now_ns() - began_ns, 75 * kSecond);
     EXPECT_EQ(log.count(LogLevel::Warn,
-                        "(NCCL_MESH_PATH_TIMEOUT): n0:1 10.0.1.2 -> n0:1 10.0.1.1: "
-                        "its completions stopped for"),
+                        "(NCCL_MESH_PATH_TIMEOUT); check its cables and ports: n0:1 10.0.1.2 -> "
+                        "n0:1 10.0.1.1: its completions stopped for"),
               1)
         << log.joined();
   }

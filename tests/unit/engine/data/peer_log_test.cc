@@ -67,7 +67,8 @@ TEST_F(PeerLogTest, ACableIsLostWithTheFirstLinkAndBackWithTheLast) {
   EXPECT_TRUE(log_.is_first_loss(sends_, cable_));
   EXPECT_FALSE(log_.is_first_loss(receives_, cable_));
   EXPECT_TRUE(log_.is_first_loss(elsewhere_, cable_)) << "a cable of that name to another host";
-  log_.note_stand_in(sends_, "c");
+  EXPECT_TRUE(log_.note_stand_in(sends_, "c"));
+  EXPECT_FALSE(log_.note_stand_in(sends_, "c")) << "it has been told";
   EXPECT_EQ(log_.end_of_loss(sends_, cable_), std::nullopt);
   EXPECT_EQ(log_.end_of_loss(sends_, cable_), std::nullopt) << "it has it back already";
   EXPECT_EQ(log_.end_of_loss(receives_, cable_), "c");

@@ -1,6 +1,7 @@
 #include "tests/unit/engine/link/raw_peer.h"
 
 #include "src/base/random.h"
+#include "src/verbs/provider.h"
 
 #include <sys/socket.h>
 #include <algorithm>
@@ -46,6 +47,7 @@ Hello RawPeer::hello() const {
   own.prefix_len = 24;
   rail.mtu = 5;
   rail.name = "raw:1";
+  rail.gid_type = static_cast<std::uint8_t>(verbs::GidType::RoceV2);
   return {.connector_context = context,
           .acceptor_context = handle.context,
           .host = "raw",
