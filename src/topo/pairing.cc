@@ -32,7 +32,7 @@ bool same_subnet(const SubnetMember& a, const SubnetMember& b) noexcept {
 }
 
 bool speaks_to(const RailEnd& one, const RailEnd& other) noexcept {
-  constexpr std::uint16_t kFullMember = 0x8000;
+  constexpr unsigned kFullMember = 0x8000;
   if (one.ethernet != other.ethernet || one.packets != other.packets) return false;
   const unsigned differ = one.partition ^ other.partition, either = one.partition | other.partition;
   return one.ethernet || ((differ & ~kFullMember) == 0 && (either & kFullMember) != 0);
