@@ -25,8 +25,9 @@ bool log_enabled(LogLevel level) noexcept;
 void log_line(LogLevel level, const char* file, int line, const char* text) noexcept;
 void log_without_values(LogLevel level, const char* file, int line, const char* format) noexcept;
 
-// A line has 160 bytes, which a terminal shows whole, with the "NET/Mesh : " that the plugin's
-// logger writes before it.
+// An INFO line has 160 bytes, which a terminal shows whole, with the "NET/Mesh : " that the
+// plugin's logger writes before it. A WARN is one line of any length, because NCCL keeps the last
+// one.
 inline constexpr std::size_t kLogLineBytesMax = 160 - 11;
 // Returns lines that each have `begin` and as many items, with ", " between, as fit. An item that
 // fits in no line gets a line of its own.
