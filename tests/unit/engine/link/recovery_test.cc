@@ -265,9 +265,9 @@ TEST(RecoveryFromABlackHole, ThePathStaysDownWhileOnlySmallPacketsPass) {
   })) << log.joined();
   EXPECT_EQ(log.count(LogLevel::Info, "is back after"), 0) << log.joined();
   const auto tries = [&bed] {
+    const PeerSnapshot peer = bed.hosts[0].engine->snapshot().peers.at(0);
     std::uint64_t sum = 0;
-    for (const PathSnapshot& path : bed.hosts[0].engine->snapshot().peers.at(0).paths)
-      sum += path.reopen_tries;
+    for (const PathSnapshot& path : peer.paths) sum += path.reopen_tries;
     return sum;
   };
   bed.tick_ns = 10'000'000;
