@@ -68,6 +68,7 @@ void PortEvents::take_answers() {
     const Look::Events answers = std::exchange(look.answers, {});
     if (!is_away(rail) && host_.rails()[rail].view->card_left()) on_card_left(rail);
     if (answers.up) on_port_change(rail, true);
+    if (answers.address) links_.on_port_up(rail);
     if (answers.lid) on_lid_change(rail);
     if (answers.speed) see_speed(rail);
   }
@@ -116,6 +117,14 @@ void PortEvents::hear_down(std::uint32_t rail) {
   on_port_change(rail, false);
 }
 
+void PortEvents::hear_address(std::uint32_t rail) {
+  if (looks_.empty()) {
+    links_.on_port_up(rail);
+    return;
+  }
+  looks_[rail]->waiting.any = looks_[rail]->waiting.address = true;
+}
+
 void PortEvents::hear_lid(std::uint32_t rail) {
   if (looks_.empty()) return on_lid_change(rail);
   looks_[rail]->waiting.any = looks_[rail]->waiting.lid = true;
@@ -140,9 +149,8 @@ void PortEvents::take(std::uint32_t rail, const verbs::DeviceEvent& event) {
     case verbs::DeviceEventKind::GidChange:
       if (event.port != info.port) return;
       doubt_cables(true);
-      if (!looks_.empty()) looks_[rail]->waiting.any = true;
       LOG_INFO("rail {} {}: its addresses have changed", rail, info.name);
-      return;
+      return hear_address(rail);
     case verbs::DeviceEventKind::LidChange:
       if (event.port == info.port) hear_lid(rail);
       return;

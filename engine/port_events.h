@@ -49,7 +49,7 @@ class PortEvents {
   // A look at the port of one rail, and the events that wait for its answer.
   struct Look {
     struct Events {
-      bool any = false, up = false, lid = false, speed = false;
+      bool any = false, up = false, address = false, lid = false, speed = false;
     };
     ThreadPool::Task task{};
     std::atomic<bool> over{false};
@@ -59,6 +59,7 @@ class PortEvents {
 
     void keep_answers() noexcept {
       waiting.up |= answers.up;
+      waiting.address |= answers.address;
       waiting.lid |= answers.lid;
       waiting.speed |= answers.speed;
       answers = {};
@@ -67,6 +68,7 @@ class PortEvents {
   void begin_look(std::uint32_t rail);
   void hear_up(std::uint32_t rail);
   void hear_down(std::uint32_t rail);
+  void hear_address(std::uint32_t rail);
   void hear_lid(std::uint32_t rail);
   void hear_speed(std::uint32_t rail);
   void take(std::uint32_t rail, const verbs::DeviceEvent& event);

@@ -25,7 +25,7 @@
 namespace mesh::engine {
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
-inline constexpr std::uint16_t kProtocolVersion = 22;
+inline constexpr std::uint16_t kProtocolVersion = 23;
 inline constexpr std::uint32_t kHelloListenersMax = 16;
 inline constexpr std::uint32_t kMeetMax = 64;      // pairs of rails that meet
 inline constexpr std::uint32_t kKeyRunsMax = 128;  // in one frame
@@ -65,6 +65,7 @@ enum class MessageType : std::uint16_t {
   AskCables,
   CablesAre,
   CardKeys,
+  PortUp,
   End,  // no frame: the number behind the last one
 };
 static_assert(static_cast<int>(MessageType::Decline) == 20);
@@ -424,6 +425,12 @@ struct CardKeys {
                               [](const Run& a, const Run& b) { return a.first < b.first; }));
   }
 };
+// A port of the acceptor is up, or has another address: the connector opens paths over it again.
+struct PortUp {
+  static constexpr FrameKind kKind{MessageType::PortUp, "PORT UP", By::Acceptor, When::Up};
+  std::uint8_t rail = 0;  // the acceptor's
+  static void fields(auto& io, auto& body) { io.u8(body.rail, {0, kRailsMax - 1}); }
+};
 // The connector continues a link on a new connection.
 struct Resume : LinkClaim {
   static constexpr FrameKind kKind{MessageType::Resume, "RESUME", By::Connector, When::First};
@@ -461,7 +468,7 @@ struct FrameList {};
 using LinkFrames =
     FrameList<Hello, Welcome, Attach, Ready, Refuse, Open, Opened, Revoke, Revoked, Close, Bye,
               Fence, Reopen, Reopened, PathUp, Acknowledge, Resume, Resumed, Summon, Decline, Widen,
-              Widened, AskCables, CablesAre, CardKeys>;
+              Widened, AskCables, CablesAre, CardKeys, PortUp>;
 
 // Calls visit with an empty frame of that type, and returns what it returns. Returns false if the
 // list has none.

@@ -217,6 +217,20 @@ void Link::tend_late_memory() {
   }
 }
 
+void Link::tell_port_up(std::uint32_t rail) {
+  if (connector() || state_ != LinkState::Up) return;
+  bool awaited = false;
+  {
+    const ProgressLoop::Guard guard(context().loop);
+    for (const Path& path : peer_link().paths().all()) {
+      const PathState state = path.health.state;
+      const bool lost = state == PathState::Down || state == PathState::Quarantined;
+      awaited |= lost && (path.rail == rail || path.ends.is_place());
+    }
+  }
+  if (awaited) send(PortUp{.rail = static_cast<std::uint8_t>(rail)});
+}
+
 void Link::tell_card_keys(DeviceContext& device) {
   if (!has_peer_link()) return;
   LinkMemory& memory = peer_link().memory();

@@ -52,6 +52,9 @@ class Link final : public LinkCore {
   WireHost peer_as_host() const;
   bool memory_rests(const DeviceContext& device) const noexcept;  // nothing is being registered
   void tell_card_keys(DeviceContext& device);  // the memory is on the new card of the device
+  // Acceptor: tells the connector that a port is up, or has another address, if a lost path may use
+  // it.
+  void tell_port_up(std::uint32_t rail);
   // Opens the channel of a connect that waits here, or leaves that to READY.
   void open_when_up(PendingConnect& stage);
 

@@ -197,6 +197,7 @@ bool Links::on_port_up(std::uint32_t rail) {
     in_use |= path.rail == rail && path.health.state != PathState::Standby;
     if (path.rail == rail || path.ends.is_place()) link.repair().try_now(path.index);
   });
+  for_each([rail](Link& link) { link.tell_port_up(rail); });
   return in_use;
 }
 

@@ -119,9 +119,12 @@ void PathRepair::say_left_out(const Path& path) const {
 }
 
 void PathRepair::try_now(std::uint32_t index) {
-  const bool down = link_.peer_link().paths()[index].health.state == PathState::Down;
-  if (down && repairs_[index].connector_step == ConnectorStep::Waiting)
-    repairs_[index].at_ns = link_.host().now_ns();
+  const PathState state = link_.peer_link().paths()[index].health.state;
+  const bool lost = state == PathState::Down || state == PathState::Quarantined;
+  if (!lost || !link_.connector()) return;
+  Repair& repair = repairs_[index];
+  repair.changed = true;
+  if (state == PathState::Down && repair.connector_step == ConnectorStep::Waiting) hurry(repair);
 }
 
 // ---- The fence.
@@ -202,7 +205,9 @@ bool PathRepair::fence(std::uint32_t index) {
   const std::uint64_t backoff_ns = soon ? repair.backoff_ns : kReopenPauseMinNs;
   repair = {.at_ns = link_.host().now_ns() + backoff_ns,
             .backoff_ns = backoff_ns,
+            .changed = repair.changed,
             .lost_at_ns = repair.lost_at_ns};
+  if (repair.changed) hurry(repair);
   return true;
 }
 

@@ -73,7 +73,10 @@ class PathRepair {
   bool tend();   // returns true if it must run again soon
   // Takes the paths that could not be brought up with the link out of use until they can be opened.
   void leave_out(const std::vector<std::uint8_t>& down);
-  // Its port is up: ends its pause. The caller holds the progress lock.
+  // Connector: one end of the path has changed, so that a try may succeed now: its port is up, or
+  // has another address, or its device has memory. Ends the pause before the next try; a try that
+  // is under way is followed by another one at once if it fails. The caller holds the progress
+  // lock.
   void try_now(std::uint32_t index);
   void tend_lost();
   void rewrite_soon();  // acceptor: channels ask to write their credits again
@@ -85,6 +88,7 @@ class PathRepair {
   bool on(const Reopen& body);
   bool on(const Reopened& body);
   bool on(const PathUp& body);
+  bool on(const PortUp& body);
 
  private:
   // How far the connector is with opening a path again.
@@ -127,6 +131,9 @@ class PathRepair {
     std::uint64_t at_ns = 0;  // time of the next try, or when the peer's answer is late
     // The pause before the next try. It grows, and is kept if the path fails again soon.
     std::uint64_t backoff_ns = 0;
+    bool changed = false;          // try_now() was called during a try, or before the path was Down
+    bool hurried = false;          // try_now() made the try, so its failure doubles no pause
+    std::uint64_t hurried_ns = 0;  // when the last such try began
     std::uint32_t psn = 0;
     // Connector: the acceptor's answer, kept while another path is brought up.
     std::optional<Reopened> answer{};
@@ -168,6 +175,7 @@ class PathRepair {
 
   // ---- Opening a path again (path_repair_reopen.cc).
   bool reopen(std::uint32_t index);
+  void hurry(Repair& repair) const;
   bool begin_try(std::uint32_t index);
   void ask(std::uint32_t index);
   void give_up_try(std::uint32_t index, const std::string& why);

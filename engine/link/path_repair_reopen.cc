@@ -92,8 +92,20 @@ bool PathRepair::clear_for(std::uint32_t index, std::uint32_t epoch, std::string
   return true;
 }
 
+// Ends the pause before the next try. A port that flaps has such a try after each shortest pause at
+// most.
+void PathRepair::hurry(Repair& repair) const {
+  repair.changed = false;
+  repair.hurried = true;
+  const std::uint64_t soonest_ns =
+      repair.hurried_ns == 0 ? 0 : repair.hurried_ns + kReopenPauseMinNs;
+  repair.at_ns = std::max(link_.host().now_ns(), soonest_ns);
+}
+
 bool PathRepair::begin_try(std::uint32_t index) {
   CHECK(link_.connector() && link_.bring_up() == nullptr);
+  Repair& repair = repairs_[index];
+  if (repair.hurried) repair.hurried_ns = link_.host().now_ns();
   const PathEnds& ends = link_.peer_link().paths()[index].ends;
   if (ends.relayed) return begin_chains(index);
   std::string why;
@@ -184,15 +196,17 @@ void PathRepair::give_up_try(std::uint32_t index, const std::string& why) {
   relayed_.cut(index);
   repair.connector_step = ConnectorStep::Waiting;
   // The pause is shorter if no path is up: then a try disturbs nothing.
+  const std::uint64_t growth = std::exchange(repair.hurried, false) ? 1 : 2;
   const std::uint64_t before_ns = std::exchange(
-      repair.backoff_ns, std::clamp(repair.backoff_ns * 2, kReopenPauseMinNs,
+      repair.backoff_ns, std::clamp(repair.backoff_ns * growth, kReopenPauseMinNs,
                                     stalled ? kReopenPauseStalledMaxNs : kReopenPauseMaxNs));
   repair.at_ns = link_.host().now_ns() + repair.backoff_ns;
+  if (repair.changed) hurry(repair);
   link_.host().tend_at(repair.at_ns);
   // A try that ends like the last one, at the longest pause, is no news.
   if (other_cause || repair.backoff_ns != before_ns)
     LOG_DETAIL("peer {}: path {} is still down: {}; next try in {} ms", link_.identity().peer_host,
-               path.text(), why, repair.backoff_ns / kNsPerMs);
+               path.text(), why, (repair.at_ns - link_.host().now_ns()) / kNsPerMs);
 }
 
 bool PathRepair::on(const Reopen& body) {
@@ -445,6 +459,15 @@ void PathRepair::admit(std::uint32_t index) {
   // Until at_ns a failure counts as one trouble with the last one, and the pause goes on growing.
   repair = {.at_ns = now_ns + kPathUpToSteadyNs,
             .backoff_ns = std::clamp(repair.backoff_ns * 2, kReopenPauseMinNs, kReopenPauseMaxNs)};
+}
+
+bool PathRepair::on(const PortUp& body) {
+  if (link_.state() != LinkState::Up) return true;
+  const ProgressLoop::Guard guard(link_.context().loop);
+  for (const Path& path : link_.peer_link().paths().all())
+    if (path.ends.peer_rail == body.rail || path.ends.is_place()) try_now(path.index);
+  link_.host().tend_soon();
+  return true;
 }
 
 bool PathRepair::on(const PathUp& body) {

@@ -156,7 +156,9 @@ Bytes HostileWorld::path_frame(Input& input, std::uint32_t kind) const {
       return encode(
           {}, engine::Reopened{
                   .path = path, .epoch = epoch, .result = Errc::Ok, .text = "", .ends = {ends}});
-    case 3: return encode({}, engine::PathUp{.path = path, .epoch = epoch});
+    case 3:
+      if (takes) return encode({}, engine::PortUp{.rail = path});
+      return encode({}, engine::PathUp{.path = path, .epoch = epoch});
     case 4:
       ends.qpn.resize(said_.qps);
       return encode({}, engine::Widen{.path = path, .epoch = epoch, .ends = ends});

@@ -7,6 +7,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 namespace mesh {
 namespace {
 
@@ -20,6 +23,15 @@ const soft::Fault kSecondPortDown{.kind = soft::FaultKind::PortDown, .nic = "n1"
 class PortEvents : public testing::Test {
  protected:
   PortEvents() : bed_({.fabric = testkit::kHalves}) { set_log_level(LogLevel::Info); }
+
+  // Lets the time pass in at most 1,000 rounds; later rounds take 1 ms.
+  void pass_ms(std::uint64_t ms) {
+    constexpr std::uint64_t kRoundsMax = 1'000;
+    const std::uint64_t round_ms = std::max<std::uint64_t>(1, ms / kRoundsMax);
+    bed_.tick_ns = round_ms * 1'000'000;
+    bed_.rounds(static_cast<int>(ms / round_ms));
+    bed_.tick_ns = 1'000'000;
+  }
 
   Bed bed_;
 };
@@ -66,6 +78,34 @@ TEST_F(PortEvents, APulledCableCostsNoRetriesAndIsUsedAgainWhenItIsBack) {
   const std::uint64_t before = bed_.hosts[0].provider->counters("n1").bytes;
   talk.exchange(kBytes);
   EXPECT_GE(bed_.hosts[0].provider->counters("n1").bytes - before, kBytes / 4);
+}
+
+// The ends of a real cable come up some time apart: the later end, and nothing else, ends the wait.
+TEST_F(PortEvents, ACableIsUsedAgainSoonAfterItsLaterEnd) {
+  constexpr std::size_t kBytes = 64 << 10;
+  Talk talk(bed_, kA, kB, kBytes);
+  talk.exchange(kBytes);
+  for (const std::uint64_t down_ms : {100, 3'000, 20'000, 60'000}) {
+    for (const std::uint64_t apart_ms : {0, 1, 50, 250, 2'000}) {
+      for (const std::size_t first : {0, 1}) {
+        SCOPED_TRACE("down " + std::to_string(down_ms) + " ms, host " + std::to_string(first) +
+                     " first, " + std::to_string(apart_ms) + " ms apart");
+        const LogCapture log;
+        for (testkit::BedHost& host : bed_.hosts)
+          ASSERT_TRUE(host.provider->faults().arm(kSecondPortDown).ok());
+        pass_ms(down_ms);
+        bed_.hosts[first].provider->faults().lift(kSecondPortDown);
+        pass_ms(apart_ms);
+        bed_.hosts[1 - first].provider->faults().lift(kSecondPortDown);
+        const std::uint64_t both_ns = bed_.now_ns();
+        ASSERT_TRUE(bed_.until([&] { return log.count(LogLevel::Info, "is back after") == 2; }))
+            << log.joined();
+        EXPECT_LE(bed_.now_ns() - both_ns, 300'000'000u) << log.joined();
+        talk.exchange(kBytes);
+        pass_ms(11'000);  // a later loss is a new trouble
+      }
+    }
+  }
 }
 
 constexpr const char* kWithPlaces = R"({"name": "places",

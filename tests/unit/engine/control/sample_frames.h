@@ -186,6 +186,10 @@ inline CardKeys sample<CardKeys>() {
   return {.rail = 62, .keys = {{.first = 0, .rkey = 0x81234567}, {.first = 8190, .rkey = 5}}};
 }
 template <>
+inline PortUp sample<PortUp>() {
+  return {.rail = 61};
+}
+template <>
 inline Widen sample<Widen>() {
   return {.path = 2, .epoch = 18, .ends = sample_path(1, 4)};
 }
