@@ -105,7 +105,8 @@ Result<Flush*> Flusher::start(const FlushPlace& place, std::uint64_t rails) noex
   flush->channel = place.channel;
   flush->region = place.region;
   flush->address = place.address;
-  flush->failures = flush->silent_ms = 0;
+  flush->failures = 0;
+  flush->silent_ms = 0;
   flush->open_rails = flush->owed_rails = 0;
   flush->seen = flush->abandoned = false;
   flush->error = Errc::Ok;

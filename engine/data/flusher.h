@@ -43,8 +43,8 @@ struct FlushPlace {
 struct Flush : Request {
   std::uint64_t open_rails = 0;  // with an open read
   std::uint64_t owed_rails = 0;  // that still owe a read
+  std::uint32_t silent_ms = 0;   // time that give_up_silent() has counted for its open reads
   std::uint16_t failures = 0;    // reads that failed
-  std::uint16_t silent_ms = 0;   // time that give_up_silent() has counted for its open reads
   bool seen = false;             // by give_up_silent(), which counts from then on
   bool abandoned = false;        // nobody asks about it any more
 };

@@ -188,7 +188,7 @@ void Flusher::give_up_silent(const Silence& silence) noexcept {
       const std::uint64_t waits = flush.open_rails | (flush.owed_rails & making_rails());
       if (waits == 0 || !std::exchange(flush.seen, true)) continue;
       const std::uint64_t silent_ms = flush.silent_ms + silence.elapsed_ns / kNsPerMs;
-      flush.silent_ms = static_cast<std::uint16_t>(std::min<std::uint64_t>(silent_ms, UINT16_MAX));
+      flush.silent_ms = static_cast<std::uint32_t>(std::min<std::uint64_t>(silent_ms, UINT32_MAX));
       if (silent_ms >= silence.bound_ns / kNsPerMs) silent_rails |= waits;
     }
     for (std::uint32_t at = 0; at < rails_.size(); ++at)

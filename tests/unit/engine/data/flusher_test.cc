@@ -130,6 +130,21 @@ TEST_F(Flush, ACardThatHangsFailsTheRequestWithALine) {
   EXPECT_EQ(there(), static_cast<std::ptrdiff_t>(kBytes));
 }
 
+class FlushWithALongTimer : public Flush {
+ protected:
+  FlushWithALongTimer() : Flush({.fabric = kLateHalves, .path_timeout_s = 120, .ack_timer = 22}) {}
+};
+
+TEST_F(FlushWithALongTimer, ACardThatHangsForMinutesFailsTheRequest) {
+  move();
+  arm(soft::FaultKind::Mute, 0);
+  bed_.tick_ns = 5'000'000;
+  const std::uint64_t began_ns = bed_.now_ns();
+  EXPECT_EQ(flushed().code(), Errc::Timeout);
+  EXPECT_GT(bed_.now_ns() - began_ns, 66 * kNsPerSecond) << "which 16 bits of milliseconds are not";
+  bed_.hosts[1].provider->faults().disarm_all();
+}
+
 TEST_F(Flush, AFlushThatNobodyAsksAboutForAMinuteIsNotSilent) {
   move();
   Request* const open = *start();
