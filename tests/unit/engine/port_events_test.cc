@@ -85,9 +85,9 @@ TEST_F(PortEvents, ACableIsUsedAgainSoonAfterItsLaterEnd) {
   constexpr std::size_t kBytes = 64 << 10;
   Talk talk(bed_, kA, kB, kBytes);
   talk.exchange(kBytes);
-  for (const std::uint64_t down_ms : {100, 3'000, 20'000, 60'000}) {
-    for (const std::uint64_t apart_ms : {0, 1, 50, 250, 2'000}) {
-      for (const std::size_t first : {0, 1}) {
+  for (const std::uint64_t down_ms : {100u, 3'000u, 20'000u, 60'000u}) {
+    for (const std::uint64_t apart_ms : {0u, 1u, 50u, 250u, 2'000u}) {
+      for (const std::size_t first : {0u, 1u}) {
         SCOPED_TRACE("down " + std::to_string(down_ms) + " ms, host " + std::to_string(first) +
                      " first, " + std::to_string(apart_ms) + " ms apart");
         const LogCapture log;
