@@ -3,7 +3,6 @@
 #include "plugin/logger.h"
 #include "plugin/metrics_text.h"
 #include "plugin/oneshot/totals.h"
-#include "plugin/policy_choice.h"
 #include "plugin/provider.h"
 #include "src/base/check.h"
 #include "src/base/config.h"
@@ -13,6 +12,8 @@
 #include "src/base/own_thread.h"
 #include "src/base/setting_grammar.h"
 #include "src/base/version.h"
+#include "tuning/derive.h"
+#include "tuning/knob.h"
 
 #include <algorithm>
 #include <chrono>
@@ -253,11 +254,11 @@ Status Registry::open_engine(const Settings& settings) {
 
   EngineOptions options;
   options.settings = settings;
-  Result<ProfileChoice> profile = load_profile(settings);
-  if (!profile.ok()) return profile.status();
   // The engine calls it when the devices are open, because the rules look at them.
-  options.choose_policy = [&](const FabricTraits& traits) {
-    return choose_policy(settings, *profile, traits);
+  options.choose_policy = [&settings](const FabricTraits& traits) {
+    const TransferPolicy policy = tuning::derive_policy(traits, settings);
+    LOG_INFO("policy: {}", tuning::policy_text(policy, settings));
+    return policy;
   };
   options.provider = provider->get();
   options.refused_ports = &known_.engine.refused_ports;

@@ -1,41 +1,56 @@
 #include "tuning/knob.h"
 
-#include <algorithm>
+#include "src/base/setting_value.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
 
 namespace mesh::tuning {
 
 namespace {
 
-constexpr std::int64_t kKiB = 1024;
-constexpr std::int64_t kMiB = 1024 * kKiB;
-constexpr std::int64_t kGiB = 1024 * kMiB;
-
 constexpr std::array<KnobInfo, kKnobCount> kTable{{
-    {Knob::Qps, "qps", "NCCL_MESH_QPS", 1, 32, 1},
-    {Knob::SignalInterval, "signal_interval", "NCCL_MESH_SIGNAL_INTERVAL", 1, 64, 1},
-    {Knob::InlineBytes, "inline_bytes", "NCCL_MESH_INLINE", 0, 512, 1},
-    {Knob::ExpressBytes, "express_bytes", "NCCL_MESH_EXPRESS_BYTES", 0, kMiB, 1},
-    {Knob::StripeBytes, "stripe_bytes", "NCCL_MESH_STRIPE_BYTES", 128, kGiB, 128},
-    {Knob::WrBytes, "wr_bytes", "NCCL_MESH_WR_BYTES", 4 * kKiB, kGiB, 128},
-    {Knob::InflightBytes, "inflight_bytes", "NCCL_MESH_INFLIGHT_BYTES", 64 * kKiB, 64 * kGiB, 1},
+    {Knob::Qps, "qps", "NCCL_MESH_QPS"},
+    {Knob::SignalInterval, "signal_interval", "NCCL_MESH_SIGNAL_INTERVAL"},
+    {Knob::InlineBytes, "inline_bytes", "NCCL_MESH_INLINE"},
+    {Knob::ExpressBytes, "express_bytes", "NCCL_MESH_EXPRESS_BYTES"},
+    {Knob::StripeBytes, "stripe_bytes", "NCCL_MESH_STRIPE_BYTES"},
+    {Knob::WrBytes, "wr_bytes", "NCCL_MESH_WR_BYTES"},
+    {Knob::InflightBytes, "inflight_bytes", "NCCL_MESH_INFLIGHT_BYTES"},
 }};
+
+std::int64_t value_of(const TransferPolicy& policy, Knob knob) noexcept {
+  switch (knob) {
+    case Knob::Qps: return policy.qps;
+    case Knob::SignalInterval: return policy.signal_interval;
+    case Knob::InlineBytes: return policy.inline_bytes;
+    case Knob::ExpressBytes: return static_cast<std::int64_t>(policy.express_bytes);
+    case Knob::StripeBytes: return static_cast<std::int64_t>(policy.stripe_bytes);
+    case Knob::WrBytes: return static_cast<std::int64_t>(policy.wr_bytes);
+    case Knob::InflightBytes: return static_cast<std::int64_t>(policy.inflight_bytes);
+  }
+  return 0;
+}
+
+// Returns a value as the log shows it, such as "express 8K": its key says that it is bytes.
+std::string value_text(const TransferPolicy& policy, const KnobInfo& knob) {
+  constexpr std::string_view kBytes = "_bytes";
+  std::string_view key = knob.key;
+  if (key.ends_with(kBytes)) key.remove_suffix(kBytes.size());
+  const bool halves = knob.knob == Knob::Qps && policy.half_qps != policy.qps;
+  return fmt::format("{} {}{}", key, bytes_text(value_of(policy, knob.knob)),
+                     halves ? fmt::format(" ({} on a half cable)", policy.half_qps) : "");
+}
 
 }  // namespace
 
 const std::array<KnobInfo, kKnobCount>& knob_table() noexcept { return kTable; }
 
 const KnobInfo& info(Knob knob) noexcept { return kTable[static_cast<std::size_t>(knob)]; }
-
-bool in_range(const KnobInfo& knob, std::int64_t value) noexcept {
-  return value >= knob.min && value <= knob.max && value % knob.multiple == 0;
-}
-
-std::string range_text(const KnobInfo& knob) {
-  const std::string range = fmt::format("{}..{}", knob.min, knob.max);
-  return knob.multiple == 1 ? range : fmt::format("{}, a multiple of {}", range, knob.multiple);
-}
 
 void set_value(Settings& settings, Knob knob, std::int64_t value) noexcept {
   switch (knob) {
@@ -49,17 +64,18 @@ void set_value(Settings& settings, Knob knob, std::int64_t value) noexcept {
   }
 }
 
-std::int64_t value_of(const TransferPolicy& policy, Knob knob) noexcept {
-  switch (knob) {
-    case Knob::Qps: return policy.qps;
-    case Knob::SignalInterval: return policy.signal_interval;
-    case Knob::InlineBytes: return policy.inline_bytes;
-    case Knob::ExpressBytes: return static_cast<std::int64_t>(policy.express_bytes);
-    case Knob::StripeBytes: return static_cast<std::int64_t>(policy.stripe_bytes);
-    case Knob::WrBytes: return static_cast<std::int64_t>(policy.wr_bytes);
-    case Knob::InflightBytes: return static_cast<std::int64_t>(policy.inflight_bytes);
+std::string policy_text(const TransferPolicy& policy, const Settings& settings) {
+  std::vector<std::string> set, defaults;
+  for (const KnobInfo& each : knob_table()) {
+    const bool given = std::find(settings.given.begin(), settings.given.end(), each.setting) !=
+                       settings.given.end();
+    (given ? set : defaults).push_back(value_text(policy, each));
   }
-  return 0;
+  std::string text;
+  if (!set.empty()) text = fmt::format("set: {}", fmt::join(set, ", "));
+  if (!set.empty() && !defaults.empty()) text += "; ";
+  if (!defaults.empty()) text += fmt::format("default: {}", fmt::join(defaults, ", "));
+  return text;
 }
 
 }  // namespace mesh::tuning

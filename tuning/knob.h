@@ -1,7 +1,6 @@
 #pragma once
-// The settings that a measurement may choose: one table with their names, ranges and places in
-// Settings. The ranges are those of src/base/settings_table.cc; a test compares them. Thread: any
-// (values). Bound: kKnobCount.
+// The settings that a measurement may choose: one table with their names and places in Settings.
+// Thread: any (values). Bound: kKnobCount.
 
 #include <mesh/config.h>
 #include <mesh/policy.h>
@@ -11,7 +10,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 namespace mesh::tuning {
 
@@ -28,10 +26,8 @@ inline constexpr std::size_t kKnobCount = 7;
 
 struct KnobInfo {
   Knob knob;
-  const char* key;      // in a profile
+  const char* key;      // in a line and a table
   const char* setting;  // in the environment
-  std::int64_t min, max;
-  std::int64_t multiple;  // a value must be a multiple of this
 };
 const std::array<KnobInfo, kKnobCount>& knob_table() noexcept;
 const KnobInfo& info(Knob knob) noexcept;
@@ -51,10 +47,10 @@ class KnobValues {
   std::array<std::optional<std::int64_t>, kKnobCount> values_;
 };
 
-bool in_range(const KnobInfo& knob, std::int64_t value) noexcept;
-std::string range_text(const KnobInfo& knob);  // "128..1073741824, a multiple of 128"
-
 void set_value(Settings& settings, Knob knob, std::int64_t value) noexcept;
-std::int64_t value_of(const TransferPolicy& policy, Knob knob) noexcept;
+
+// Returns the values that the engine obeys, first those that are set, such as "set: qps 2; default:
+// signal_interval 16, ...".
+std::string policy_text(const TransferPolicy& policy, const Settings& settings);
 
 }  // namespace mesh::tuning

@@ -28,7 +28,6 @@ struct Settings {
   std::int64_t wr_bytes = 524288;
   std::int64_t inflight_bytes = kAuto;
 
-  std::string profile;
   std::string cpus;
 
   // Devices, addresses and interfaces.
@@ -85,8 +84,6 @@ struct Settings {
 
   // The settings that the environment sets, each by the first of its names.
   std::vector<std::string> given;
-  // The usual places of a profile, in the order in which they are tried.
-  std::vector<std::string> profile_places;
 };
 
 }  // namespace mesh

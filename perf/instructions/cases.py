@@ -13,7 +13,7 @@ FABRICS = os.path.join(os.path.dirname(HERE), "fabrics")
 FABRIC = os.path.join(FABRICS, "null.json")
 # Late queue pairs would come from a thread that valgrind lets run at moments of its own.
 BASE = {"NCCL_MESH_FABRIC": "soft:" + FABRIC, "NCCL_SOCKET_IFNAME": "lo", "NCCL_MESH_THREADS": "0",
-        "NCCL_MESH_PROFILE": "none", "NCCL_MESH_LATE_QPS": "0", "NCCL_MESH_LATENCY": "0"}
+        "NCCL_CONF_FILE": "/dev/null", "NCCL_MESH_LATE_QPS": "0", "NCCL_MESH_LATENCY": "0"}
 STRIPED = {"NCCL_MESH_QPS": "4"}
 ONE_QUEUE_PAIR = {"NCCL_MESH_QPS": "1"}
 ADAPTIVE = {"NCCL_IB_ADAPTIVE_ROUTING": "1"}

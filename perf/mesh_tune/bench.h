@@ -2,14 +2,24 @@
 // The bench of mesh_tune: a pair of hosts that takes settings and returns times. Thread: one owner.
 
 #include "perf/mesh_tune/sweep.h"
-#include "tuning/profile.h"
+#include "tuning/knob.h"
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace mesh::tune {
+
+// The rails on which it measures, for people.
+struct MeasuredOn {
+  std::string label;                 // "software fabric on this host, not RDMA (pair.json)"
+  std::vector<std::string> devices;  // devices of both hosts; empty for a model
+  std::uint32_t rails = 1;           // rails of each host
+  std::uint32_t speed_mbps = 0;      // the slowest rail's
+  std::uint32_t mtu = 0;             // the smallest of all rails
+};
 
 class Bench {
  public:
@@ -19,8 +29,7 @@ class Bench {
   // empty if it fails, and `why` says why.
   virtual std::vector<double> measure(const tuning::KnobValues& settings,
                                       std::span<const Point> points, std::string& why) = 0;
-  // Returns the ground: everything of a profile's head but when and how.
-  virtual const tuning::Measured& ground() const = 0;
+  virtual const MeasuredOn& ground() const = 0;
   // Returns true if measuring again can give other times.
   virtual bool is_noisy() const = 0;
 };

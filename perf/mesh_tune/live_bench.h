@@ -26,7 +26,7 @@ class LiveBench final : public Bench {
 
   std::vector<double> measure(const tuning::KnobValues& settings, std::span<const Point> points,
                               std::string& why) override;
-  const tuning::Measured& ground() const override { return ground_; }
+  const MeasuredOn& ground() const override { return ground_; }
   bool is_noisy() const override { return true; }
 
   void finish();                  // rank 0: lets rank 1 end
@@ -41,7 +41,7 @@ class LiveBench final : public Bench {
   const LiveOptions options_;
   driver::Bootstrap& bootstrap_;
   std::unique_ptr<driver::NetApi> api_;
-  tuning::Measured ground_;
+  MeasuredOn ground_;
 };
 
 }  // namespace mesh::tune

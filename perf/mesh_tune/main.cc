@@ -58,9 +58,7 @@ int run_model(const Options& options) {
 
 int run_rank(const Options& options) {
   const Environment environment = process_environment();
-  // Existing profiles must not affect the measurement, and the plugin's lines must not appear in
-  // the table.
-  driver::set_variable("NCCL_MESH_PROFILE", "none");
+  // The plugin's lines must not appear in the table.
   driver::write_no_metrics();
   driver::PluginLog::instance().set_echo(driver::Echo::Warnings, "mesh_tune: ");
   std::string why;
@@ -103,11 +101,20 @@ int launch(const Options& options, int argc, char** argv) {
   return run && std::all_of(run->ends.begin(), run->ends.end(), succeeded) ? 0 : 1;
 }
 
+// Takes the settings of nccl.conf as the job would, but not what an earlier run may have written
+// there: only what the environment names is not swept.
+void take_nccl_conf() {
+  const Environment own = process_environment();
+  driver::take_nccl_conf();
+  for (const tuning::KnobInfo& each : tuning::knob_table())
+    if (!own.contains(each.setting)) driver::unset_variable(each.setting);
+}
+
 }  // namespace
 }  // namespace mesh::tune
 
 int main(int argc, char** argv) {
-  mesh::driver::take_nccl_conf();
+  mesh::tune::take_nccl_conf();
   mesh::tune::Options options;
   int exit_code = 0;
   if (!mesh::tune::parse_options(argc, argv, options, &exit_code)) return exit_code;

@@ -20,7 +20,7 @@ constexpr std::uint64_t kLarge = std::uint64_t{1} << 20;
 
 class ModelBench final : public Bench {
  public:
-  ModelBench(soft::FabricFile fabric, FabricTraits traits, tuning::Measured ground)
+  ModelBench(soft::FabricFile fabric, FabricTraits traits, MeasuredOn ground)
       : fabric_(std::move(fabric)), traits_(std::move(traits)), ground_(std::move(ground)) {}
 
   std::vector<double> measure(const tuning::KnobValues& settings, std::span<const Point> points,
@@ -38,7 +38,7 @@ class ModelBench final : public Bench {
     if (!all) times.clear();
     return times;
   }
-  const tuning::Measured& ground() const override { return ground_; }
+  const MeasuredOn& ground() const override { return ground_; }
   bool is_noisy() const override { return false; }
 
  private:
@@ -70,7 +70,7 @@ class ModelBench final : public Bench {
 
   const soft::FabricFile fabric_;
   const FabricTraits traits_;
-  const tuning::Measured ground_;
+  const MeasuredOn ground_;
 };
 
 }  // namespace
@@ -90,8 +90,7 @@ std::unique_ptr<Bench> open_model_bench(const std::string& file, std::string& wh
   const std::optional<FabricTraits> traits = traits_of_rails(**provider, Settings{});
   if (!traits) why = file + ": its first host has no usable NIC";
   if (!traits) return nullptr;
-  tuning::Measured ground = measured_on(*traits);
-  ground.ground = tuning::Ground::Model;
+  MeasuredOn ground = measured_on(*traits);
   ground.label = "MODEL, not measured (" + file.substr(file.rfind('/') + 1) + ")";
   ground.devices.clear();
   return std::make_unique<ModelBench>(*std::move(fabric), *traits, std::move(ground));

@@ -20,8 +20,9 @@ constexpr const char* kFooter =
     "mesh_tune    (and RANK=1 on the other; or mpirun, or srun)\nA setting that the environment "
     "names (NCCL_MESH_QPS=...) keeps its value and is not swept.\nA value is chosen only if it is "
     "slower nowhere and, at some size, faster by more than the noise: the difference between two "
-    "measurements of one value.\nThe plugin reads the profile with NCCL_MESH_PROFILE=FILE, or from "
-    "~/.config/nccl-mesh/ or /etc/nccl-mesh/profile.json.";
+    "measurements of one value.\nNCCL reads the lines from ~/.nccl.conf or /etc/nccl.conf, to "
+    "which you "
+    "append them, or from NCCL_CONF_FILE=FILE.";
 
 void add_options(CLI::App& app, Options& options) {
   app.add_flag("--quick", options.quick, "Measure fewer settings, sizes and rounds");
@@ -34,7 +35,8 @@ void add_options(CLI::App& app, Options& options) {
                  "Measure on the model of this fabric file (perf/fabrics/model-*.json)");
   app.add_option("--fabric", options.fabric_file,
                  "Fabric file of the software fabric (default: perf/fabrics/pair.json)");
-  app.add_option("-o,--output", options.output, "Write the profile to this file")
+  app.add_option("-o,--output", options.output,
+                 "Write the winners to this file, as lines of nccl.conf")
       ->capture_default_str();
   app.add_option("--json", options.json_file, "Write all measurements and decisions to this file");
   app.add_option("--plugin", options.plugin, "The plugin's library");
@@ -82,8 +84,8 @@ Plan Options::plan() const {
 
 bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
   CLI::App app(
-      "Measures a pair of hosts under many settings, and writes the fastest as a profile for the "
-      "plugin.",
+      "Measures a pair of hosts under many settings, and writes the fastest as lines of NCCL's "
+      "nccl.conf.",
       "mesh_tune");
   app.footer(kFooter);
   add_options(app, options);

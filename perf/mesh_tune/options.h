@@ -15,7 +15,7 @@ struct Options : driver::RankOptions {
   int limit_s = 600;
   std::string model_file;   // not empty: on the model
   std::string fabric_file;  // of the software fabric, when we start both ranks
-  std::string output = "profile.json";
+  std::string output = "mesh_tune.conf";
   std::string json_file;
   std::string plugin;
   std::vector<std::string> arguments;  // without those of our launcher

@@ -1,5 +1,7 @@
 #include "perf/mesh_tune/report.h"
 
+#include "perf/mesh_tune/conf.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -107,39 +109,38 @@ void print_plan(const Options& options) {
   if (!options.fixed.empty())
     print(fmt::format("# set in the environment, and not swept: {}\n",
                       fmt::join(options.fixed, ", ")));
-  print(fmt::format("# the profile would be written to {}\n", options.output));
+  print(fmt::format("# the winners would be written to {}\n", options.output));
 }
 
 void print_report(const Options& options, const Report& report) {
-  print(fmt::format("# mesh_tune, measured on: {}\n", report.profile.measured.label));
+  print(fmt::format("# mesh_tune, measured on: {}\n", report.measured.label));
   print("# time of a message divided by its time with the present setting; below 1 is faster\n");
   for (const StageReport& stage : report.stages) print_stage(stage);
   if (!report.whole.empty()) print("all winners compared with the defaults:\n");
   for (const PointVerdict& each : report.whole)
     print(fmt::format("  {}, noise {:.3f}\n", verdict_text(each), each.noise));
-  print(fmt::format("# {}\n# profile: {}\n", report.verdict, options.output));
+  print(fmt::format("# {}\n# lines for nccl.conf: {}\n", report.verdict, options.output));
 }
 
-bool write_files(const Options& options, Report& report) {
-  tuning::Profile& profile = report.profile;
-  profile.measured.when = now_text();
-  profile.measured.how = fmt::format("mesh_tune {}", fmt::join(options.arguments, " "));
-  const std::string text = tuning::to_json(profile);
-  // The plugin must be able to read what we write.
-  std::string why;
-  if (!tuning::parse_profile(text, why)) {
-    std::fprintf(stderr, "mesh_tune: the plugin could not read this profile: %s\n", why.c_str());
-    return false;
-  }
-  if (!write_text(options.output, text)) return false;
+bool write_files(const Options& options, const Report& report) {
+  const std::string how = fmt::format("mesh_tune {}", fmt::join(options.arguments, " "));
+  if (!write_text(options.output, conf_text(report, now_text(), how))) return false;
   if (options.json_file.empty()) return true;
-  ordered_json root{{"format", "nccl-mesh-tune"}, {"version", 1}, {"verdict", report.verdict}};
+  ordered_json root{{"format", "nccl-mesh-tune"}, {"version", 2}, {"verdict", report.verdict}};
+  root["measured"] = {{"label", report.measured.label},
+                      {"devices", report.measured.devices},
+                      {"rails", report.measured.rails},
+                      {"speed_mbps", report.measured.speed_mbps},
+                      {"mtu", report.measured.mtu}};
+  root["settings"] = ordered_json::object();
+  for (const tuning::KnobInfo& each : tuning::knob_table())
+    if (report.settings[each.knob]) root["settings"][each.setting] = *report.settings[each.knob];
   root["stages"] = ordered_json::array();
   for (const StageReport& stage : report.stages) root["stages"].push_back(json_of(stage));
   root["whole"] = ordered_json::array();
   for (const PointVerdict& each : report.whole) root["whole"].push_back(json_of(each));
-  root["profile"] = ordered_json::parse(text);
-  return write_text(options.json_file, root.dump(2) + "\n");
+  return write_text(options.json_file,
+                    root.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace mesh::tune

@@ -11,14 +11,12 @@ std::optional<FabricTraits> traits_of_rails(verbs::Provider& provider, const Set
   return verbs::traits_of(provider.fabric(), *rails);
 }
 
-tuning::Measured measured_on(const FabricTraits& traits) {
-  tuning::Measured measured;
-  measured.ground = traits.fabric == "rdma" ? tuning::Ground::Rdma : tuning::Ground::Soft;
-  measured.devices = traits.devices;
-  measured.rails = traits.rails;
-  measured.speed_mbps = traits.speed_mbps;
-  measured.mtu = traits.mtu;
-  return measured;
+MeasuredOn measured_on(const FabricTraits& traits) {
+  return {.label = {},
+          .devices = traits.devices,
+          .rails = traits.rails,
+          .speed_mbps = traits.speed_mbps,
+          .mtu = traits.mtu};
 }
 
 }  // namespace mesh::tune

@@ -17,7 +17,7 @@ class Tuner {
       : bench_(bench), options_(options), end_(Clock::now() + options.limit) {}
 
   bool run(std::string& why) {
-    report_.profile.measured = bench_.ground();
+    report_.measured = bench_.ground();
     for (const Stage& stage : options_.plan.stages) {
       if (!run_stage(stage, why)) return false;
     }
@@ -107,11 +107,10 @@ class Tuner {
     report_.whole =
         judge_points(points, contenders[0].trial, contenders[1].trial, contenders[2].trial);
     for (std::size_t i = 0; i < points.size(); ++i) {
-      report_.profile.sizes.push_back({.bytes = points[i].bytes,
-                                       .figure = figure_name(points[i].figure),
-                                       .default_us = median(contenders[0].trial.times[i]),
-                                       .tuned_us = median(contenders[2].trial.times[i]),
-                                       .spread = report_.whole[i].noise});
+      report_.gains.push_back({.point = points[i],
+                               .default_us = median(contenders[0].trial.times[i]),
+                               .tuned_us = median(contenders[2].trial.times[i]),
+                               .noise = report_.whole[i].noise});
     }
     const auto some = [&](Verdict verdict) {
       return std::find_if(report_.whole.begin(), report_.whole.end(),
@@ -128,7 +127,7 @@ class Tuner {
       report_.verdict = "the defaults hold: the winners together gain no more than the noise";
       return true;
     }
-    report_.profile.settings = chosen_;
+    report_.settings = chosen_;
     report_.verdict = "the winners are faster than the defaults, and nowhere slower";
     return true;
   }

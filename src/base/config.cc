@@ -20,6 +20,11 @@ namespace mesh {
 
 namespace {
 
+constexpr const char* kProfileSetting = "NCCL_MESH_PROFILE";
+constexpr const char* kProfileNow =
+    "has no effect any more; `mesh_tune -o FILE` measures and writes lines for NCCL's ~/.nccl.conf "
+    "or /etc/nccl.conf";
+
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -76,20 +81,20 @@ void warn_of_unknown(const Environment& environment) {
   }
 }
 
-// Returns where profiles lie: the user's own, then the host's. XDG ignores a relative path.
-std::vector<std::string> profile_places(const Environment& environment) {
-  constexpr const char* kName = "/nccl-mesh/profile.json";
+// Measured settings were once a file of our own. Tells once that such a file has no effect: that of
+// NCCL_MESH_PROFILE, which is an unknown setting now, or else one at a place where it was found.
+void warn_of_profile(const Environment& environment) {
+  if (environment.contains(kProfileSetting)) return;
   const auto path_in = [&](const char* variable) {
     const auto entry = environment.find(variable);
-    return entry != environment.end() && entry->second.starts_with('/') ? entry->second
-                                                                        : std::string();
+    return entry == environment.end() ? std::string() : entry->second;
   };
   std::string own = path_in("XDG_CONFIG_HOME");
-  if (own.empty() && !path_in("HOME").empty()) own = path_in("HOME") + "/.config";
-  std::vector<std::string> places;
-  if (!own.empty()) places.push_back(own + kName);
-  places.push_back(std::string("/etc") + kName);
-  return places;
+  if (!own.starts_with('/')) own = path_in("HOME") + "/.config";
+  for (const std::string& folder : {own, std::string("/etc")}) {
+    const std::string file = folder + "/nccl-mesh/profile.json";
+    if (::access(file.c_str(), F_OK) == 0) LOG_WARN("{} {}", file, kProfileNow);
+  }
 }
 
 bool contradictory(const Settings& settings) {
@@ -116,6 +121,7 @@ void drop_range_of_other_family(Settings& settings) {
 
 std::string why_unknown(const std::string& name) {
   constexpr std::string_view kPrefix = "NCCL_MESH_";
+  if (name == kProfileSetting) return kProfileNow;
   if (!name.starts_with(kPrefix)) return why_misspelt(name);
   const std::string nearest = nearest_to(name, own_names());
   if (name == nearest) return {};
@@ -150,7 +156,7 @@ Result<Settings> load_settings(const Environment& environment) {
     if (taken == Taken::Unusable) usable = false;
   }
   drop_range_of_other_family(settings);
-  settings.profile_places = profile_places(environment);
+  warn_of_profile(environment);
   warn_of_unknown(environment);
   if (!usable || contradictory(settings)) return Errc::InvalidArgument;
   return settings;

@@ -81,10 +81,6 @@ constexpr std::array kTable{
             BytesField{&Settings::inflight_bytes, 64 * kKiB, 64 * kGiB, Extra::Auto},
             "Bytes in flight per path, at least NCCL_MESH_WR_BYTES; auto: what the port carries in "
             "4 ms, 8M at most."},
-    Setting{"NCCL_MESH_PROFILE", "", TextField{&Settings::profile, file_text, "a file, or none"},
-            "Measured settings, written by mesh_tune; variables that are set override them. Unset: "
-            "the first file that exists of $XDG_CONFIG_HOME (or ~/.config) /nccl-mesh/profile.json "
-            "and /etc/nccl-mesh/profile.json."},
     Setting{"NCCL_MESH_CPUS", "",
             TextField{&Settings::cpus, cpus_text, "a list of CPUs such as 2,4-7, each below 8192"},
             "CPUs where poller threads may run; unset: any that this process may use."},

@@ -1,5 +1,5 @@
-// The source of the policy of a real run: settings, a profile, the default; and where pollers run.
-// All of it is read from the plugin's own lines.
+// The source of the policy of a real run, and where pollers run. All of it is read from the
+// plugin's own lines.
 #include "perf/driver/plugin_log.h"
 #include "tests/e2e/line.h"
 #include "tests/unit/base/child.h"
@@ -45,73 +45,30 @@ class Policy : public testing::Test {
   static void SetUpTestSuite() { leave_claims(); }
 };
 
-constexpr const char* kOnlySoft = "its profile is of the software fabric";
+constexpr const char* kOnlySoft = "its lines are of the software fabric";
 
 const Scenario kOneMessage("one_message", send_one_message);
 const Scenario kNoPlugin("no_plugin", expect_no_plugin);
-
-// Writes a profile of pair.json, with the figures that its ports report.
-std::string profile_file(const std::string& settings, const std::string& speed = "100000") {
-  std::string path =
-      testing::TempDir() + "mesh_e2e_profile_" + std::to_string(::getpid()) + ".json";
-  std::ofstream(path)
-      << R"({"format": "nccl-mesh-profile", "version": 1, "measured": {"kind": "soft", )"
-      << R"("when": "today", )"
-      << R"("how": "by hand", "label": "a test", "devices": ["mesh0"], "rails": 1, )"
-      << R"("mtu": 4096, "speed_mbps": )" << speed << R"(}, "settings": )" << settings << "}";
-  return path;
-}
 
 RunOptions with(std::vector<std::pair<std::string, std::string>> environment) {
   environment.emplace_back("NCCL_DEBUG_SUBSYS", "INIT,NET");  // links and pollers
   return {.software_only = kOnlySoft, .environment = std::move(environment)};
 }
 
-TEST_F(Policy, WithoutAProfileTheDefaultsHold) {
-  expect_run_says(kOneMessage, with({{"NCCL_MESH_PROFILE", "none"}}),
-                  "per path 1 express + 4 bulk queue pairs");
+TEST_F(Policy, WithoutASettingTheDefaultsHold) {
+  expect_run_says(kOneMessage, with({}), "per path 1 express + 4 bulk queue pairs");
 }
 
-TEST_F(Policy, AProfileChangesWhatThePluginDoes) {
-  const std::string file = profile_file(R"({"qps": 2, "express_bytes": 2048})");
-  const auto ranks = run(kOneMessage, with({{"NCCL_MESH_PROFILE", file}}));
-  expect_success(ranks);
-  for (const RankEnd& rank : ranks) {
-    EXPECT_NE(rank.output.find("per path 1 express + 2 bulk queue pairs"), std::string::npos)
-        << rank.output;
-    EXPECT_NE(rank.output.find("policy: profile: qps 2, express 2K; default: signal_interval 16"),
-              std::string::npos)
-        << rank.output;
-  }
-}
-
-TEST_F(Policy, AnExplicitSettingBeatsTheProfile) {
-  const std::string file = profile_file(R"({"qps": 2, "express_bytes": 2048})");
-  const auto ranks = run(kOneMessage, with({{"NCCL_MESH_PROFILE", file}, {"NCCL_MESH_QPS", "3"}}));
+TEST_F(Policy, ASettingChangesWhatThePluginDoes) {
+  const auto ranks = run(kOneMessage, with({{"NCCL_MESH_QPS", "3"}}));
   expect_success(ranks);
   for (const RankEnd& rank : ranks) {
     EXPECT_NE(rank.output.find("per path 1 express + 3 bulk queue pairs"), std::string::npos)
         << rank.output;
-    EXPECT_NE(rank.output.find("policy: set: qps 3; profile: express 2K"), std::string::npos)
-        << "the profile's others still hold\n"
+    EXPECT_NE(rank.output.find("policy: set: qps 3; default: signal_interval 16"),
+              std::string::npos)
         << rank.output;
   }
-}
-
-TEST_F(Policy, AProfileOfOtherRailsIsIgnoredWithALine) {
-  const std::string file = profile_file(R"({"qps": 2})", "40000");
-  expect_run_says(kOneMessage, with({{"NCCL_MESH_PROFILE", file}}),
-                  "is ignored: it was measured at 40000 Mb/s");
-  expect_run_says(kOneMessage, with({{"NCCL_MESH_PROFILE", file}}),
-                  "per path 1 express + 4 bulk queue pairs");
-}
-
-TEST_F(Policy, ABadProfileOrNoneStopsTheStartWithALine) {
-  const std::string file = profile_file(R"({"qps": 64})");
-  expect_run_says(kNoPlugin, with({{"NCCL_MESH_PROFILE", file}}),
-                  ": settings: qps is 64; wanted: 1..32");
-  expect_run_says(kNoPlugin, with({{"NCCL_MESH_PROFILE", "/nonexistent.json"}}),
-                  "/nonexistent.json: it does not exist");
 }
 
 std::string poller_line(const RankEnd& rank) {

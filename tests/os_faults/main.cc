@@ -151,7 +151,6 @@ void set_environment(const Options& options) {
   ::setenv("NCCL_SOCKET_IFNAME", "lo", 1);
   ::setenv("NCCL_MESH_THREADS", "1", 1);
   ::setenv("NCCL_MESH_PATH_TIMEOUT", "1", 1);
-  ::setenv("NCCL_MESH_PROFILE", "none", 1);
   const std::string folder = options.stats.empty() ? std::string("/tmp") : options.stats;
   ::setenv("NCCL_MESH_STATS", (folder + "/mesh-os-faults-%p.prom:1").c_str(), 1);
 }

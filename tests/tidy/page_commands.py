@@ -118,7 +118,7 @@ def prepare(folder, tools, build):
         os.chmod(os.path.join(tools, name), 0o755)
     keep = {name: value for name, value in os.environ.items()
             if not re.match(r"(NCCL|MESH|RANK|WORLD_SIZE|OMPI|SLURM|PMI)", name)}
-    return dict(keep, PATH=tools + ":" + os.environ["PATH"], HOME=tools, NCCL_MESH_PROFILE="none")
+    return dict(keep, PATH=tools + ":" + os.environ["PATH"], HOME=tools, NCCL_CONF_FILE="/dev/null")
 
 
 def run(block, folder, environment):

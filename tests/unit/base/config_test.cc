@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 namespace mesh {
 namespace {
@@ -219,15 +221,24 @@ TEST(Config, SettingsKnowWhichOfThemWereGiven) {
   EXPECT_EQ(settings.given, (std::vector<std::string>{"NCCL_MESH_QPS", "NCCL_MESH_INLINE"}));
 }
 
-TEST(Config, AProfileIsLookedForAtHomeThenInEtc) {
-  const std::string etc = "/etc/nccl-mesh/profile.json";
-  using Places = std::vector<std::string>;
-  EXPECT_EQ(loaded({}).profile_places, Places{etc});
-  EXPECT_EQ(loaded({{"HOME", "/home/x"}}).profile_places,
-            (Places{"/home/x/.config/nccl-mesh/profile.json", etc}));
-  EXPECT_EQ(loaded({{"HOME", "/home/x"}, {"XDG_CONFIG_HOME", "/cfg"}}).profile_places,
-            (Places{"/cfg/nccl-mesh/profile.json", etc}));
-  EXPECT_EQ(loaded({{"HOME", ""}, {"XDG_CONFIG_HOME", "cfg"}}).profile_places, Places{etc});
+TEST(Config, AProfileOfTheOldFormIsOneLineThatSaysHowToMakeTheNewOne) {
+  const std::string home = testing::TempDir() + "mesh_old_profile";
+  const std::string file = home + "/.config/nccl-mesh/profile.json";
+  std::filesystem::create_directories(home + "/.config/nccl-mesh");
+  std::ofstream(file) << "{}";
+  const std::string now = " has no effect any more; `mesh_tune -o FILE` measures and writes lines";
+  for (const auto& [environment, said] : std::vector<std::pair<Environment, std::string>>{
+           {{{"HOME", home}}, file + now},
+           {{{"HOME", "/x"}, {"XDG_CONFIG_HOME", home + "/.config"}}, file + now},
+           {{{"HOME", home}, {"XDG_CONFIG_HOME", "relative"}}, file + now},
+           {{{"HOME", home}, {"XDG_CONFIG_HOME", "/x"}}, ""},
+           {{{"HOME", home}, {"NCCL_MESH_PROFILE", "a.json"}}, "NCCL_MESH_PROFILE" + now}}) {
+    const LogCapture log;
+    EXPECT_TRUE(load_settings(environment).ok());
+    EXPECT_EQ(log.all().size(), said.empty() ? 0u : 1u) << log.joined();
+    EXPECT_EQ(log.count(LogLevel::Warn, said), said.empty() ? 0 : 1) << log.joined();
+  }
+  std::filesystem::remove_all(home);
 }
 
 // Nobody may log here: NCCL asks before it has given its logger.

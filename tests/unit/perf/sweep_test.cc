@@ -1,5 +1,7 @@
 #include "perf/mesh_tune/sweep.h"
 
+#include "src/base/config.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -79,7 +81,10 @@ TEST(Sweep, PlansStayWithinTheRangesAndOneRequestWithinTheWindow) {
     for (const Stage& stage : plan.stages) {
       EXPECT_FALSE(stage.points.empty());
       for (const std::int64_t value : stage.values) {
-        EXPECT_TRUE(in_range(info(stage.knob), value)) << info(stage.knob).key << " " << value;
+        Environment environment{{tuning::info(stage.knob).setting, std::to_string(value)}};
+        environment.emplace("NCCL_MESH_WR_BYTES", "4096");  // leaves room for few bytes in flight
+        EXPECT_TRUE(load_settings(environment).ok())
+            << tuning::info(stage.knob).key << " " << value;
         if (stage.knob == tuning::Knob::WrBytes) longest = std::max(longest, value);
         if (stage.knob == tuning::Knob::InflightBytes) least = std::min(least, value);
       }

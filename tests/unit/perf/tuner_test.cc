@@ -1,5 +1,8 @@
 #include "perf/mesh_tune/tuner.h"
 
+#include "perf/mesh_tune/conf.h"
+#include "src/base/nccl_conf.h"
+
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -24,15 +27,11 @@ class FakeBench final : public Bench {
     for (const Point& point : points) times.push_back(time(settings, point));
     return why.empty() ? times : std::vector<double>();
   }
-  const tuning::Measured& ground() const override { return ground_; }
+  const MeasuredOn& ground() const override { return ground_; }
   bool is_noisy() const override { return true; }
 
  private:
-  const tuning::Measured ground_ = [] {
-    tuning::Measured made;
-    made.label = "a formula";
-    return made;
-  }();
+  const MeasuredOn ground_{.label = "a formula", .devices = {"d0", "d1"}};
 };
 
 constexpr Point kSmall{8, Figure::OneWay}, kLarge{1 << 20, Figure::Stream};
@@ -63,19 +62,45 @@ TEST(Tuner, EachStageStandsOnTheWinnersBefore) {
     return settings[Knob::Qps] == 2 && settings[Knob::WrBytes] == 131072 ? by_qps / 2 : by_qps;
   };
   const Report report = tuned(bench, options());
-  EXPECT_EQ(report.profile.settings[Knob::Qps], 2);
-  EXPECT_EQ(report.profile.settings[Knob::WrBytes], 131072);
-  EXPECT_EQ(report.profile.measured.label, "a formula");
-  ASSERT_EQ(report.profile.sizes.size(), 2u)
-      << "the plan's point, and the one where the winners won";
-  EXPECT_EQ(report.profile.sizes[1].default_us, 10);
-  EXPECT_EQ(report.profile.sizes[1].tuned_us, 4);
+  EXPECT_EQ(report.settings[Knob::Qps], 2);
+  EXPECT_EQ(report.settings[Knob::WrBytes], 131072);
+  EXPECT_EQ(report.measured.label, "a formula");
+  ASSERT_EQ(report.gains.size(), 2u) << "the plan's point, and the one where the winners won";
+  EXPECT_EQ(report.gains[1].default_us, 10);
+  EXPECT_EQ(report.gains[1].tuned_us, 4);
 }
 
-TEST(Tuner, WhereNothingIsFasterTheProfileIsEmpty) {
+TEST(Tuner, WinnersAreLinesOfNcclConfBelowTheirEvidence) {
+  FakeBench bench;
+  bench.time = [](const KnobValues& settings, const Point&) {
+    return settings[Knob::Qps] == 2 ? 5.0 : 10.0;
+  };
+  Environment environment;
+  std::string comments;
+  const std::string text = conf_text(tuned(bench, options()), "today", "mesh_tune -o a\nb=c");
+  for (std::size_t at = 0, end; at < text.size(); at = end + 1) {
+    end = text.find('\n', at);
+    ASSERT_NE(end, std::string::npos);
+    const std::string line = text.substr(at, end - at);
+    if (auto set = read_conf_line(line)) {
+      environment.insert(*std::move(set));
+    } else {
+      comments += line + "\n";
+    }
+  }
+  EXPECT_EQ(environment, (Environment{{"NCCL_MESH_QPS", "2"}}));
+  EXPECT_NE(comments.find("# Measured today on a formula, by: mesh_tune -o a?b=c\n"),
+            std::string::npos)
+      << comments;
+  EXPECT_NE(comments.find("devices d0, d1\n"), std::string::npos) << comments;
+  EXPECT_NE(comments.find("us with the defaults, 5.000 us with these"), std::string::npos)
+      << comments;
+}
+
+TEST(Tuner, WhereNothingIsFasterNothingIsChosen) {
   FakeBench bench;
   const Report report = tuned(bench, options());
-  EXPECT_EQ(report.profile.settings, KnobValues());
+  EXPECT_EQ(report.settings, KnobValues());
   EXPECT_TRUE(report.whole.empty());
   EXPECT_NE(report.verdict.find("the defaults hold"), std::string::npos);
 }
@@ -88,7 +113,7 @@ TEST(Tuner, AChoiceThatIsSlowerElsewhereIsDroppedAsAWhole) {
   };
   const Report report = tuned(bench, options());
   EXPECT_EQ(report.stages[0].choice.winner, 1u);
-  EXPECT_EQ(report.profile.settings, KnobValues());
+  EXPECT_EQ(report.settings, KnobValues());
   EXPECT_EQ(report.verdict,
             "the defaults hold: the winners together are 100.0 % slower at 8 one way");
 }

@@ -12,7 +12,7 @@ _TOOLS = {
     "rails": ("mesh_rails", "the RDMA ports that NCCL would see here, and why others are none"),
     "perf": ("mesh_perf", "nccl-tests' table through the plugin: nccl-mesh perf all_reduce"),
     "top": ("mesh_top", "links, paths and rates of running jobs, from NCCL_MESH_STATS files"),
-    "tune": ("mesh_tune", "measures a pair of hosts and writes a profile"),
+    "tune": ("mesh_tune", "measures a pair of hosts and writes what is fastest"),
     "fault": ("mesh_fault", "breaks a host of the software fabric"),
 }
 
