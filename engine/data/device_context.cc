@@ -59,14 +59,24 @@ Status DeviceContext::open() {
 }
 
 // Leaves the card if the kernel says that it has no device, or no answer from it. A card that is
-// there may refuse a single region with such an error, so its port is asked, too.
+// there may refuse a single object with such an error, so its port is asked, too: anew, because the
+// event of a card that has left may be still to come. The caller waits for the device anyway.
 void DeviceContext::note_error(int error) noexcept {
-  const bool left = error == EIO || error == ENODEV || error == ENXIO;
-  if (left && !gone() && verbs::port_now(provider_, rail_).card_left) {
+  const bool may_have_left = error == EIO || error == ENODEV || error == ENXIO;
+  if (may_have_left && !gone() && port_has_left()) {
     leave();
     if (background_ != nullptr) background_->wake_control();
   }
   errno = error;
+}
+
+bool DeviceContext::port_has_left() const noexcept {
+  try {
+    verbs::look_at_port(provider_, rail_);
+  } catch (const std::exception&) {
+    // Without memory what was seen last decides.
+  }
+  return verbs::port_now(provider_, rail_).card_left;
 }
 
 Status DeviceContext::provide_probes() {
@@ -122,7 +132,9 @@ verbs::MrHandle DeviceContext::register_buffer(const verbs::DmaBufferRange& rang
 verbs::CqHandle DeviceContext::make_queue(int entries) {
   const DeviceGate::Visit visit(gate);
   if (!visit) return {provider_, verbs::null_with_errno(ENODEV)};
-  return verbs::CqHandle(provider_, provider_.create_cq(device_.get(), entries));
+  verbs::CqHandle made(provider_, provider_.create_cq(device_.get(), entries));
+  if (!made) note_error(errno);
+  return made;
 }
 
 ibv_cq* DeviceContext::queue_of(const QueuePair& queue_pair) const noexcept {
@@ -228,6 +240,7 @@ verbs::QpHandle DeviceContext::make(ibv_cq* queue, const Order& order, InlineByt
                 .rows = std::min(verbs::WrChain::kRowBytesMax, inline_bytes)};
     return qp;
   }
+  if (!order.relayed) note_error(error);
   tell_no_queue_pair(name(), order.depths, {.error = error, .inline_bytes = inline_bytes});
   return {};
 }

@@ -124,6 +124,9 @@ class DeviceContext final : private relay::Stopper {
     gone_.store(true, std::memory_order_release);
     gate.close();
   }
+  // On a thread that may wait for the device, after a call of it has failed: leaves the card if the
+  // error says that it may have left, and its port says so, too. Sets errno to the error.
+  void note_error(int error) noexcept;
   // Any thread. Returns true from then on until come_back(). The gate opens before, when NCCL's
   // memory is on the new card, and no path is opened on it until all of the links' memory is.
   bool gone() const noexcept { return gone_.load(std::memory_order_acquire); }
@@ -190,7 +193,7 @@ class DeviceContext final : private relay::Stopper {
   Result<Reserved> reserve(const Order& order);
   void give_back(const Reserved& reserved) noexcept;
   Status create_inside(QueuePair& queue_pair, const Order& order);
-  void note_error(int error) noexcept;
+  bool port_has_left() const noexcept;
   Status make_probes();
   bool stop_soon(ibv_qp* qp) noexcept override;  // relayed ones, in a turn
   bool has_threads() const noexcept override { return background_ != nullptr; }

@@ -82,12 +82,14 @@ void Flusher::drop_completions(const Rail& rail) noexcept {
   }
 }
 
-// Waits for the device. Returns nothing if one line said why.
+// Waits for the device. Returns nothing if one line said why, or the card has left.
 verbs::QpHandle Flusher::make(const Rail& rail) noexcept {
   if (!rail.cq) return {};
   verbs::QpHandle made = rail.device->make_loop_back(rail.cq.get(), rail.depth);
   const int error = made ? connect(rail, made.get()) : errno;
   if (made && error == 0) return made;
+  rail.device->note_error(error);
+  if (rail.device->gone()) return {};  // and owes no flush
   static_cast<void>(
       tell_refused(rail.device->name(), "the queue pair for flushes of GPU memory", error));
   return {};

@@ -3,13 +3,18 @@
 
 #include "engine/data/progress_loop.h"
 #include "engine/data/progress_loop_datapath.h"
+#include "src/verbs/port_view.h"
 #include "tests/unit/engine/data/nobody.h"
 #include "tests/unit/verbs/fake_provider.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
 #include <memory>
+#include <vector>
 
 namespace mesh::engine {
 namespace {
@@ -60,6 +65,57 @@ TEST(DeviceContextTest, DrainTakesAllOfAQueueThatIsEntirelyFull) {
   link.paths().drain_completions();
   EXPECT_EQ(provider.left, 0);
   link.destroy_queue_pairs();
+}
+
+// A provider whose card may have left, or may refuse completion queues, with the same error.
+class LeavingCard : public verbs::testkit::FakeProvider {
+ public:
+  enum class Card : std::uint8_t { There, Refuses, Left };
+
+  ibv_cq* create_cq(ibv_context* context, int entries) override {
+    return card == Card::There ? FakeProvider::create_cq(context, entries) : null();
+  }
+  ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t bytes, int access) override {
+    return card == Card::There ? FakeProvider::reg_mr(domain, address, bytes, access) : null();
+  }
+  int query_port(ibv_context*, std::uint8_t, ibv_port_attr* attr) override {
+    *attr = {};
+    attr->state = IBV_PORT_ACTIVE;
+    return card == Card::Left ? EIO : 0;
+  }
+  std::uint32_t port_speed_mbps(ibv_context*, std::uint8_t) override { return 0; }
+  std::vector<verbs::GidEntry> gids(ibv_context*, std::uint8_t) override { return {}; }
+
+  Card card = Card::There;
+
+ private:
+  static std::nullptr_t null() {
+    errno = EIO;
+    return nullptr;
+  }
+};
+
+// The view of the port still shows what was there before: no event has come.
+TEST(DeviceContextTest, ACallThatFailsAsksThePortWhetherTheCardIsThere) {
+  using Card = LeavingCard::Card;
+  const auto fails = [](DeviceContext& device, bool registers) {
+    std::byte byte{};
+    if (registers) return device.register_range(&byte, 1, 0).get() == nullptr;
+    return device.make_queue(16).get() == nullptr;
+  };
+  for (const bool registers : {false, true}) {
+    for (const Card card : {Card::Refuses, Card::Left}) {
+      LeavingCard provider;
+      std::array<verbs::Rail, 1> rails;
+      verbs::keep_views(provider, rails);
+      DeviceContext device(provider, rails[0], 0);
+      ASSERT_TRUE(device.open().ok());
+      provider.card = card;
+      EXPECT_TRUE(fails(device, registers));
+      EXPECT_EQ(errno, EIO);
+      EXPECT_EQ(device.gone(), card == Card::Left);
+    }
+  }
 }
 
 }  // namespace

@@ -252,7 +252,8 @@ TEST_F(FlushOfAWaitingDevice, OwesNothingIfItsCardLeavesWhileItMakesAQueuePair) 
       [&] { return test(*open, nullptr).code() == Errc::WouldBlock && device.has_work(); }));
   device.leave();
   EXPECT_TRUE(bed_.finish(open).ok()) << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Warn, "cannot create the queue pair for flushes"), 1);
+  EXPECT_EQ(log_.count(LogLevel::Warn, "cannot create the queue pair for flushes"), 0)
+      << "the line of the card says it";
   EXPECT_TRUE(flushed().ok()) << log_.joined();
   EXPECT_EQ(pair_.receive->link.failure(), Errc::Ok);
 }
