@@ -6,9 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <time.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstddef>
+#include <fstream>
 #include <future>
+#include <string>
 #include <thread>
 
 namespace mesh::engine {
@@ -49,19 +53,33 @@ TEST(Guard, WaitingForTheProgressLockLeavesTheProcessorToItsHolder) {
   EXPECT_LT(used, waited / 2);
 }
 
-// A thread claims the lock while it yields, which takes long on a busy machine, and sleeps between:
-// on a very busy one it is hardly ever found asleep.
+// Returns whether the kernel has the thread of this process asleep.
+bool is_asleep(pid_t thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const std::size_t name_end = line.rfind(')');
+  return name_end != std::string::npos && line.compare(name_end, 3, ") S") == 0;
+}
+
+// A thread claims the lock while it yields, which takes long on a busy machine, and sleeps between.
 TEST(Guard, AThreadThatSleepsUntilItIsFreeKeepsNobodyOut) {
   NoControl control;
   ProgressLoop loop(control);
   bool taken = false;
   for (int attempt = 0; !taken && attempt < 80; ++attempt) {
-    const std::chrono::milliseconds held{10 << attempt % 8};
+    std::promise<pid_t> begun;
     std::thread waiting;
     {
       const ProgressLoop::Guard guard(loop);
-      waiting = std::thread([&loop] { const ProgressLoop::Guard late(loop); });
-      std::this_thread::sleep_for(held);
+      waiting = std::thread([&] {
+        begun.set_value(::gettid());
+        const ProgressLoop::Guard late(loop);
+      });
+      const pid_t thread = begun.get_future().get();
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+      while (!is_asleep(thread) && std::chrono::steady_clock::now() < end)
+        std::this_thread::yield();
     }
     taken = ProgressLoop::Attempt(loop).held();
     waiting.join();
