@@ -1,10 +1,10 @@
 #pragma once
-// Measures the latency of the paths on which we send: ten times a second it posts an empty write on
-// each path that has sent something since the last look, and the loop notes when that completes
-// (path_latency.h). It looks for the completions itself for a while, because NCCL may have nothing
-// to wait for and turn no loop. A path that is not up, or whose last write is still under way, gets
-// none. Thread: control mutex; it takes a loop's progress lock for each link. Bounds:
-// kTimedLinksAtOnce links a look, kTimedPostToNapNs of polling.
+// Measures the latency of the paths on which we send: up to ten times a second it posts an empty
+// write on each path that has sent something since the last look, and the loop notes when that
+// completes (path_latency.h). It looks for the completions itself for a while, because NCCL may
+// have nothing to wait for and turn no loop. A path that is not up, or whose last write is still
+// under way, gets none. Thread: control mutex; it takes a loop's progress lock for each link.
+// Bounds: kTimedLinksAtOnce links a look, kTimedPostToNapNs of polling.
 
 #include "engine/link/context.h"
 #include "src/base/clock.h"

@@ -79,7 +79,7 @@ constexpr Metric kLatency{
     .place = 86,
     .name = "mesh_path_latency_seconds",
     .type = "histogram",
-    .help = "Time of an empty write from post to completion, ten a second while we send."};
+    .help = "Time of an empty write from post to completion, up to ten a second while we send."};
 constexpr Metric kPathLinks = gauge(
     87, "mesh_path_links", "Links whose path is in this state: up, quarantined, down or standby.");
 constexpr Metric kFailureInfo =

@@ -96,8 +96,8 @@ class ControlPlane {
   // Returns the address of ours that the connection uses; none if it is not up.
   virtual SocketAddress own_address(ConnectionId id) const = 0;
 
-  // Watches a descriptor of another owner; when it is readable, wait() ends. It must stay open for
-  // as long as the plane lives. The plane forgets a descriptor that hangs up.
+  // Watches a descriptor of another owner; when it is readable, wait() ends. The plane forgets a
+  // descriptor that hangs up, and one that its owner closes.
   virtual Status watch(int fd) = 0;
 
   // Makes one pass over ready sockets and deadlines, and never blocks. Returns true if it did work.

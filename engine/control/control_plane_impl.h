@@ -83,7 +83,7 @@ class Plane final : public ControlPlane {
   void pause_accepting(std::uint64_t until_ns);
   void resume_accepting();
 
-  bool expire(std::uint64_t now_ns);
+  bool expire(std::uint64_t now_ns);  // returns true if something was due
   void on_deadline(ConnectionId id);
 
   mutable OneAtATime calls_;

@@ -163,12 +163,7 @@ verbs::Provider& DeviceContext::maker(bool relayed) {
   return *relay_end_;
 }
 
-// Makes one more completion queue if none has room.
-Status DeviceContext::provide_room(const Wanted& wanted, ProgressLoop& loop) {
-  {
-    const ProgressLoop::Guard guard(loop);
-    if (queue_with_room(wanted) < queues_.size()) return {};
-  }
+Result<DeviceContext::Queue> DeviceContext::make_queue_for(const Wanted& wanted) {
   const auto limit = static_cast<std::uint32_t>(std::max(rail_.cq_entries_max, 1));
   const std::uint32_t entries = std::min(std::max(verbs::kQueueEntries, wanted.entries), limit);
   if (entries < wanted.entries) {
@@ -185,21 +180,32 @@ Status DeviceContext::provide_room(const Wanted& wanted, ProgressLoop& loop) {
     const int error = errno;
     return tell_refused(name(), fmt::format("a completion queue of {} entries", entries), error);
   }
-  const ProgressLoop::Guard guard(loop);
-  queues_.reserve(queues_.size() +
-                  1);  // a queue that is polled must be ours, and one of ours must be polled
-  loop.add_source({.device = this, .queue = cq.get()});
-  queues_.push_back({.cq = std::move(cq), .entries = entries, .relayed = wanted.relayed});
-  return {};
+  return Queue{.cq = std::move(cq), .entries = entries, .relayed = wanted.relayed};
 }
 
 // Takes room in a completion queue and an entry, so that the device may work without any lock.
+// Makes one more completion queue if none has room.
 Result<DeviceContext::Reserved> DeviceContext::reserve(const Order& order) {
   const Wanted wanted{.entries = order.depths.send + order.depths.receive,
                       .relayed = order.relayed};
-  const std::lock_guard placing(placing_);  // nobody takes the room before we do
-  if (const Status status = provide_room(wanted, *order.loop); !status.ok()) return status;
+  const std::lock_guard placing(placing_);  // two threads do not make a queue for the same need
+  {
+    const ProgressLoop::Guard guard(*order.loop);
+    if (queue_with_room(wanted) < queues_.size()) return take_place(wanted);
+  }
+  Result<Queue> made = make_queue_for(wanted);
+  if (!made.ok()) return made.status();
   const ProgressLoop::Guard guard(*order.loop);
+  queues_.reserve(queues_.size() +
+                  1);  // a queue that is polled must be ours, and one of ours must be polled
+  order.loop->add_source({.device = this, .queue = made->cq.get()});
+  queues_.push_back(std::move(*made));
+  return take_place(wanted);
+}
+
+// A queue may fail whenever nobody holds the progress lock, so its room is looked for and taken
+// under one hold.
+Result<DeviceContext::Reserved> DeviceContext::take_place(const Wanted& wanted) {
   if (free_entries_.empty() && entries_.size() >= kQueuePairsMax) {
     LOG_WARN("{}: more than {} queue pairs in one communicator", name(), kQueuePairsMax);
     return Errc::Exhausted;
@@ -316,6 +322,11 @@ Status DeviceContext::create_inside(QueuePair& queue_pair, const Order& order) {
     give_back(*reserved);
     return Errc::System;
   }
+  if (queues_[entries_[at].queue].failed) {  // nobody polls it any more
+    LOG_WARN("{}: a completion queue has failed while a queue pair was made for it", name());
+    give_back(*reserved);
+    return Errc::System;
+  }
   queue_pairs_.fetch_add(1, std::memory_order_relaxed);
   queue_pair.adopt(std::move(qp), wr_id_base(at, entries_[at].life), granted);
   if (granted.data < order.policy->inline_bytes && order.loop->registrations != nullptr)
@@ -423,7 +434,7 @@ void DeviceContext::destroy(QueuePair& queue_pair) noexcept {
 void DeviceContext::deregister(verbs::MrHandle region, std::shared_ptr<void> memory) noexcept {
   if (background_ != nullptr) {
     dying_.fetch_add(1, std::memory_order_relaxed);
-    if (work_.deregister(region, std::move(memory))) return;
+    if (work_.deregister(region, memory)) return;
     dying_.fetch_sub(1, std::memory_order_release);
   }
   const WaitsUnderLocks no_thread;

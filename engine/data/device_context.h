@@ -203,7 +203,8 @@ class DeviceContext final : private relay::Stopper {
   static bool uncount_stop(TableEntry& entry) noexcept;
   bool on_destroyed(std::uint32_t entry) noexcept;
   void on_answer(const DeviceWork::Answer& answer) noexcept;  // on a thread of work_
-  Status provide_room(const Wanted& wanted, ProgressLoop& loop);
+  Result<Queue> make_queue_for(const Wanted& wanted);
+  Result<Reserved> take_place(const Wanted& wanted);  // the caller has provided a queue with room
   std::size_t queue_with_room(const Wanted& wanted) const noexcept;  // queues_.size(): none has it
   verbs::Provider& maker(bool relayed);
   verbs::QpHandle make(ibv_cq* queue, const Order& order, InlineBytes* granted);

@@ -102,14 +102,17 @@ bool DeviceWork::destroy(verbs::QpHandle& queue_pair, const Whose& whose) noexce
   return taken;
 }
 
-bool DeviceWork::deregister(verbs::MrHandle& region, std::shared_ptr<void> memory) noexcept {
+bool DeviceWork::deregister(verbs::MrHandle& region, std::shared_ptr<void>& memory) noexcept {
   const void* const owner = region.get();
   Task task{.kind = DeviceTask::Deregister,
             .whose = {.owner = owner},
             .memory = std::move(memory),
             .deregistered = std::move(region)};
   const bool taken = take(task);
-  if (!taken) region = std::move(task.deregistered);
+  if (!taken) {
+    region = std::move(task.deregistered);
+    memory = std::move(task.memory);
+  }
   return taken;
 }
 

@@ -60,13 +60,14 @@ class DeviceWork {
     const void* owner = nullptr;  // only compared, never dereferenced
     std::uint32_t tag = 0;
   };
-  // stop(), destroy(), deregister() and call() return false if no thread could be started: the
-  // caller does the work, and no thread will be tried again. A queue pair that is being stopped is
-  // destroyed only by destroy().
+  // stop(), destroy(), deregister() and call() return false if no thread could be started, and then
+  // always, or if there is no memory for the task: the caller does the work. A queue pair that is
+  // being stopped is destroyed only by destroy().
   bool stop(ibv_qp* queue_pair, verbs::Provider& provider, const Whose& whose) noexcept;
   bool destroy(verbs::QpHandle& queue_pair, const Whose& whose) noexcept;
-  // `memory` is what the region names; it lasts until then.
-  bool deregister(verbs::MrHandle& region, std::shared_ptr<void> memory) noexcept;
+  // `memory` is what the region names. It is taken, with the region, only if true is returned; it
+  // lasts until the region is deregistered.
+  bool deregister(verbs::MrHandle& region, std::shared_ptr<void>& memory) noexcept;
   struct Call {
     void (*function)(void* self, std::uint32_t argument) noexcept = nullptr;
     void* self = nullptr;

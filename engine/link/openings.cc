@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <exception>
+#include <string_view>
 #include <utility>
 
 namespace mesh::engine {
@@ -175,14 +176,18 @@ bool Openings::on(const Open& body) {
 }
 
 bool Openings::refuses(const Open& asked) {
-  Listener* const listener = link_.context().listener(asked.listener);
-  if (listener == nullptr || asked.credits_rkey.size() != peer_key_count()) {
+  const auto refuse = [&](std::string_view cause, Errc why) {
     LogBudget& lines = link_.host().unauthenticated_lines();
-    if (lines.take(link_.host().now_ns())) {
-      LOG_INFO("peer {}: asks for a listener that was closed{}", link_.identity().peer_host,
-               lines.rest());
-    }
-    return answer(asked, Errc::PeerClosed);
+    if (lines.take(link_.host().now_ns()))
+      LOG_INFO("peer {}: {}{}", link_.identity().peer_host, cause, lines.rest());
+    return answer(asked, why);
+  };
+  Listener* const listener = link_.context().listener(asked.listener);
+  if (listener == nullptr) return refuse("asks for a listener that was closed", Errc::PeerClosed);
+  if (asked.credits_rkey.size() != peer_key_count()) {
+    return refuse(fmt::format("opens channel {} with {} keys and not {}", asked.channel,
+                              asked.credits_rkey.size(), peer_key_count()),
+                  Errc::Protocol);
   }
   return listener->arrived.size() >= kArrivedMax && answer(asked, Errc::Exhausted);
 }

@@ -4,6 +4,7 @@
 #include "engine/link/link.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/base/random.h"
 #include "src/base/timeouts.h"
 #include "src/verbs/discovery.h"
 #include "src/verbs/gid_choice.h"
@@ -216,7 +217,7 @@ bool Redial::on_frame(const FrameHeader& header, std::span<const std::byte> byte
     return true;
   }
   const bool fits = link_.connector() && header.type == MessageType::Resumed &&
-                    header.link == link_.identity().id && header.sequence == 0 &&
+                    same_secret(header.link, link_.identity().id) && header.sequence == 0 &&
                     decode_into(bytes, &resumed);
   if (fits && link_.conversation().take(header) == Verdict::New) {
     go_on(id);

@@ -191,10 +191,10 @@ constexpr std::array kTable{
                   "FILE[:SECONDS], seconds 1..3600, %h and %p for host and process in FILE"},
         "File for metrics in Prometheus' text format, with a snapshot (.json) beside it, written "
         "every 10 seconds (or SECONDS) and at the end; unset: none."},
-    Setting{
-        "NCCL_MESH_LATENCY", "", IntField{&Settings::latency, 0, 1},
-        "1: with NCCL_MESH_STATS, the latency of each path is measured, ten times a second while "
-        "it carries messages of ours; 0: never."},
+    Setting{"NCCL_MESH_LATENCY", "", IntField{&Settings::latency, 0, 1},
+            "1: with NCCL_MESH_STATS, the latency of each path is measured, up to ten times a "
+            "second while "
+            "it carries messages of ours; 0: never."},
     Setting{"NCCL_PROFILER_PLUGIN", "",
             TextField{&Settings::profiler, any_text, "none or a library"},
             "NCCL's profiler; if one is named, it gets an event for each queue pair that carries a "

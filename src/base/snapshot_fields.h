@@ -170,14 +170,15 @@ void visit(Visitor& field, PathSnapshot& path) {
   field("standby", path.standby, {"Links for which it stands by.", Sum::Now});
   field("counters", path.counters, "Counts since the start.");
   field("latency", path.latency,
-        "Times of empty writes from post to completion, ten a second while we send.");
+        "Times of empty writes from post to completion, up to ten a second while we send.");
   field("inflight_bytes", path.inflight_bytes,
         gauge(85, "mesh_path_inflight_bytes",
               "Bytes of large messages posted and not acknowledged."));
   field("epoch", path.epoch,
-        highest(gauge(
-            88, "mesh_path_epoch",
-            "How often the path was opened again: the count of the link that has the largest.")));
+        highest(
+            gauge(88, "mesh_path_epoch",
+                  "How often the path's queue pairs were made anew, also by tries that failed: the "
+                  "count of the link that has the largest.")));
   field("failures", path.failures,
         counter(89, "mesh_path_failures_total", "Times the path was lost."));
   field("replayed_stripes", path.replayed_stripes,

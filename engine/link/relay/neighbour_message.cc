@@ -91,7 +91,8 @@ Id128 masked(const Id128& ticket, const JobKey& key, const Id128& nonce, const I
 
 std::size_t length_of(const SocketAddress& address) { return address.family == AF_INET ? 4 : 16; }
 
-// Returns as many of the addresses as there is room for.
+// Returns the first of the addresses: up to the first without room, and at most
+// kControlAddressesMax.
 std::span<const SocketAddress> that_fit(std::span<const SocketAddress> addresses,
                                         std::size_t room) {
   std::size_t count = 0;

@@ -1,4 +1,5 @@
-// Draining takes all completions of a completion queue, even if the queue is entirely full.
+// Draining takes all completions of a completion queue, even if the queue is entirely full. A
+// queue pair does not join a completion queue that fails while the queue pair is made.
 #include "engine/data/device_context.h"
 
 #include "engine/data/progress_loop.h"
@@ -13,7 +14,9 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace mesh::engine {
@@ -116,6 +119,65 @@ TEST(DeviceContextTest, ACallThatFailsAsksThePortWhetherTheCardIsThere) {
       EXPECT_EQ(device.gone(), card == Card::Left);
     }
   }
+}
+
+// Each completion queue is another one.
+class ManyCqs : public verbs::testkit::FakeProvider {
+ public:
+  ibv_cq* create_cq(ibv_context*, int) override {
+    ibv_cq& made = cqs.at(count++);
+    made.context = &data_path;
+    return &made;
+  }
+
+  std::array<ibv_cq, 4> cqs{};
+  std::size_t count = 0;
+};
+
+// Does something once, when somebody has let go of the progress lock.
+class ActsBetweenGuards : public testkit::NoWaker {
+ public:
+  void guard_ended() noexcept override {
+    if (const auto act = std::exchange(next, nullptr)) act();
+  }
+
+  std::function<void()> next;
+};
+
+TEST(DeviceContextTest, QueuePairDoesNotJoinAQueueThatFailsMeanwhile) {
+  ManyCqs provider;
+  verbs::Rail rail;
+  rail.info.name = "n0:1";
+  rail.cq_entries_max = 1 << 20;
+  ActsBetweenGuards waker;
+  testkit::NoOwner owner;
+  ProgressLoop loop(waker);
+  loop.devices.push_back(std::make_unique<DeviceContext>(provider, rail, 0));
+  DeviceContext& device = *loop.devices[0];
+  ASSERT_TRUE(device.open().ok());
+  PeerLink first(loop, owner, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "first"},
+                 {.qps = 1});
+  ASSERT_TRUE(first.paths().make(first.paths().add_primary(device, {}, "path")).ok());
+  ASSERT_EQ(provider.count, 1u);
+  {
+    const ProgressLoop::Guard progress_lock(loop);
+    first.destroy_queue_pairs();
+  }
+  PeerLink second(loop, owner, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "second"},
+                  {.qps = 1});
+  Path& path = second.paths().add_primary(device, {}, "path");
+  waker.next = [&] {
+    const ProgressLoop::Guard progress_lock(loop);
+    device.on_queue_failed(provider.cqs.data(), loop);
+  };
+  EXPECT_FALSE(second.paths().make(path).ok());
+  EXPECT_FALSE(waker.next) << "the queue has failed";
+  EXPECT_EQ(device.queue_pair_count(), 0u);
+  EXPECT_TRUE(second.paths().make(path).ok());
+  EXPECT_EQ(provider.count, 2u) << "the next one gets a queue that works";
+  EXPECT_EQ(device.queue_pair_count(), path.queue_pairs.size());
+  const ProgressLoop::Guard progress_lock(loop);
+  second.destroy_queue_pairs();
 }
 
 }  // namespace

@@ -118,7 +118,9 @@ TEST_F(DeviceWorkTest, MemoryIsDeregisteredWhenQueuePairsAreInErr) {
   ASSERT_TRUE(region);
   const int path = 0;
   ASSERT_TRUE(work_.stop(qps_[0].get(), device_, {.owner = &path}));
-  ASSERT_TRUE(work_.deregister(region, std::move(memory)));
+  std::shared_ptr<void> named = std::move(memory);
+  ASSERT_TRUE(work_.deregister(region, named));
+  EXPECT_EQ(named, nullptr);
   for (int i = 1; i < kQueuePairs; ++i) {
     EXPECT_FALSE(watch.expired());
     EXPECT_EQ(device_.deregistered.load(), 0);

@@ -103,6 +103,21 @@ TEST_F(HostilePeer, WithoutTheListenersNonceGetsNoChannel) {
   EXPECT_EQ(bed_.stats(1).channels, 0u);
 }
 
+TEST_F(HostilePeer, WithAnotherNumberOfKeysGetsNoChannel) {
+  RawPeer peer(bed_, handle_);
+  ASSERT_TRUE(peer.shake_hands());
+  engine::Open open = peer.open(0);
+  open.credits_rkey.push_back(1);
+  const LogCapture log;
+  peer.say(open);
+  const auto opened = peer.hear<engine::Opened>(MessageType::Opened);
+  ASSERT_TRUE(opened);
+  EXPECT_EQ(opened->result, Errc::Protocol);
+  EXPECT_EQ(log.count(LogLevel::Info, "peer raw: opens channel 0 with 2 keys and not 1"), 1)
+      << log.joined();
+  EXPECT_EQ(bed_.stats(1).channels, 0u);
+}
+
 // An engine that believed it would take memory back without waiting for the peer's writes.
 TEST_F(HostilePeer, SaysRevokedBeforeItWasAsked) {
   RawPeer peer(bed_, handle_);
