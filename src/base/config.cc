@@ -47,10 +47,16 @@ std::size_t errors_max_of(std::string_view name, std::string_view prefix) {
 }
 
 std::string nearest_to(const std::string& name, std::span<const std::string_view> known) {
-  return std::string(
-      *std::min_element(known.begin(), known.end(), [&](std::string_view a, std::string_view b) {
-        return edit_distance(name, a) < edit_distance(name, b);
-      }));
+  std::string_view nearest = known.front();
+  std::size_t least = edit_distance(name, nearest);
+  for (const std::string_view each : known) {
+    // At least as many letters differ.
+    if (std::max(each.size(), name.size()) - std::min(each.size(), name.size()) >= least) continue;
+    const std::size_t distance = edit_distance(name, each);
+    if (distance < least) nearest = each;
+    least = std::min(least, distance);
+  }
+  return std::string(nearest);
 }
 
 std::vector<std::string_view> own_names() {
