@@ -231,11 +231,9 @@ void Rounds::run(std::size_t bytes) {
           std::to_string(wrong) + " wrong elements of " + std::to_string(bytes) + " bytes");
 }
 
-void expect_refusal(Peer& peer, driver::Communicator& communicator,
-                    const std::function<void(driver::NetHandle&)>& change) {
+void expect_refusal(Peer& peer, driver::Communicator& communicator) {
   driver::Listening listening;
-  driver::NetHandle remote = listen_and_swap(peer, communicator, listening, 1);
-  if (change) change(remote);
+  const driver::NetHandle remote = listen_and_swap(peer, communicator, listening, 1);
   const auto begin = std::chrono::steady_clock::now();
   const driver::CommOutcome outcome =
       peer.rank() == 0 ? communicator.start_connect(remote, patience()).get()

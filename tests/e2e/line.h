@@ -9,7 +9,6 @@
 #include "tests/e2e/scenario.h"
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -108,9 +107,8 @@ class Rounds {
 
 // ---- Whole scenarios that several tests run.
 // Connects rank 0 to rank 1, which does not have the listener. Both must end with an error, without
-// waiting until the handshake's time is over. `change` may change the handle before.
-void expect_refusal(Peer& peer, driver::Communicator& communicator,
-                    const std::function<void(driver::NetHandle&)>& change = {});
+// waiting until the handshake's time is over.
+void expect_refusal(Peer& peer, driver::Communicator& communicator);
 void send_one_message(Peer& peer);
 void expect_no_plugin(Peer& peer);  // init must refuse
 

@@ -1,6 +1,6 @@
 // A job that NCCL's profiler watches, with a profiler of ours in NCCL's place: every request has a
 // start and a stop of its events, in this order, with the bytes that it moves: over several paths,
-// while paths are lost, and where the job ends with requests open.
+// and while paths are lost.
 #include "tests/e2e/breaker.h"
 #include "tests/e2e/line.h"
 #include "tests/unit/plugin/profiler_recorder.h"
@@ -193,18 +193,6 @@ TEST(Profiler, SeesEveryRequestWhilePathsAreLost) {
   options.environment.emplace_back("NCCL_IB_RETRY_CNT", "2");
   expect_run(kPathsLost, options);
 }
-
-const Scenario kOpenAtClose("watched_and_closed_with_open_requests", [](Peer& peer) {
-  Job job(peer);
-  job.run(0, 20);
-  peer.barrier();
-  // Nobody sends: the receives stay open.
-  for (std::uint64_t i = 20; !job.sends() && i < 24; ++i) require(job.start(i), "no slot");
-  if (!job.sends()) require(ProfilerRecorder::open_count() == 4, "four receives are open");
-  job.close(peer);
-});
-
-TEST(Profiler, SeesTheEndOfRequestsThatAreOpenAtClose) { expect_run(kOpenAtClose, watched("12")); }
 
 }  // namespace
 }  // namespace mesh::e2e
