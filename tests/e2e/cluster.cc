@@ -1,7 +1,6 @@
 #include "tests/e2e/cluster.h"
 
 #include "perf/driver/stream.h"
-#include "tests/e2e/debug_rank.h"
 #include "tests/e2e/pace.h"
 
 #include <gtest/gtest.h>
@@ -155,7 +154,7 @@ RankEnd Cluster::run_child(const std::vector<std::string>& arguments, const RunO
   spec.arguments = arguments;
   spec.environment = options.environment;
   spec.inherited_fd = listening_fd;
-  spec.capture = !debugging();
+  spec.capture = true;
   const auto watch = bootstrap_.watch();
   const auto child = launcher_->start(spec);
   if (!watch.ok() || !child.ok())

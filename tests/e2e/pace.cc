@@ -8,7 +8,6 @@ namespace mesh::e2e {
 namespace {
 
 constexpr double kEmulationSlowness = 5;
-constexpr double kDebuggedSlowness = 1000;  // a minute becomes most of a day
 constexpr double kShareOfABusyMachine = 1.0 / 30;
 constexpr std::uint64_t kTrim = 10;
 constexpr std::uint64_t kTrimmedMin = 4;
@@ -30,11 +29,7 @@ bool emulated() {
   return known;
 }
 
-double slowness() {
-  static const bool debugged = !driver::variable(process_environment(), "MESH_DEBUG_RANK").empty();
-  return sanitizer_slowness() * (emulated() ? kEmulationSlowness : 1) *
-         (debugged ? kDebuggedSlowness : 1);
-}
+double slowness() { return sanitizer_slowness() * (emulated() ? kEmulationSlowness : 1); }
 
 double clock_bar_s(double promised_s) { return promised_s / kShareOfABusyMachine * slowness(); }
 

@@ -4,7 +4,6 @@
 #include "perf/driver/soft_fabric.h"
 #include "perf/driver/world.h"
 #include "tests/e2e/cluster.h"
-#include "tests/e2e/debug_rank.h"
 #include "tests/e2e/memory_mode.h"
 #include "tests/e2e/middle_hosts.h"
 
@@ -58,7 +57,6 @@ int run_rank(char** argv) {
   const auto found = std::find_if(scenarios().begin(), scenarios().end(),
                                   [&](const Scenario* s) { return name == s->name; });
   if (found == scenarios().end()) return 3;
-  wait_for_debugger(rank);
   choose_memory_of(rank);
   driver::PluginLog::instance().set_echo(driver::Echo::Everything, "");
   auto bootstrap = driver::Bootstrap::join(
@@ -171,7 +169,7 @@ std::vector<RankEnd> run(const Scenario& scenario, const RunOptions& options) {
     spec.inherited_fd = fd;
     spec.environment = fabric->environment(rank);
     for (const auto& addition : options.environment) spec.environment.push_back(addition);
-    spec.capture = !debugging();
+    spec.capture = true;
     EXPECT_TRUE(launcher.start(spec).ok());
   }
   rendezvous->socket.reset();
@@ -232,9 +230,7 @@ double figure(const RankEnd& rank, const std::string& name) {
 
 int scenario_main(int argc, char** argv) {
   if (argc == 8 && std::strcmp(argv[1], kRankFlag) == 0) return run_rank(argv + 2);
-  if (!take_debug_rank(argc, argv) || !take_memory_mode(argc, argv) ||
-      !take_middle_hosts(argc, argv))
-    return 2;
+  if (!take_memory_mode(argc, argv) || !take_middle_hosts(argc, argv)) return 2;
   testing::InitGoogleTest(&argc, argv);
   std::string why;
   const auto world = driver::find_world({}, process_environment(), why);
