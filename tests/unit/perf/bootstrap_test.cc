@@ -38,19 +38,6 @@ TEST(Bootstrap, EveryRankGetsEveryBlobInOrder) {
   for (const std::string& text : seen) EXPECT_EQ(text, "rank0rank1rank2rank3");
 }
 
-TEST(Bootstrap, ALostRankIsAnErrorNotAHang) {
-  auto rendezvous = open_loopback_rendezvous();
-  ASSERT_TRUE(rendezvous.ok());
-  std::thread other([&] {
-    ASSERT_TRUE(Bootstrap::join({1, 2, rendezvous->address, -1, kPatience}).ok());
-  });
-  auto bootstrap =
-      Bootstrap::join({0, 2, rendezvous->address, rendezvous->socket.release(), kPatience});
-  other.join();
-  ASSERT_TRUE(bootstrap.ok());
-  EXPECT_EQ(bootstrap->barrier().code(), Errc::PeerGone);
-}
-
 // Rank 2 hangs up while rank 1 is busy. Both remaining ranks learn at once which rank is lost.
 TEST(Bootstrap, ALostRankIsNamedToEverybodyAtOnce) {
   auto rendezvous = open_loopback_rendezvous();

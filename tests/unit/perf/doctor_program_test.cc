@@ -80,25 +80,6 @@ TEST_F(DoctorProgram, ASmallLimitOfLockedMemoryIsNamedOnItsHost) {
   EXPECT_EQ(code_, kBroken);
 }
 
-TEST_F(DoctorProgram, TwoLibrariesOfNcclAreNamedOnTheirHost) {
-  b_.write("opt/nccl/libnccl.so.2", "NCCL version 2.27.3+cuda12.8");
-  EXPECT_EQ(look(), Names{"two-nccl on b"});
-  EXPECT_EQ(code_, kWarnings);
-}
-
-TEST_F(DoctorProgram, AForeignPluginIsNamedOnItsHost) {
-  b_.write("usr/lib/libnccl-net.so", "NET/IBext");
-  EXPECT_EQ(look({}), (Names{"plugin-not-chosen on a", "foreign-plugin on b"}));
-}
-
-TEST_F(DoctorProgram, AnNcclThatStopsIsNamedOnItsHost) {
-  a_.write("processor", "aarch64");
-  a_.write("opt/nccl/libnccl.so.2", "NCCL version 2.28.9+cuda13.0");
-  a_.remove("usr/local/lib");
-  EXPECT_EQ(look(), Names{"nccl-hangs on a"});
-  EXPECT_EQ(code_, kBroken);
-}
-
 TEST_F(DoctorProgram, ASettingThatDoesNothingIsNamedOnBoth) {
   EXPECT_EQ(look("NCCL_NET_PLUGIN=/opt/mesh/libnccl-net-mesh.so NCCL_IB_MERGE_NICS=0"),
             (Names{"setting-idle on a", "setting-idle on b"}));
@@ -156,20 +137,6 @@ TEST_F(DoctorProgram, APortThatIsDownIsNotTakenForOneWithoutADriver) {
 TEST_F(DoctorProgram, AFileThatCannotBeWrittenIsNoSuccess) {
   const std::string fabric = "--fabric " MESH_FABRIC_DIR "/pair.json --quick --root ";
   EXPECT_EQ(run(fabric + root_.string() + " --write-map /no/such/folder/map").code, kUsage);
-}
-
-TEST(DoctorUsage, WhatIsBetweenHostsIsNotAskedOfOne) {
-  for (const char* const option : {"--expect", "--write-map", "--svg"})
-    EXPECT_EQ(run(std::string(option) + " /no/such/folder/file").code, kUsage) << option;
-}
-
-TEST(DoctorUsage, MistakesHaveAStatusOfTheirOwn) {
-  EXPECT_EQ(run("--nothing").code, kUsage);
-  EXPECT_EQ(run("--rank 0").code, kUsage);
-  EXPECT_EQ(run("--fabric /no/such/file").code, kUsage);
-  EXPECT_EQ(run("--patience 0").code, kUsage);
-  EXPECT_EQ(run("--help").code, kHealthy);
-  EXPECT_NE(run("--version").text.find("nccl-mesh "), std::string::npos);
 }
 
 TEST(DoctorUsage, WithoutAPluginItSaysSo) {

@@ -54,8 +54,6 @@ World& world() {
 }
 
 void plant(char* data, std::size_t bytes) {
-  if (world().fault == Fault::SwapStripes && bytes >= 512)
-    std::swap_ranges(data, data + 128, data + 256);
   if (world().fault == Fault::ShiftByOne && bytes >= 2) std::memmove(data + 1, data, bytes - 1);
 }
 

@@ -4,7 +4,7 @@
 
 namespace mesh::fake {
 
-enum class Fault : int { None, SwapStripes, ShiftByOne, DropCompletion, Truncate, FailTest };
+enum class Fault : int { None, ShiftByOne, DropCompletion, Truncate, FailTest };
 
 using PlantFunction = void (*)(int fault);
 inline constexpr const char* kPlantSymbol = "fake_plugin_plant";
