@@ -104,12 +104,6 @@ void Arrays<T>::fill(std::size_t count, std::uint64_t round) {
     to[i] = value_at<T>(options_.reduction, i, rank_, round);
 }
 
-template class Arrays<std::uint8_t>;
-template class Arrays<std::int32_t>;
-template class Arrays<std::int64_t>;
-template class Arrays<Half>;
-template class Arrays<Bfloat16>;
-template class Arrays<float>;
-template class Arrays<double>;
+MESH_OF_EACH_ELEMENT(Arrays)
 
 }  // namespace mesh::perf

@@ -25,7 +25,6 @@ class Carrying final : public Collective {
   std::size_t size_of(std::size_t count) const override {
     return count * info(options_.type).bytes;
   }
-  double bus_factor() const override { return 1.0; }
   int run(std::size_t, int) override { return driver::kNetSuccess; }
   int check(std::size_t, std::uint64_t, std::size_t&) override { return driver::kNetSuccess; }
 

@@ -93,12 +93,6 @@ int OneShot<T>::check(std::size_t count, std::uint64_t round, std::size_t& wrong
   return result;
 }
 
-template class OneShot<std::uint8_t>;
-template class OneShot<std::int32_t>;
-template class OneShot<std::int64_t>;
-template class OneShot<Half>;
-template class OneShot<Bfloat16>;
-template class OneShot<float>;
-template class OneShot<double>;
+MESH_OF_EACH_ELEMENT(OneShot)
 
 }  // namespace mesh::perf

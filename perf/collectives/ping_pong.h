@@ -26,7 +26,6 @@ class PingPong final : public Collective {
   std::size_t size_of(std::size_t count) const override {
     return count * info(options_.type).bytes;
   }
-  double bus_factor() const override { return 1.0; }
   int run(std::size_t count, int iterations) override;
   int check(std::size_t count, std::uint64_t round, std::size_t& wrong) override;
   const std::vector<double>* samples_us() const override { return &volley_->samples_us(); }

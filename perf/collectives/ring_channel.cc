@@ -164,12 +164,6 @@ bool RingChannel<T>::turn() {
   return take_step() || posted;
 }
 
-template class RingChannel<std::uint8_t>;
-template class RingChannel<std::int32_t>;
-template class RingChannel<std::int64_t>;
-template class RingChannel<Half>;
-template class RingChannel<Bfloat16>;
-template class RingChannel<float>;
-template class RingChannel<double>;
+MESH_OF_EACH_ELEMENT(RingChannel)
 
 }  // namespace mesh::perf

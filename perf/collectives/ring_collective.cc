@@ -102,12 +102,6 @@ int RingCollective<T>::check(std::size_t count, std::uint64_t round, std::size_t
   return result;
 }
 
-template class RingCollective<std::uint8_t>;
-template class RingCollective<std::int32_t>;
-template class RingCollective<std::int64_t>;
-template class RingCollective<Half>;
-template class RingCollective<Bfloat16>;
-template class RingCollective<float>;
-template class RingCollective<double>;
+MESH_OF_EACH_ELEMENT(RingCollective)
 
 }  // namespace mesh::perf

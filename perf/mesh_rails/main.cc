@@ -80,8 +80,7 @@ int run(const Options& options) {
   fill_ways(report);
   std::fputs((options.as_json ? mesh::rails::json(report) : mesh::rails::table(report)).c_str(),
              stdout);
-  if (!report.rails.empty()) return 0;
-  return 1;
+  return report.rails.empty() ? 1 : 0;
 }
 
 }  // namespace

@@ -29,11 +29,6 @@ T value_of(Result<T> result, const char* what) {
   return std::move(result.value());
 }
 
-Request* started(const char* what, const Result<Request*>& request) {
-  if (!request.ok()) stop(what, request.code());
-  return request.value();
-}
-
 }  // namespace
 
 LinkPair::LinkPair(const LinkPairOptions& options) {
@@ -96,14 +91,14 @@ End LinkPair::register_end(Channel* channel, std::size_t place) {
 
 Request* LinkPair::receive(std::size_t channel, std::size_t bytes) {
   const End& end = receivers_[channel];
-  return started("irecv",
-                 irecv(*end.channel, {.data = end.data, .bytes = bytes, .region = end.region}));
+  return value_of(irecv(*end.channel, {.data = end.data, .bytes = bytes, .region = end.region}),
+                  "irecv");
 }
 
 Request* LinkPair::send(std::size_t channel, std::size_t bytes) {
   const End& end = senders_[channel];
-  return started("isend",
-                 isend(*end.channel, {.data = end.data, .bytes = bytes, .region = end.region}));
+  return value_of(isend(*end.channel, {.data = end.data, .bytes = bytes, .region = end.region}),
+                  "isend");
 }
 
 bool LinkPair::done(Request& request) {
