@@ -60,7 +60,7 @@ void CardReturns::tend_rail(std::uint32_t rail) {
 }
 
 void CardReturns::look_later(RailReturn& state) {
-  state.pause_ns = std::clamp(2 * state.pause_ns, kCardLookToNextMinNs, kCardLookToNextMaxNs);
+  state.pause_ns = std::clamp(2 * state.pause_ns, kTryPauseMinNs, kCardLookToNextMaxNs);
   state.due_ns = parts_.host.now_ns() + state.pause_ns;
   parts_.host.tend_at(state.due_ns);
 }
@@ -141,7 +141,7 @@ void CardReturns::renew(std::uint32_t rail) {
     if (begin_round(rail, *context)) return;
   }
   if (all) return come_back(rail);
-  parts_.host.tend_at(parts_.host.now_ns() + kCardLookToNextMinNs);
+  parts_.host.tend_at(parts_.host.now_ns() + kTryPauseMinNs);
 }
 
 // Returns false if nothing is left to do: then the context uses the new card.

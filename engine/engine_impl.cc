@@ -64,7 +64,7 @@ EngineImpl::EngineImpl(const EngineOptions& options)
                  .cables = &cables_,
                  .neighbours = &neighbours_}),
       silence_watch_(services_),
-      latency_watch_(clock_, hooks_.timed_ns == 0 ? kTimedLookToNextNs : hooks_.timed_ns),
+      latency_watch_(clock_, hooks_.timed_ns == 0 ? kLookToNextNs : hooks_.timed_ns),
       times_paths_(settings_.latency != 0 && (!settings_.stats.empty() || hooks_.timed_ns != 0)),
       cables_(services_),
       neighbours_(services_),
@@ -161,9 +161,9 @@ EngineImpl::~EngineImpl() {
     for (const auto& context : contexts_) {
       begin_close(*context);
       context->lingering = true;
-      context->linger_until_ns = clock_.now_ns() + kContextCloseToCutNs;
+      context->linger_until_ns = clock_.now_ns() + kCloseToCutNs;
     }
-    wait_for(lock, kContextCloseToCutNs, [this] {
+    wait_for(lock, kCloseToCutNs, [this] {
       reap_contexts();
       return contexts_.empty();
     });
@@ -368,7 +368,7 @@ void EngineImpl::begin_close(Context& context) {
 
 // NCCL may free its memory when this returns, and calls it under a mutex of the process. So the
 // registrations end now, and the links say goodbye to their peers afterwards, lingering in the
-// control thread for kContextCloseToCutNs. A link that may still touch registered memory ends at
+// control thread for kCloseToCutNs. A link that may still touch registered memory ends at
 // once.
 void EngineImpl::close_context(Context* context) noexcept {
   if (context == nullptr) return;
@@ -381,7 +381,7 @@ void EngineImpl::close_context(Context* context) noexcept {
   context->registrations->clear();
   lock.lock();
   context->lingering = true;
-  context->linger_until_ns = clock_.now_ns() + kContextCloseToCutNs;
+  context->linger_until_ns = clock_.now_ns() + kCloseToCutNs;
   tend_links();
   reap_contexts();
 }

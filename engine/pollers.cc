@@ -80,9 +80,9 @@ bool Poller::nap(std::uint64_t ns) {
 
 // Leaves the loops to their callers until something has moved, but at least until `until_ns`.
 void Poller::doze(std::uint64_t until_ns) {
-  std::uint64_t nap_ns = kPollerNapMinNs;
+  std::uint64_t nap_ns = kNapMinNs;
   while (!nap(nap_ns) && (!look() || clock_.now_ns() < until_ns))
-    nap_ns = std::min(2 * nap_ns, kPollerNapMaxNs);
+    nap_ns = std::min(2 * nap_ns, kPollerAwayMaxNs);
   idle_.worked();
   cpu_.restart();
 }
@@ -96,7 +96,7 @@ void Poller::stand_back() {
              fmt::join(cpus_, ","));
   }
   do {
-    doze(clock_.now_ns() + kPollerStandBackNs);
+    doze(clock_.now_ns() + kPollerAwayMaxNs);
   } while (!stopped() && !keeps_cpu());
 }
 

@@ -79,7 +79,7 @@ void PortEvents::look() {
   for (std::uint32_t rail = 0; rail < looks_.size(); ++rail) {
     Look& look = *looks_[rail];
     if (look.task.begun()) continue;
-    const bool early = now_ns < look.began_ns + kPortLookToNextNs;
+    const bool early = now_ns < look.began_ns + kLookToNextNs;
     const bool due = !early && (look.failed || host_.rails()[rail].view->take_wish());
     if (look.waiting.any || due) begin_look(rail);
   }

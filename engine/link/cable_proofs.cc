@@ -143,7 +143,7 @@ topo::CableProof CableProofs::conclude(const Hello& hello, const Question& quest
                     .places = hello.proof.places,
                     .pairs = question.pairs_,
                     .proof = proof,
-                    .until_ns = answered ? UINT64_MAX : host_.now_ns() + kSilenceToAskAgainNs,
+                    .until_ns = answered ? UINT64_MAX : host_.now_ns() + kHostKnownNs,
                     .doubted = question.doubted_});
   if (!proof.asked.empty()) say(hello, proof);
   return proof;

@@ -305,7 +305,7 @@ void Farewell::say_bye_if_empty() {
   link_.send(Bye{});
   link_.set_state(LinkState::ByeSent);
   CHECK(link_.indices.closing.empty());
-  bye_deadline_ns_ = link_.host().now_ns() + kByeToCutNs;
+  bye_deadline_ns_ = link_.host().now_ns() + kCloseToCutNs;
   link_.host().tend_soon();
 }
 

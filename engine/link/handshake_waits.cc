@@ -297,7 +297,7 @@ bool Handshake::dials_anew(const Refuse& body) {
   const std::uint64_t now_ns = link_.host().now_ns();
   if (anew_.until_ns == 0) anew_.until_ns = now_ns + kHandshakeStepToAnswerNs;
   if (now_ns >= anew_.until_ns) return false;
-  anew_.pause_ns = std::clamp(2 * anew_.pause_ns, kDialPauseMinNs, kDialPauseMaxNs);
+  anew_.pause_ns = std::clamp(2 * anew_.pause_ns, kDialPauseMinNs, kTryPauseMaxNs);
   anew_.at_ns = now_ns + anew_.pause_ns;
   LOG_DETAIL("peer {}: {}; dialing again in {} ms", link_.connection_name(), body.text,
              anew_.pause_ns / kNsPerMs);

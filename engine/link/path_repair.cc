@@ -96,7 +96,7 @@ void PathRepair::leave_out(const std::vector<std::uint8_t>& down) {
                                 port_down ? "a port of it is down" : "it could not be brought up");
     const std::uint64_t now_ns = link_.host().now_ns();
     repairs_[index] = {
-        .at_ns = now_ns + kReopenPauseMinNs, .backoff_ns = kReopenPauseMinNs, .lost_at_ns = now_ns};
+        .at_ns = now_ns + kTryPauseMinNs, .backoff_ns = kTryPauseMinNs, .lost_at_ns = now_ns};
     say_left_out(path);
   }
 }
@@ -202,7 +202,7 @@ bool PathRepair::fence(std::uint32_t index) {
              path.name, path.health.replayed_stripes - before);
   // A path that fails again soon after it came back keeps its longer pause.
   const bool soon = repair.backoff_ns != 0 && link_.host().now_ns() < repair.at_ns;
-  const std::uint64_t backoff_ns = soon ? repair.backoff_ns : kReopenPauseMinNs;
+  const std::uint64_t backoff_ns = soon ? repair.backoff_ns : kTryPauseMinNs;
   repair = {.at_ns = link_.host().now_ns() + backoff_ns,
             .backoff_ns = backoff_ns,
             .changed = repair.changed,

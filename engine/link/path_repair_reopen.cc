@@ -42,7 +42,7 @@ bool PathRepair::reopen(std::uint32_t index) {
       if (tend_chains(index)) return true;
       // A slow device answers late, too, so only the first try doubts the connection.
       if (due && repair.connector_step == ConnectorStep::AwaitReopened &&
-          repair.backoff_ns == kReopenPauseMinNs)
+          repair.backoff_ns == kTryPauseMinNs)
         link_.distrust_connection(fmt::format("{}: no answer to REOPEN", link_.connection_name()));
       if (due) give_up_try(index, "the peer, or a host on the way, has not answered");
       link_.host().tend_at(repair.at_ns);
@@ -97,8 +97,7 @@ bool PathRepair::clear_for(std::uint32_t index, std::uint32_t epoch, std::string
 void PathRepair::hurry(Repair& repair) const {
   repair.changed = false;
   repair.hurried = true;
-  const std::uint64_t soonest_ns =
-      repair.hurried_ns == 0 ? 0 : repair.hurried_ns + kReopenPauseMinNs;
+  const std::uint64_t soonest_ns = repair.hurried_ns == 0 ? 0 : repair.hurried_ns + kTryPauseMinNs;
   repair.at_ns = std::max(link_.host().now_ns(), soonest_ns);
 }
 
@@ -198,7 +197,7 @@ void PathRepair::give_up_try(std::uint32_t index, const std::string& why) {
   // The pause is shorter if no path is up: then a try disturbs nothing.
   const std::uint64_t growth = std::exchange(repair.hurried, false) ? 1 : 2;
   const std::uint64_t before_ns = std::exchange(
-      repair.backoff_ns, std::clamp(repair.backoff_ns * growth, kReopenPauseMinNs,
+      repair.backoff_ns, std::clamp(repair.backoff_ns * growth, kTryPauseMinNs,
                                     stalled ? kReopenPauseStalledMaxNs : kReopenPauseMaxNs));
   repair.at_ns = link_.host().now_ns() + repair.backoff_ns;
   if (repair.changed) hurry(repair);
@@ -458,7 +457,7 @@ void PathRepair::admit(std::uint32_t index) {
   leave_better_ones(index);
   // Until at_ns a failure counts as one trouble with the last one, and the pause goes on growing.
   repair = {.at_ns = now_ns + kPathUpToSteadyNs,
-            .backoff_ns = std::clamp(repair.backoff_ns * 2, kReopenPauseMinNs, kReopenPauseMaxNs)};
+            .backoff_ns = std::clamp(repair.backoff_ns * 2, kTryPauseMinNs, kReopenPauseMaxNs)};
 }
 
 bool PathRepair::on(const PortUp& body) {

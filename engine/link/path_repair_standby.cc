@@ -26,7 +26,7 @@ void PathRepair::call_standby(std::uint64_t now_ns) {
     const std::uint32_t before =
         peer_link.reach().all_relayed() || path.tier == 0 ? path.tier : path.tier - 1;
     repairs_[i] = {.at_ns = now_ns + before * kTierToNextNs,
-                   .backoff_ns = kReopenPauseMinNs,
+                   .backoff_ns = kTryPauseMinNs,
                    .lost_at_ns = stalled_since_ns_};
     link_.host().tend_at(repairs_[i].at_ns);
   }
@@ -43,10 +43,10 @@ void PathRepair::call_beside() {
   for (std::uint32_t i = 0; i < index; ++i) carried += peer_link.paths()[i].bulk_posted;
   const std::uint64_t again_ns = repairs_[index].at_ns;  // 0: it was never tried
   if (carried < hooks_of(link_.host().options()).both_ways_bytes || now_ns < again_ns)
-    return link_.host().tend_at(std::max(now_ns + kBesideLookToNextNs, again_ns));
+    return link_.host().tend_at(std::max(now_ns + kLookToNextNs, again_ns));
   peer_link.paths().call(peer_link.paths()[index]);
   repairs_[index] = {.at_ns = now_ns,
-                     .backoff_ns = std::max(repairs_[index].backoff_ns, kReopenPauseMinNs),
+                     .backoff_ns = std::max(repairs_[index].backoff_ns, kTryPauseMinNs),
                      .lost_at_ns = now_ns};
 }
 
@@ -113,7 +113,7 @@ void PathRepair::end_first_pause(std::uint32_t index) {
   const ProgressLoop::Guard guard(link_.context().loop);
   const bool waits = link_.peer_link().paths()[index].health.state == PathState::Down &&
                      repair.connector_step == ConnectorStep::Waiting;
-  if (!waits || repair.backoff_ns != kReopenPauseMinNs) return;
+  if (!waits || repair.backoff_ns != kTryPauseMinNs) return;
   repair.at_ns = std::min(repair.at_ns, link_.host().now_ns());
   link_.host().tend_soon();
 }

@@ -246,7 +246,7 @@ void Redial::on_lost(Errc reason, const std::string& text) {
   } else {
     if (now_ns >= give_up_ns_) go_on_without(text);
     next_ns_ = now_ns + backoff_ns_;
-    backoff_ns_ = std::min(2 * backoff_ns_, kDialPauseMaxNs);
+    backoff_ns_ = std::min(2 * backoff_ns_, kTryPauseMaxNs);
   }
 }
 

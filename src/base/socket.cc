@@ -20,8 +20,7 @@ namespace {
 // The kernel's own usual bound. A connection that does not fit waits a second for its next SYN.
 constexpr int kListenBacklog = 4096;
 constexpr int kKeepAliveProbes = 3;  // 5 + 3 * 5 are 20 s
-static_assert((kSilenceToKeepAliveSeconds + kKeepAliveToNextSeconds * kKeepAliveProbes) * 1000 ==
-              kSilenceToDeadHostMs);
+static_assert(kSilenceToKeepAliveSeconds * (1 + kKeepAliveProbes) * 1000 == kSilenceToDeadHostMs);
 
 // An unauthenticated peer can make us open as many sockets as it likes.
 constinit SharedLogBudget g_lines;
@@ -49,7 +48,7 @@ void set_stream_options(int fd) {
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, kSilenceToKeepAliveSeconds);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, kKeepAliveToNextSeconds);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, kSilenceToKeepAliveSeconds);
   set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, kKeepAliveProbes);
   set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kSilenceToDeadHostMs);
 }

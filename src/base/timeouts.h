@@ -13,11 +13,9 @@ namespace mesh {
 
 // ---- Control connections.
 
-// From: the last byte of the peer's kernel. To: the first keep-alive probe. Then: TCP asks. TCP
-// sends keep-alive probes after 5 s without an answer, and 3 of them 5 s apart.
+// From: the last byte of the peer's kernel, or a keep-alive probe. To: the next one. Then: TCP
+// asks. TCP sends three probes.
 inline constexpr int kSilenceToKeepAliveSeconds = 5;
-// From: a probe. To: the next one. Then: TCP asks again. With three probes 20 s.
-inline constexpr int kKeepAliveToNextSeconds = 5;
 // From: the last byte of the peer's kernel. To: the next one. Then: the control connection is
 // lost. 5 s and three probes.
 inline constexpr int kSilenceToDeadHostMs = 20'000;
@@ -48,8 +46,9 @@ inline constexpr std::uint64_t kAcceptToGiveWayNs = 10 * kNsPerMs;
 // From: no descriptor is left. To: the next accept or dial. Then: it tries again. A program that
 // frees descriptors does so now and then; ten looks a second cost nothing.
 inline constexpr std::uint64_t kNoDescriptorToRetryNs = 100 * kNsPerMs;
-// From: we close a connection. To: all that was to be sent is sent. Then: the connection is cut.
-// The peer's kernel is near.
+// From: we close a connection, say BYE on a link, or close a communicator. To: all that was to be
+// sent is sent, and the peers have ended too. Then: it is cut. A live peer answers at once, and its
+// kernel is near.
 inline constexpr std::uint64_t kCloseToCutNs = kNsPerSecond;
 
 // ---- A lost control connection.
@@ -78,9 +77,6 @@ inline constexpr std::uint64_t kFenceToOtherWayNs = 200 * kNsPerMs;
 // From: a dial fails, or finds no room. To: the next dial, at first. Then: it dials. Doubled after
 // each try. A network that is back is found within a second.
 inline constexpr std::uint64_t kDialPauseMinNs = 10 * kNsPerMs;
-// From: a dial fails, or finds no room. To: the next dial, at last. Then: it dials. A network that
-// is back is found soon.
-inline constexpr std::uint64_t kDialPauseMaxNs = kNsPerSecond;
 
 // ---- Handshakes.
 
@@ -121,9 +117,6 @@ inline constexpr std::uint64_t kProofToAskAgainMaxNs = 640 * kNsPerMs;
 // goes on to answer over one cable has answered over all that lead to it by then, and a lost
 // datagram has been sent again.
 inline constexpr std::uint64_t kProofToSettledNs = 100 * kNsPerMs;
-// From: no port of a host has answered. To: its next HELLO is asked about again. Then: datagrams
-// go out again. Silence may end: a firewall is opened, an address becomes valid.
-inline constexpr std::uint64_t kSilenceToAskAgainNs = 60 * kNsPerSecond;
 // From: a link has asked for its cables again. To: it may ask once more. Then: it asks if there is
 // a reason. Two questions while cables are moved by hand.
 inline constexpr std::uint64_t kAskCablesToNextNs = 500 * kNsPerMs;
@@ -151,13 +144,24 @@ inline constexpr std::uint64_t kCallToToldNs = 5 * kNsPerSecond;
 
 // ---- Lost paths.
 
+// From: a path is fenced, a card has left, or other hosts were asked. To: the next try, at first.
+// Then: REOPEN, a look for a new card, or the question again. A flap is shorter. Doubled after each
+// try. Pauses between questions to neighbours are up to half longer by chance, so that hosts that
+// ask one another do not go on in step.
+inline constexpr std::uint64_t kTryPauseMinNs = 50 * kNsPerMs;
+// From: a dial fails or finds no room, or other hosts were asked. To: the next try, at last. Then:
+// it dials or asks again. A network that is back is found soon, and a question is one datagram for
+// each port.
+inline constexpr std::uint64_t kTryPauseMaxNs = kNsPerSecond;
+// From: a look at a port, at what a link has sent, or at the paths with traffic. To: the next one.
+// Then: it looks: the port has a newer answer, a busy link opens the way round, each path gets a
+// timed write. A look is two commands to the device at most; events are faster. 600 timed writes a
+// minute, so six of them decide a minute's p99.
+inline constexpr std::uint64_t kLookToNextNs = 100 * kNsPerMs;
 // From: the queue pairs of a lost path are stopped. To: all their receives have come back. Then:
 // FENCE waits until the queue pairs are destroyed. A device at work flushes sooner, and a queue
 // pair that is destroyed leaves no receive open either.
 inline constexpr std::uint64_t kStopToDrainedNs = kNsPerSecond;
-// From: a path is fenced. To: the first try to open it. Then: REOPEN. A flap is shorter. Doubled
-// after each try.
-inline constexpr std::uint64_t kReopenPauseMinNs = 50 * kNsPerMs;
 // From: a try fails while no path is up. To: the next try, at last. Then: REOPEN. While no path is
 // up a try disturbs nothing.
 inline constexpr std::uint64_t kReopenPauseStalledMaxNs = 400 * kNsPerMs;
@@ -189,17 +193,6 @@ inline constexpr std::uint64_t kSilenceLookCountsMaxNs = 1100 * kNsPerMs;
 // From: standby paths of one tier are opened. To: those of the next tier. Then: the next tier is
 // opened too. A tier that works is up before the next one begins, and a dead tier holds up nobody.
 inline constexpr std::uint64_t kTierToNextNs = 50 * kNsPerMs;
-// From: a look at what a link has sent. To: the next one. Then: with enough sent, the way round is
-// opened. Costs little.
-inline constexpr std::uint64_t kBesideLookToNextNs = 100 * kNsPerMs;
-// From: a look at a port. To: the next one, if no event asks for it. Then: somebody who asks for
-// the port gets a newer answer. A look is two commands to the device. Events are faster; this is
-// for what no event tells.
-inline constexpr std::uint64_t kPortLookToNextNs = 100 * kNsPerMs;
-// From: a look for a new card in the place of one that left. To: the next one, at first. Then: it
-// looks. A look lists the host's devices. Doubled after each: a card that is back is found soon,
-// and one that stays away costs little.
-inline constexpr std::uint64_t kCardLookToNextMinNs = 50 * kNsPerMs;
 // From: a look for a new card. To: the next one, at last. Then: it looks. A card that stays away
 // costs little.
 inline constexpr std::uint64_t kCardLookToNextMaxNs = 2 * kNsPerSecond;
@@ -220,15 +213,20 @@ inline constexpr std::uint64_t kCutToPatienceNs = kNsPerSecond;
 // From: CLOSE. To: all that it counts has arrived. Then: the requests fail with PeerClosed. Data
 // is slower than frames.
 inline constexpr std::uint64_t kCloseToAnnouncedNs = kNsPerSecond;
-// From: BYE. To: the peer's end of the connection. Then: the link is down. A live peer answers at
-// once.
-inline constexpr std::uint64_t kByeToCutNs = kNsPerSecond;
-// From: a communicator closes. To: all its links have said goodbye. Then: they are cut. As long as
-// kByeToCutNs.
-inline constexpr std::uint64_t kContextCloseToCutNs = kNsPerSecond;
 
 // ---- Paths over other hosts.
 
+// From: a host has answered a question, a path over it has failed, or no port of it has answered.
+// To: it is forgotten. Then: it is asked again if there is a reason. It may have ended, or be of
+// use again: a firewall is opened, an address becomes valid.
+inline constexpr std::uint64_t kHostKnownNs = 60 * kNsPerSecond;
+// From: a question to a neighbour, or to a host on the way. To: its answer, or any byte of it.
+// Then: it is no longer waited for. Longer than a round trip on emulated hosts. For a host on the
+// way a third of NCCL_MESH_PATH_TIMEOUT if that is less: there must be time for another try.
+inline constexpr std::uint64_t kHelperToAnswerNs = 2 * kNsPerSecond;
+// From: a host, or the neighbours, were last asked. To: the next question. Then: the pause between
+// questions is the least one again. Ten of the longest pauses.
+inline constexpr std::uint64_t kAskedToForgottenNs = 10 * kNsPerSecond;
 // From: work on a relayed path. To: a count comes back. Then: the path is lost. 20 naps of a host
 // on the way, which are 0.1 s at most, and a round trip.
 inline constexpr std::uint64_t kRelayWorkToCountNs = 2 * kNsPerSecond;
@@ -242,47 +240,12 @@ inline constexpr std::uint64_t kStallToNoRouteNs = 2 * kNsPerSecond;
 // requests fail. With NCCL_MESH_JOB the processes of the hosts between may begin later than ours:
 // communicators come up one after the other. Or NCCL_MESH_PATH_TIMEOUT if that is less.
 inline constexpr std::uint64_t kStallToNobodyNs = 10 * kNsPerSecond;
-// From: neighbours are asked over the cables. To: they are asked again, at first. Then: a question
-// goes out. Doubled each time, and up to half of it longer by chance, so that hosts that ask one
-// another do not go on in step. The shortest one again if nothing was asked for 10 s.
-inline constexpr std::uint64_t kNeighboursPauseMinNs = 50 * kNsPerMs;
-// From: neighbours are asked over the cables. To: they are asked again, at last. Then: a question
-// goes out. One datagram a second for each port.
-inline constexpr std::uint64_t kNeighboursPauseMaxNs = kNsPerSecond;
-// From: neighbours were last asked. To: the next question. Then: the pause is the least one again.
-// Ten of the longest pauses.
-inline constexpr std::uint64_t kNeighboursToForgottenNs = 10 * kNsPerSecond;
-// From: a question goes out. To: an answer. Then: the ports take no answer any more. Longer than a
-// round trip on emulated hosts.
-inline constexpr std::uint64_t kNeighboursToAnswerNs = 2 * kNsPerSecond;
-// From: a neighbour has answered. To: it is forgotten. Then: it is asked again if there is no way.
-// A host that has answered may have ended since. It is asked again while there is no way.
-inline constexpr std::uint64_t kNeighbourKnownNs = 60 * kNsPerSecond;
 // From: the first datagram that counts. To: datagrams are counted anew. Then: more are only
 // counted. Datagrams are counted by the second: only so many are looked at, and so many answered.
 inline constexpr std::uint64_t kNeighbourBudgetNs = kNsPerSecond;
-// From: a question to a host on the way. To: any byte of it. Then: it is hung up on, and another
-// one is asked. Or a third of NCCL_MESH_PATH_TIMEOUT if that is less: there must be time for
-// another try.
-inline constexpr std::uint64_t kRelaySilenceToDoubtNs = 2 * kNsPerSecond;
 // From: ASK_PEERS. To: PEERS. Then: the connection is closed. More than twice
-// kRelaySilenceToDoubtNs.
+// kHelperToAnswerNs.
 inline constexpr std::uint64_t kAskPeersToAnswerNs = 5 * kNsPerSecond;
-// From: a host is asked which hosts it knows. To: it is asked again, at first. Then: ASK_PEERS.
-// Doubled each time, and the shortest one again if the host was not asked for 10 s.
-inline constexpr std::uint64_t kAskPeersPauseMinNs = 50 * kNsPerMs;
-// From: a host is asked which hosts it knows. To: it is asked again, at last. Then: ASK_PEERS. As
-// a control connection is dialed again.
-inline constexpr std::uint64_t kAskPeersPauseMaxNs = kNsPerSecond;
-// From: a host was last asked. To: the next question. Then: the pause is the least one again. Ten
-// of the longest pauses.
-inline constexpr std::uint64_t kAskPeersToForgottenNs = 10 * kNsPerSecond;
-// From: a path over a host fails. To: the next such failure. Then: the list of failed hosts begins
-// anew. A path that has carried for longer is a new one.
-inline constexpr std::uint64_t kHostFailedToForgottenNs = 60 * kNsPerSecond;
-// From: the thread of the chains naps. To: it looks again, at first. Then: it looks. As a poller
-// does; doubled each time.
-inline constexpr std::uint64_t kRelayNapMinNs = 50'000;
 // From: the thread of the chains naps. To: it looks again, at last. Then: it looks. A nap is at
 // most 1/64 of the pause that it prolongs.
 inline constexpr std::uint64_t kRelayNapMaxNs = 100 * kNsPerMs;
@@ -308,6 +271,14 @@ inline constexpr std::uint64_t kOneShotLookToNextNs = 100'000;
 
 // ---- Threads at rest.
 
+// From: a poller, the thread of the chains, or one that has yielded 64 times found nothing. To: it
+// looks again, at first. Then: it looks, or naps. Callers poll a poller's loops meanwhile. Doubled
+// each time, so a thread is away for about twice the pause at most.
+inline constexpr std::uint64_t kNapMinNs = 50'000;
+// From: a poller dozes, or stands back from its CPU. To: it looks again at last, or tries whether
+// it keeps its CPU. Then: it polls again, or is away again. One look a second costs nothing, and
+// the trials, kPollerProbeNs each, take a hundredth of a core.
+inline constexpr std::uint64_t kPollerAwayMaxNs = kNsPerSecond;
 // From: the control thread has no work. To: it looks at open requests. Then: it looks. A second is
 // soon for a line.
 inline constexpr int kControlIdleWaitMs = 1000;
@@ -317,32 +288,19 @@ inline constexpr int kControlBusyWaitMs = 1;
 // From: a look at all links, for each link. To: the next one. Then: it looks. A look at one of
 // many links takes 2 us, because its memory is in no cache: a hundredth of this.
 inline constexpr std::uint64_t kSweepPerLinkNs = 200'000;
-// From: a poller found nothing 5,000 times. To: it looks again, at first. Then: it polls again, or
-// naps. Callers poll its loops meanwhile. Doubled each time, so a poller is away for about twice
-// the pause at most.
-inline constexpr std::uint64_t kPollerNapMinNs = 50'000;
-// From: a poller dozes. To: it looks again, at last. Then: it polls again, or naps. One look a
-// second costs nothing.
-inline constexpr std::uint64_t kPollerNapMaxNs = kNsPerSecond;
 // From: a poller waits for its CPU. To: it has its CPU again. Then: it stands back. A thread that
 // waits for its CPU for so long shares it with one that does not yield: a slice of the kernel's
 // scheduler has 0.7 ms or more.
 inline constexpr std::uint64_t kLostCpuNs = kNsPerMs / 2;
-// From: a poller stands back. To: it tries whether it keeps its CPU. Then: it polls again, or
-// stands back. The trials, kPollerProbeNs each, take a hundredth of a core.
-inline constexpr std::uint64_t kPollerStandBackNs = kNsPerSecond;
 // From: a poller tries whether it keeps its CPU. To: it has kept it. Then: it polls again. Some
 // slices of the kernel's.
 inline constexpr std::uint64_t kPollerProbeNs = 10 * kNsPerMs;
 // From: a thread that brought something up, or waited for a device, has no task. To: the thread
 // ends. Then: the next task starts a thread. Longer than the pauses between the tasks of a start.
 inline constexpr std::uint64_t kPoolIdleToEndNs = 200 * kNsPerMs;
-// From: 64 yields to another thread. To: the next look, at first. Then: it looks. Doubled after
-// each sleep.
-inline constexpr long kYieldingSleepMinNs = 50'000;
 // From: 64 yields to another thread. To: the next look, at last. Then: it looks. A thousandth of a
 // core.
-inline constexpr long kYieldingSleepMaxNs = 1'000'000;
+inline constexpr std::uint64_t kYieldingSleepMaxNs = kNsPerMs;
 
 // ---- What is told.
 
@@ -356,9 +314,6 @@ inline constexpr std::uint64_t kLookToPausedNs = 5 * kNsPerSecond;
 // From: a request opens. To: the metrics show it as a wait. Then: it is shown. Healthy ones are
 // shorter.
 inline constexpr std::uint64_t kRequestOpenToShownNs = kNsPerSecond;
-// From: a look at the paths with traffic. To: the next one. Then: each gets a timed write. 600
-// samples a minute, so six of them decide a minute's p99.
-inline constexpr std::uint64_t kTimedLookToNextNs = 100 * kNsPerMs;
 // From: timed writes are posted. To: the control thread ceases to poll for them. Then: it naps
 // between its looks. Longer than a round trip over a cable. Ten times a second it is 2 ms of
 // processor time at most.

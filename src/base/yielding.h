@@ -29,14 +29,14 @@ class Yielding {
       ::sched_yield();
       return;
     }
-    const timespec pause{.tv_sec = 0, .tv_nsec = sleep_ns_};
+    const timespec pause{.tv_sec = 0, .tv_nsec = static_cast<long>(sleep_ns_)};
     ::nanosleep(&pause, nullptr);
     sleep_ns_ = std::min(2 * sleep_ns_, kYieldingSleepMaxNs);
   }
 
  private:
   int yields_ = 0;
-  long sleep_ns_ = kYieldingSleepMinNs;
+  std::uint64_t sleep_ns_ = kNapMinNs;
 };
 
 // A lock that is held for a few instructions and practically never contended. Thread: any. Bound:

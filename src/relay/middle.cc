@@ -75,7 +75,7 @@ void Middle::rest() {
 }
 
 void Middle::nap() {
-  const std::uint64_t nap_ns = std::clamp(napped_ns_ / kNapShare, kRelayNapMinNs, kRelayNapMaxNs);
+  const std::uint64_t nap_ns = std::clamp(napped_ns_ / kNapShare, kNapMinNs, kRelayNapMaxNs);
   napped_ns_ += nap_ns;
   std::unique_lock lock(mutex_);
   const auto news = [this] { return came_ || stop_.load(std::memory_order_relaxed); };

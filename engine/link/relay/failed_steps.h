@@ -30,7 +30,7 @@ class FailedSteps {
   // zero nobody knows why, and all hosts and cables of the route are noted. What failed longer ago
   // is forgotten, because a path has carried since.
   void add(const RelayRoute& route, const Id128& at_fault, std::uint64_t now_ns) {
-    if (now_ns >= last_ns_ + kHostFailedToForgottenNs) {
+    if (now_ns >= last_ns_ + kHostKnownNs) {
       hosts_.clear();
       steps_.clear();
       number_ = 0;

@@ -75,9 +75,9 @@ void Neighbours::ask() {
   const std::uint64_t now_ns = host_.now_ns();
   if (!takes_part()) return;
   if (asked_ns_ != 0 && now_ns < asked_ns_ + pause_ns_) return;
-  const bool again = asked_ns_ != 0 && now_ns < asked_ns_ + kNeighboursToForgottenNs;
-  const std::uint64_t longer = again ? std::min(2 * pause_ns_, kNeighboursPauseMaxNs) : 0;
-  pause_ns_ = std::max(longer, kNeighboursPauseMinNs);
+  const bool again = asked_ns_ != 0 && now_ns < asked_ns_ + kAskedToForgottenNs;
+  const std::uint64_t longer = again ? std::min(2 * pause_ns_, kTryPauseMaxNs) : 0;
+  pause_ns_ = std::max(longer, kTryPauseMinNs);
   // No two hosts draw alike, and a simulated world draws as it did before.
   const std::string draw =
       fmt::format("{} {}", host_.options().provider->host_name(), counts_.asked);
@@ -89,7 +89,7 @@ void Neighbours::ask() {
     return end != nullptr && end->place().is_ipv4() ? nullptr : std::move(end);
   });
   if (rounds_.size() == kRoundsMax) rounds_.erase(rounds_.begin());
-  rounds_.push_back({.nonce = random_id(), .until_ns = now_ns + kNeighboursToAnswerNs});
+  rounds_.push_back({.nonce = random_id(), .until_ns = now_ns + kHelperToAnswerNs});
   for (std::size_t rail = 0; rail < mouths_.size(); ++rail) {
     if (mouths_[rail] == nullptr) continue;
     ++counts_.asked;

@@ -101,7 +101,7 @@ void Neighbours::note(std::size_t rail, NeighbourAnswer answer) {
   if (std::none_of(own.begin(), own.end(), is_loopback))
     std::erase_if(answer.addresses, is_loopback);
   if (answer.addresses.empty() || answer.ticket == host_.ticket()) return;
-  const std::uint64_t until_ns = host_.now_ns() + kNeighbourKnownNs;
+  const std::uint64_t until_ns = host_.now_ns() + kHostKnownNs;
   const topo::WirePair wire{.local = rail, .peer = answer.rail};
   for (Found& each : found_) {
     if (each.host.ticket != answer.ticket) continue;

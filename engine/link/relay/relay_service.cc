@@ -142,7 +142,7 @@ bool RelayService::on_ask(ConnectionId connection, const AskPeers& body) {
   });
   if (body.look != 0 && host_.neighbours() != nullptr) {
     host_.neighbours()->ask();
-    asker.looks_until_ns = host_.now_ns() + kNeighboursToAnswerNs;
+    asker.looks_until_ns = host_.now_ns() + kHelperToAnswerNs;
   }
   tell_peers(asker);
   return true;

@@ -107,9 +107,9 @@ void RelayClient::ask_all(std::span<const WireHost> hosts, Look look) {
     // A host that was asked for what it knows is asked at once to ask its cables, too.
     const bool deeper = look == Look::Yes && talk.looked == Look::No;
     if (talk.asked_ns != 0 && now_ns < talk.asked_ns + talk.pause_ns && !deeper) continue;
-    const bool again = talk.asked_ns != 0 && now_ns < talk.asked_ns + kAskPeersToForgottenNs;
-    if (!again) talk.pause_ns = kAskPeersPauseMinNs;
-    if (again && !deeper) talk.pause_ns = std::min(2 * talk.pause_ns, kAskPeersPauseMaxNs);
+    const bool again = talk.asked_ns != 0 && now_ns < talk.asked_ns + kAskedToForgottenNs;
+    if (!again) talk.pause_ns = kTryPauseMinNs;
+    if (again && !deeper) talk.pause_ns = std::min(2 * talk.pause_ns, kTryPauseMaxNs);
     talk.asked_ns = now_ns;
     talk.looked = look;
     connection_to(host);
@@ -154,7 +154,7 @@ bool RelayClient::owes(const Talk& talk) const noexcept {
 std::uint64_t RelayClient::silence_ns() const noexcept {
   const auto bound_ns =
       static_cast<std::uint64_t>(host_.options().settings.path_timeout_s) * kNsPerSecond;
-  return std::min(kRelaySilenceToDoubtNs, bound_ns / kSilenceShare);
+  return std::min(kHelperToAnswerNs, bound_ns / kSilenceShare);
 }
 
 // Closes connections without chains. An awaited answer keeps one open, but not for ever. Without a

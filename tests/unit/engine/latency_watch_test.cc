@@ -49,7 +49,7 @@ void talk_for(Talk& talk, std::uint64_t ns) {
 }
 
 TEST(LatencyWatch, APathWithTrafficIsTimedTenTimesASecondWhereItSends) {
-  Bed bed({.fabric = testkit::kHalves, .timed_ns = kTimedLookToNextNs});
+  Bed bed({.fabric = testkit::kHalves, .timed_ns = kLookToNextNs});
   Talk talk(bed, kA, kB, kTimedBytes);
   talk_for(talk, 5 * kNsPerSecond);
   for (const std::size_t path : {0u, 1u}) {
@@ -59,7 +59,7 @@ TEST(LatencyWatch, APathWithTrafficIsTimedTenTimesASecondWhereItSends) {
 }
 
 TEST(LatencyWatch, APathWithoutMessagesIsLeftAlone) {
-  Bed bed({.timed_ns = kTimedLookToNextNs});
+  Bed bed({.timed_ns = kLookToNextNs});
   Talk talk(bed, kA, kB, kTimedBytes);
   const auto posted = [&bed] { return bed.stats(0).work_requests + bed.stats(1).work_requests; };
   bed.rounds(100);
@@ -76,7 +76,7 @@ TEST(LatencyWatch, APathWithoutMessagesIsLeftAlone) {
 }
 
 TEST(LatencyWatch, ASlowPathShowsInItsOwnTimesAndInNoOthers) {
-  Bed bed({.fabric = testkit::kHalves, .timed_ns = kTimedLookToNextNs});
+  Bed bed({.fabric = testkit::kHalves, .timed_ns = kLookToNextNs});
   Talk talk(bed, kA, kB, kTimedBytes);
   bed.tick_ns = kUs;
   constexpr std::uint64_t kSlowNs = 2 * kNsPerMs;
@@ -95,7 +95,7 @@ TEST(LatencyWatch, ASlowPathShowsInItsOwnTimesAndInNoOthers) {
 
 // NCCL has nothing to wait for when its messages are done, so nobody turns the loop.
 TEST(LatencyWatch, AWriteThatNobodyElsePollsForIsSeenSoon) {
-  Bed bed({.timed_ns = kTimedLookToNextNs});
+  Bed bed({.timed_ns = kLookToNextNs});
   Talk talk(bed, kA, kB, kTimedBytes);
   talk_for(talk, kNsPerSecond);
   const LatencyHistogram before = latency_of(bed, 0, 0);
@@ -109,7 +109,7 @@ TEST(LatencyWatch, AWriteThatNobodyElsePollsForIsSeenSoon) {
 }
 
 TEST(LatencyWatch, AWriteThatItsPathLosesCountsNothingAndHoldsUpNothing) {
-  Bed bed({.fabric = testkit::kHalves, .timed_ns = kTimedLookToNextNs});
+  Bed bed({.fabric = testkit::kHalves, .timed_ns = kLookToNextNs});
   Talk talk(bed, kA, kB, kTimedBytes);
   talk.exchange(kTimedBytes);
   ASSERT_TRUE(
@@ -136,7 +136,7 @@ TEST(LatencyWatch, AWriteThatItsPathLosesCountsNothingAndHoldsUpNothing) {
 // The only path carries small packets alone, and is lost again and again: the empty writes that get
 // through are no progress of the messages.
 TEST(LatencyWatch, WritesThatGetThroughDoNotPutOffTheEndOfAPathThatCarriesNothing) {
-  Bed bed({.path_timeout_s = 20, .ack_timer = 14, .timed_ns = kTimedLookToNextNs});
+  Bed bed({.path_timeout_s = 20, .ack_timer = 14, .timed_ns = kLookToNextNs});
   const LogCapture log;
   Talk talk(bed, kA, kB, kTimedBytes);
   talk.exchange(kTimedBytes);

@@ -128,7 +128,7 @@ TEST_F(NeighboursBed, NewsOfHostsEndsThePauseBeforeTheNextTry) {
     const auto far = talk(0, to);
     const std::uint64_t from_ns = bed_->now_ns();
     ASSERT_TRUE(wakes(*far)) << log_.joined();
-    EXPECT_LT(bed_->now_ns() - from_ns, kAskPeersPauseMinNs);
+    EXPECT_LT(bed_->now_ns() - from_ns, kTryPauseMinNs);
     end(*far);
   }
 }

@@ -114,7 +114,7 @@ int move(Bed& bed, const Streams& streams, std::uint64_t per_stream) {
 int traffic(const testkit::BedOptions& options, void (*planted)()) {
   set_log_level(LogLevel::Warn);
   testkit::BedOptions timed = options;
-  timed.timed_ns = kTimedLookToNextNs;
+  timed.timed_ns = kLookToNextNs;
   Bed bed(timed);
   Streams streams;
   const testkit::Seat a{0, 0}, b{1, 0};
@@ -124,7 +124,7 @@ int traffic(const testkit::BedOptions& options, void (*planted)()) {
   streams.push_back(std::make_unique<Stream>(bed, a, a));
   if (const int code = move(bed, streams, kWarmUp); code != kGood) return code;
   // The turns that follow also take the completions of writes that measure latencies.
-  bed.advance_ns(kTimedLookToNextNs);
+  bed.advance_ns(kLookToNextNs);
   for (testkit::BedHost& host : bed.hosts) host.engine->poll_control();
   if (!options.wall_clock && !streams[0]->is_timed()) return kNotTimed;
   testkit::arm();

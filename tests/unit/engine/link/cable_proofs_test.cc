@@ -362,7 +362,7 @@ TEST(CableProofs, SilenceIsAskedAgainAfterAMinute) {
   hosts.finish(*question);
   hosts.of_b.conclude(said, *question);
   EXPECT_NE(hosts.of_b.known(said, pairs), nullptr);
-  hosts.clock.fetch_add(kSilenceToAskAgainNs);
+  hosts.clock.fetch_add(kHostKnownNs);
   EXPECT_EQ(hosts.of_b.known(said, pairs), nullptr);
 }
 

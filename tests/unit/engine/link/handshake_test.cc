@@ -405,7 +405,7 @@ TEST(Handshake, AnAcceptorMakesNoQueuePairsForADeviceThatLagsBehind) {
   EXPECT_EQ(ends.connect.state, StageState::Waiting);
   EXPECT_EQ(device.queue_pair_count(), 0u);
   ASSERT_TRUE(device.turn_work());
-  ends.advance_ns(kDialPauseMaxNs);
+  ends.advance_ns(kTryPauseMaxNs);
   ends.a.links.tend();
   ends.a.reception.on_dialed(ends.sender().connection());
   ends.carry_all();

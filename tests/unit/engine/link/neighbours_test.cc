@@ -143,14 +143,14 @@ TEST_F(NeighboursTest, QuestionsHavePausesAndPortsForAnswersClose) {
   EXPECT_EQ(descriptors(of_a_), 2);
   EXPECT_GE(of_a_.counts().asked, 8u);
   EXPECT_LE(of_a_.counts().asked, 16u);
-  pass(kNeighboursToAnswerNs);
+  pass(kHelperToAnswerNs);
   EXPECT_EQ(descriptors(of_a_), 1);
 }
 
 TEST_F(NeighboursTest, ALateAnswerIsIgnored) {
   share("job");
   of_a_.ask();
-  pass(kNeighboursToAnswerNs);
+  pass(kHelperToAnswerNs);
   carry();
   EXPECT_TRUE(of_a_.found().empty());
 }
@@ -159,7 +159,7 @@ TEST_F(NeighboursTest, AHostThatAnswersNoMoreIsForgotten) {
   share("job");
   ask();
   ASSERT_EQ(of_a_.found().size(), 1u);
-  pass(kNeighbourKnownNs - 1);
+  pass(kHostKnownNs - 1);
   EXPECT_EQ(of_a_.found().size(), 1u);
   pass(1);
   EXPECT_TRUE(of_a_.found().empty());

@@ -49,8 +49,8 @@ TEST_F(PathRepairTest, BothSidesSayAFenceBeforeThePathIsDown) {
 TEST_F(PathRepairTest, ThePathIsOpenedAgainAfterItsFirstPause) {
   lose_path(ends_.sender(), 1);
   ends_.carry_all();
-  EXPECT_LE(ends_.a.due_ns, ends_.a.now_ns() + kReopenPauseMinNs);
-  ends_.advance_ns(kReopenPauseMinNs - 1);
+  EXPECT_LE(ends_.a.due_ns, ends_.a.now_ns() + kTryPauseMinNs);
+  ends_.advance_ns(kTryPauseMinNs - 1);
   ends_.a.links.tend();
   EXPECT_EQ(count_said(ends_.a, MessageType::Reopen), 0);
   ends_.advance_ns(1);
@@ -80,7 +80,7 @@ TEST_F(PathRepairTest, NothingIsMadeWhileOurPortIsDown) {
   const std::uint64_t tries = path.health.reopen_tries;
   std::uint64_t looks = 0;
   for (; ends_.a.now_ns() < kPathUpToSteadyNs; ++looks) {
-    ends_.advance_ns(kReopenPauseMinNs);
+    ends_.advance_ns(kTryPauseMinNs);
     ends_.carry_all();
     ASSERT_EQ(path.device->queue_pair_count(), 0u);
   }
@@ -99,7 +99,7 @@ TEST_F(PathRepairTest, ThePeerIsRefusedBeforeAnythingIsMadeWhileOurPortIsDown) {
   ASSERT_TRUE(ends_.b.provider->faults().arm(kSecondPortDown).ok());
   const Path& path = ends_.receiver().peer_link().paths()[1];
   const std::uint64_t tries = path.health.reopen_tries;
-  ends_.advance_ns(kReopenPauseMinNs);
+  ends_.advance_ns(kTryPauseMinNs);
   ends_.carry_all();
   EXPECT_EQ(ends_.sender().peer_link().paths()[1].health.reopen_tries, 1u);
   EXPECT_EQ(path.health.reopen_tries, tries);

@@ -125,7 +125,7 @@ TEST_F(RedialTest, ALinkWhosePathsCarryOutlivesItsControlConnection) {
   EXPECT_EQ(ends_.sender().state(), LinkState::Up);
   EXPECT_EQ(ends_.receiver().state(), LinkState::Up);
   EXPECT_EQ(log_.count(LogLevel::Warn, "messages go on, but no lost path"), 2) << log_.joined();
-  ends_.advance_ns(kDialPauseMaxNs);
+  ends_.advance_ns(kTryPauseMaxNs);
   tend();
   ends_.a.reception.on_dialed(redial().connection());
   ends_.carry_all();

@@ -192,7 +192,7 @@ TEST_F(FailingHosts, AllOfARouteAreAvoidedWhereNobodyKnowsWhichFailed) {
 }
 
 TEST_F(FailingHosts, AreForgottenInTime) {
-  pause_ns_ = kHostFailedToForgottenNs;
+  pause_ns_ = kHostKnownNs;
   const std::vector<WireHost> hosts{host("d", {rail(1, 4), rail(2, 4)}),
                                     host("e", {rail(1, 5), rail(2, 5)})};
   EXPECT_EQ(tries(hosts, "de", 4), " d e d e");

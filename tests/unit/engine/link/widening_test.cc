@@ -70,7 +70,7 @@ TEST_F(WideningTest, APathThatIsLostMeanwhileIsOpenedAgainWithAll) {
   ASSERT_EQ(count_said(ends_.a, MessageType::Widen), 1);
   lose_path(ends_.sender(), 0);
   ends_.carry_all();
-  ends_.advance_ns(kReopenPauseMinNs);
+  ends_.advance_ns(kTryPauseMinNs);
   ends_.carry_all();
   expect_wide();
 }
@@ -80,7 +80,7 @@ TEST_F(WideningTest, APathThatThePeerLosesMeanwhileIsOpenedAgainWithAll) {
   ends_.a.links.tend();
   lose_path(ends_.receiver(), 0);
   ends_.carry_all();
-  ends_.advance_ns(kReopenPauseMinNs);
+  ends_.advance_ns(kTryPauseMinNs);
   ends_.carry_all();
   expect_wide();
 }
@@ -97,7 +97,7 @@ TEST_F(WideningTest, APathThatIsLostBeforeTheAnswerComesIsFencedWithMoreCountsTh
   lose_path(ends_.sender(), 0);
   ends_.carry_all();
   EXPECT_NE(state_of(ends_.sender(), 0), PathState::Up);
-  ends_.advance_ns(kReopenPauseMinNs);
+  ends_.advance_ns(kTryPauseMinNs);
   ends_.carry_all();
   expect_wide();
 }
