@@ -14,6 +14,12 @@ bool explains_no_rail(const Finding& each) {
   return of_gids || each.name == "hca-names-none" || each.name == "no-provider";
 }
 
+// Returns true if the plugin refuses to start for the interface that the finding is about.
+bool explains_refusal(const HostFacts& facts, const Finding& each) {
+  return each.name == "interface-names-none" &&
+         facts.plugin_error.find("NCCL_SOCKET_IFNAME") != std::string::npos;
+}
+
 // Returns the remedies of the ports that are no rails, each once.
 std::string remedies(const std::vector<RefusalFacts>& refused) {
   std::string text;
@@ -62,6 +68,8 @@ std::string remedy_of(RefusalKind kind) {
 }
 
 void check_plugin(const HostFacts& facts, Findings& found) {
+  const auto explains = [&facts](const Finding& each) { return explains_refusal(facts, each); };
+  if (std::any_of(found.begin(), found.end(), explains)) return;
   if (!facts.plugin_error.empty()) {
     found.push_back(finding(
         "no-plugin", facts.host,
@@ -86,12 +94,16 @@ const RailFacts* rail_of(const HostFacts& facts, const std::string& port) {
   return rail == facts.rails.end() ? nullptr : &*rail;
 }
 
-const SettingFacts* setting(const HostFacts& facts, const std::string& name) {
+const SettingFacts* variable(const HostFacts& facts, const std::string& name) {
   const auto& all = facts.software.settings;  // the effective ones come first
-  const auto found = std::find_if(all.begin(), all.end(), [&name](const SettingFacts& each) {
-    return each.name == name && !each.value.empty();
-  });
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&name](const SettingFacts& each) { return each.name == name; });
   return found == all.end() ? nullptr : &*found;
+}
+
+const SettingFacts* setting(const HostFacts& facts, const std::string& name) {
+  const SettingFacts* const found = variable(facts, name);
+  return found == nullptr || found->value.empty() ? nullptr : found;
 }
 
 Findings check_host(const HostFacts& facts) {

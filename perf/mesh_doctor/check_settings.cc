@@ -1,4 +1,5 @@
 #include "perf/mesh_doctor/checks.h"
+#include "perf/mesh_doctor/libraries.h"
 
 #include "src/base/nccl_table.h"
 #include "src/base/setting_grammar.h"
@@ -29,22 +30,29 @@ bool same(const std::string& one, const char* other) {
 bool in_environment(const SettingFacts& setting) { return setting.source == "the environment"; }
 
 void check_net(const HostFacts& facts, Findings& found) {
-  const SettingFacts* const net = setting(facts, "NCCL_NET");
+  const SettingFacts* const net = variable(facts, "NCCL_NET");
   if (net == nullptr || same(net->value, "Mesh")) return;
+  const char* const effect =
+      net->value.empty() ? " is the name of no network, so NCCL fails at the start of every job."
+                         : " keeps NCCL from using nccl-mesh, whose network is called Mesh.";
   found.push_back(finding("other-net", facts.host,
                           {.about = "NCCL_NET",
-                           .evidence = text_of(*net) + " keeps NCCL from using nccl-mesh, whose "
-                                                       "network is called Mesh.",
+                           .evidence = text_of(*net) + effect,
                            .remedy = "Unset NCCL_NET, or set it to Mesh."}));
 }
 
 void check_plugin_off(const HostFacts& facts, Findings& found) {
-  const SettingFacts* const plugin = setting(facts, "NCCL_NET_PLUGIN");
-  if (plugin == nullptr || !same(plugin->value, "none")) return;
-  found.push_back(finding("plugin-off", facts.host,
-                          {.about = "NCCL_NET_PLUGIN",
-                           .evidence = text_of(*plugin) + " keeps NCCL from loading any plugin.",
-                           .remedy = "Set NCCL_NET_PLUGIN=" + facts.plugin_file}));
+  const SettingFacts* const plugin = variable(facts, "NCCL_NET_PLUGIN");
+  if (plugin == nullptr) return;
+  const bool named = plugin->value.find_first_not_of(',') != std::string::npos;
+  if (named ? !same(plugin->value, "none") : !takes_empty_for_none(facts.software.nccl)) return;
+  const char* const why =
+      named ? "." : ": NCCL 2.27 and later takes a list without a name for none.";
+  found.push_back(
+      finding("plugin-off", facts.host,
+              {.about = "NCCL_NET_PLUGIN",
+               .evidence = text_of(*plugin) + " keeps NCCL from loading any plugin" + why,
+               .remedy = "Set NCCL_NET_PLUGIN=" + facts.plugin_file}));
 }
 
 void check_hca(const HostFacts& facts, Findings& found) {
@@ -97,7 +105,8 @@ void check_idle(const HostFacts& facts, const SettingFacts& setting, Findings& f
   const auto row = std::find_if(table.begin(), table.end(), [&setting](const NcclSetting& each) {
     return each.name == setting.name;
   });
-  if (row == table.end() || row->standing == Standing::Honoured || setting.value == row->usual)
+  if (row == table.end() || row->standing == Standing::Honoured || setting.value == row->usual ||
+      setting.value.empty())
     return;
   found.push_back(finding("setting-idle", facts.host,
                           {.about = setting.name,

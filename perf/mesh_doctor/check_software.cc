@@ -1,4 +1,5 @@
 #include "perf/mesh_doctor/checks.h"
+#include "perf/mesh_doctor/libraries.h"
 
 #include "src/base/setting_grammar.h"
 #include "src/base/version.h"
@@ -6,29 +7,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 namespace mesh::doctor {
 namespace {
 
-using Version = std::array<int, 3>;
-
-constexpr Version kOldest{2, 12, 0};     // the first with an interface that the plugin has
-constexpr Version kArmMended{2, 29, 3};  // on Arm, 2.28.9 and 2.29.2 stop in a pool of the proxy
-
-Version version_of(const std::string& text) {
-  Version version{};
-  const char* at = text.c_str();
-  for (int& part : version) {
-    char* end = nullptr;
-    part = static_cast<int>(std::strtol(at, &end, 10));
-    at = *end == '.' ? end + 1 : end;
-  }
-  return version;
-}
+constexpr NcclVersion kOldest{2, 12, 0};  // the first with an interface that the plugin has
+constexpr NcclVersion kArmMended{2, 29,
+                                 3};  // on Arm, 2.28.9 and 2.29.2 stop in a pool of the proxy
 
 std::string library_text(const LibraryFacts& library) {
   return fmt::format("{} {} (found by {})", library.path, library.version, library.found_by);
@@ -36,7 +23,7 @@ std::string library_text(const LibraryFacts& library) {
 
 void check_version(const HostFacts& facts, const LibraryFacts& library, Findings& found) {
   if (library.version.empty()) return;
-  const Version version = version_of(library.version);
+  const NcclVersion version = version_numbers(library.version);
   const std::string evidence = library_text(library);
   if (version < kOldest) {
     found.push_back(
@@ -71,15 +58,29 @@ void check_two(const HostFacts& facts, Findings& found) {
                          "NCCL_DEBUG=VERSION shows which one a job loads."}));
 }
 
+// Returns false if NCCL looks for the library of its own name.
+bool names_plugin(const HostFacts& facts) {
+  const SettingFacts* const chosen = variable(facts, "NCCL_NET_PLUGIN");
+  return chosen != nullptr && (!chosen->value.empty() || takes_empty_for_none(facts.software.nccl));
+}
+
+// Returns what chooses the plugin, "NCCL_NET_PLUGIN=aws-ofi in the environment".
+std::string chosen_plugin(const HostFacts& facts) {
+  const SettingFacts* const chosen = variable(facts, "NCCL_NET_PLUGIN");
+  if (chosen == nullptr) return "NCCL_NET_PLUGIN is not set";
+  if (chosen->value.empty()) return "NCCL_NET_PLUGIN is empty, which this NCCL takes for not set,";
+  return fmt::format("NCCL_NET_PLUGIN={} in {}", chosen->value, chosen->source);
+}
+
 // Without files of the host nothing is known of a job's environment.
 void check_chosen(const HostFacts& facts, Findings& found) {
-  if (facts.machine.processor.empty() || setting(facts, "NCCL_NET_PLUGIN") != nullptr) return;
+  if (facts.machine.processor.empty() || names_plugin(facts)) return;
   found.push_back(finding(
       "plugin-not-chosen", facts.host,
       {.about = "NCCL_NET_PLUGIN",
-       .evidence = "NCCL_NET_PLUGIN is not set in the environment or in nccl.conf, and no "
-                   "libnccl-net.so is installed. A job started from here runs without nccl-mesh, "
-                   "and NCCL says nothing.",
+       .evidence = chosen_plugin(facts) +
+                   " in the environment or in nccl.conf, and no libnccl-net.so is installed. A job "
+                   "started from here runs without nccl-mesh, and NCCL says nothing.",
        .remedy = fmt::format("Set NCCL_NET_PLUGIN={} and NCCL_NET=Mesh for every rank: with both, "
                              "a job fails rather than use another transport.",
                              facts.plugin_file)}));
@@ -97,16 +98,12 @@ void check_choice(const HostFacts& facts, Findings& found) {
   if (software.plugins.empty()) return check_chosen(facts, found);
   const LibraryFacts& first = software.plugins.front();
   if (!first.ours) {
-    const SettingFacts* const chosen = setting(facts, "NCCL_NET_PLUGIN");
     found.push_back(finding(
         "foreign-plugin", facts.host,
         {.about = first.path,
          .evidence = fmt::format("NCCL would load this library, which is not nccl-mesh: {} (found "
                                  "by {}).",
-                                 chosen == nullptr
-                                     ? std::string("NCCL_NET_PLUGIN is not set")
-                                     : "NCCL_NET_PLUGIN=" + chosen->value + " in " + chosen->source,
-                                 first.found_by),
+                                 chosen_plugin(facts), first.found_by),
          .remedy = "Set NCCL_NET_PLUGIN=" + facts.plugin_file}));
     return;
   }

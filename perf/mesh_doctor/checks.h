@@ -40,7 +40,9 @@ bool is_unseen(const HostFacts& facts, const PortFacts& port);
 
 // Returns null if the port is no rail.
 const RailFacts* rail_of(const HostFacts& facts, const std::string& port);
-// Returns the setting that holds in a job, or null if it is not set.
+// Returns the variable that holds in a job, or null if it is not set.
+const SettingFacts* variable(const HostFacts& facts, const std::string& name);
+// Returns null also if the variable is empty, which is as unset for most settings.
 const SettingFacts* setting(const HostFacts& facts, const std::string& name);
 
 bool is_spark(const MachineFacts& machine);  // a DGX Spark, or another machine of its chip

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
@@ -171,6 +172,24 @@ std::string nccl_version(const std::string& file) {
   const auto* const end = std::find_if_not(text.begin(), text.end(), is_part);
   const std::string_view rest(text.data(), static_cast<std::size_t>(end - text.begin()));
   return rest.empty() ? std::string() : "2." + std::string(rest);
+}
+
+NcclVersion version_numbers(const std::string& text) {
+  NcclVersion version{};
+  const char* at = text.c_str();
+  for (int& part : version) {
+    char* end = nullptr;
+    part = static_cast<int>(std::strtol(at, &end, 10));
+    at = *end == '.' ? end + 1 : end;
+  }
+  return version;
+}
+
+bool takes_empty_for_none(const std::vector<LibraryFacts>& nccl) {
+  constexpr NcclVersion kFirst{2, 27, 0};  // NCCL_NET_PLUGIN became a list, which may be empty
+  return nccl.empty() || std::any_of(nccl.begin(), nccl.end(), [&](const LibraryFacts& each) {
+           return each.version.empty() || version_numbers(each.version) >= kFirst;
+         });
 }
 
 bool is_our_plugin(const std::string& file) {

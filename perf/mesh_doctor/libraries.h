@@ -7,6 +7,7 @@
 #include "perf/mesh_doctor/tree.h"
 #include "src/base/config.h"
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +27,11 @@ std::string find_in_cache(const Tree& tree, const std::string& cache, const std:
 std::vector<std::string> python_folders(const Tree& tree, const Environment& environment);
 
 std::string nccl_version(const std::string& file);  // "2.28.9"; empty: it does not tell
+using NcclVersion = std::array<int, 3>;
+NcclVersion version_numbers(const std::string& text);  // "2.28.9" as {2, 28, 9}; missing parts: 0
+// Returns true if an empty NCCL_NET_PLUGIN means "none", as it does for NCCL from 2.27 on, and
+// false if it means that the variable is not set. A host whose NCCL is not known has a new one.
+bool takes_empty_for_none(const std::vector<LibraryFacts>& nccl);
 bool is_our_plugin(const std::string& file);
 
 }  // namespace mesh::doctor

@@ -86,7 +86,8 @@ std::optional<LibraryFacts> find_plugin(const Tree& tree, const Environment& env
 
 void find_plugins(const Tree& tree, const Environment& environment, SoftwareFacts& facts) {
   const std::string chosen = variable(environment, "NCCL_NET_PLUGIN");
-  if (::strcasecmp(chosen.c_str(), "none") == 0) return;
+  const bool off = environment.contains("NCCL_NET_PLUGIN") && takes_empty_for_none(facts.nccl);
+  if (::strcasecmp(chosen.c_str(), "none") == 0 || (chosen.empty() && off)) return;
   std::vector<std::string> names = words_of(chosen, ',');
   if (chosen.empty()) names = {"libnccl-net.so"};
   for (const std::string& name : names) {
@@ -123,7 +124,9 @@ Environment with_conf_files(const Tree& tree, Environment environment) {
 
 std::string plugin_of_job(const Tree& tree, const Environment& environment) {
   SoftwareFacts facts;
-  find_plugins(tree, with_conf_files(tree, environment), facts);
+  const Environment whole = with_conf_files(tree, environment);
+  find_nccl(tree, whole, facts);
+  find_plugins(tree, whole, facts);
   const bool ours = !facts.plugins.empty() && facts.plugins.front().ours;
   return ours && tree.whole_machine() ? facts.plugins.front().file : driver::own_plugin_file();
 }

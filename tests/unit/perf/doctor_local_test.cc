@@ -21,6 +21,11 @@ struct Plant {
 constexpr const char* kWheel = "usr/local/lib/python3.12/dist-packages/nvidia/nccl/lib/";
 constexpr const char* kLimits = "proc/self/limits";
 
+void plant_old_nccl(const PlantedHost& host) {
+  for (const std::string& folder : {std::string(kWheel), std::string("opt/nccl/")})
+    host.write(folder + "libnccl.so.2", "NCCL version 2.26.6+cuda12.8");
+}
+
 const std::vector<Plant> kPlants{
     {"no-provider",
      [](PlantedHost& host) {
@@ -119,6 +124,30 @@ const std::vector<Plant> kPlants{
      "A job started from here runs without nccl-mesh, and NCCL says nothing"},
     {"plugin-off", [](PlantedHost& host) { host.environment["NCCL_NET_PLUGIN"] = "none"; },
      "keeps NCCL from loading any plugin"},
+    {"plugin-off", [](PlantedHost& host) { host.environment["NCCL_NET_PLUGIN"] = ""; },
+     "NCCL_NET_PLUGIN= (from the environment) keeps NCCL from loading any plugin: NCCL 2.27"},
+    {"plugin-off",
+     [](PlantedHost& host) {
+       host.environment.erase("NCCL_NET_PLUGIN");
+       host.write("etc/nccl.conf", "NCCL_NET_PLUGIN=");
+       host.write("usr/lib/libnccl-net.so", "NET/Mesh : %s");
+     },
+     "NCCL_NET_PLUGIN= (from /etc/nccl.conf)"},
+    {"plugin-off", [](PlantedHost& host) { host.environment["NCCL_NET_PLUGIN"] = ","; },
+     "takes a list without a name for none"},
+    {"plugin-not-chosen",
+     [](PlantedHost& host) {
+       host.environment["NCCL_NET_PLUGIN"] = "";
+       plant_old_nccl(host);
+     },
+     "NCCL_NET_PLUGIN is empty, which this NCCL takes for not set, in the environment"},
+    {"foreign-plugin",
+     [](PlantedHost& host) {
+       host.environment["NCCL_NET_PLUGIN"] = "";
+       host.write("usr/lib/libnccl-net.so", "NET/IBext");
+       plant_old_nccl(host);
+     },
+     "NCCL_NET_PLUGIN is empty"},
     {"foreign-plugin",
      [](PlantedHost& host) {
        host.environment.erase("NCCL_NET_PLUGIN");
@@ -133,6 +162,14 @@ const std::vector<Plant> kPlants{
      "NCCL_NET_PLUGIN=aws-ofi in the environment"},
     {"other-net", [](PlantedHost& host) { host.environment["NCCL_NET"] = "IB"; },
      "NCCL_NET=IB (from the environment)"},
+    {"other-net", [](PlantedHost& host) { host.environment["NCCL_NET"] = ""; },
+     "NCCL_NET= (from the environment) is the name of no network, so NCCL fails at the start"},
+    {"other-net",
+     [](PlantedHost& host) {
+       host.environment["NCCL_NET"] = "";  // the file does not count
+       host.write("etc/nccl.conf", "NCCL_NET=Mesh");
+     },
+     "NCCL_NET= (from the environment)"},
     {"other-net",
      [](PlantedHost& host) { host.write("home/u/.nccl.conf", "# old\nNCCL_NET=Socket"); },
      "NCCL_NET=Socket (from /home/u/.nccl.conf)"},
@@ -299,6 +336,32 @@ TEST(DoctorLocal, PortsThatShareASubnetAreNoFaultIfEachAnswersForItself) {
   for (auto& [port, address] : host.addresses) address = "10.0.9.1/24";
   host.write("proc/sys/net/ipv4/conf/all/arp_ignore", "1");
   EXPECT_EQ(names_of(check_host(host.facts())), Names{});
+}
+
+// NCCL takes the value of an empty variable from no file, and so does the doctor.
+TEST(DoctorLocal, AnEmptyVariableIsAsUnsetWhereNcclTakesItSo) {
+  PlantedHost host;
+  host.environment["NCCL_IB_HCA"] = "";
+  host.environment["NCCL_SOCKET_IFNAME"] = "";
+  host.environment["NCCL_IB_DISABLE"] = "";
+  host.write("etc/nccl.conf", "NCCL_IB_HCA=mlx5\nNCCL_SOCKET_IFNAME=bond0");
+  EXPECT_EQ(names_of(check_host(host.facts())), Names{});
+  plant_old_nccl(host);
+  host.environment["NCCL_NET_PLUGIN"] = "";
+  host.write("usr/lib/libnccl-net.so", "NET/Mesh : %s");
+  EXPECT_EQ(host.facts().software.plugins.size(), 1u);
+}
+
+// The plugin stops before it looks for devices: that it names none says nothing of libibverbs.
+TEST(DoctorLocal, AWrongInterfaceHidesNoDevice) {
+  PlantedHost host;
+  host.environment["NCCL_SOCKET_IFNAME"] = "bond0";
+  HostFacts facts = host.facts();
+  facts.rails.clear();
+  facts.plugin_error = "it does not start: no interface is up that fits NCCL_SOCKET_IFNAME=bond0";
+  EXPECT_EQ(names_of(check_host(facts)), Names{"interface-names-none"});
+  facts.plugin_error = "it does not start: NCCL_MESH_QPS: '99' is not usable";
+  EXPECT_EQ(names_of(check_host(facts)), (Names{"interface-names-none", "no-plugin"}));
 }
 
 TEST(DoctorLocal, APortThatTheUserLeavesOutNeedsNoProvider) {
