@@ -2,6 +2,7 @@
 #include "src/base/config.h"
 
 #include "src/base/log.h"
+#include "src/base/nccl_conf.h"
 #include "src/base/setting_value.h"
 #include "src/base/settings_table.h"
 
@@ -23,12 +24,20 @@ struct Description {
   bool differs = false;
 };
 
+// The variables, and the files that have set some of them.
+struct Origins {
+  const Environment& environment;
+  const Environment& files;
+};
+
 // Returns what has set a setting that differs from its default.
-std::string origin(const Setting& setting, const Environment& environment) {
-  const Environment::value_type* variable = deciding(setting, environment);
+std::string origin(const Setting& setting, const Origins& origins) {
+  const Environment::value_type* variable = deciding(setting, origins.environment);
   if (variable == nullptr) return "set by the program";
-  if (variable->first == setting.name) return "from the environment";
-  return fmt::format("from {} in the environment", variable->first);
+  const auto file = origins.files.find(variable->first);
+  const std::string place = file == origins.files.end() ? "the environment" : file->second;
+  if (variable->first == setting.name) return "from " + place;
+  return fmt::format("from {} in {}", variable->first, place);
 }
 
 // Returns true if the log names the setting when it differs from its default. NCCL logs its own
@@ -41,24 +50,28 @@ bool is_logged(const Setting& setting) {
   return name.starts_with("NCCL_MESH_") || name.starts_with("NCCL_IB_");
 }
 
-Description describe(const Setting& setting, const Settings& settings,
-                     const Environment& environment) {
+Description describe(const Setting& setting, const Settings& settings, const Origins& origins) {
   const std::string value = value_text(setting, settings);
   const std::string usual = value_text(setting, Settings{});
   Description description{fmt::format("{} {}", setting.name, value), value != usual};
   if (setting.unit[0] != '\0' && value != "auto")
     description.text += fmt::format(" {}", setting.unit);
   if (!description.differs) return description;
-  description.text += fmt::format(" (default {}, {})", usual, origin(setting, environment));
+  description.text += fmt::format(" (default {}, {})", usual, origin(setting, origins));
   return description;
 }
 }  // namespace
 
 std::string describe_settings(const Settings& settings, const Environment& environment) {
+  return describe_settings(settings, environment, {});
+}
+
+std::string describe_settings(const Settings& settings, const Environment& environment,
+                              const Environment& files) {
   std::string text;
   for (const Setting& setting : settings_table()) {
     if (!text.empty()) text += '\n';
-    text += describe(setting, settings, environment).text;
+    text += describe(setting, settings, {environment, files}).text;
   }
   return text;
 }
@@ -66,7 +79,7 @@ std::string describe_settings(const Settings& settings, const Environment& envir
 void log_settings(const Settings& settings, const Environment& environment) {
   std::vector<std::string> differing;
   for (const Setting& setting : settings_table()) {
-    const Description description = describe(setting, settings, environment);
+    const Description description = describe(setting, settings, {environment, {}});
     LOG_TRACE("setting {}", description.text);
     if (!description.differs || !is_logged(setting)) continue;
     const std::string usual = value_text(setting, Settings{});

@@ -28,14 +28,16 @@ std::optional<std::pair<std::string, std::string>> read_conf_line(std::string_vi
   return std::pair(std::string(line.substr(0, equals)), std::string(line.substr(equals + 1)));
 }
 
-Environment with_nccl_conf(Environment environment) {
+Environment with_nccl_conf(Environment environment, Environment* files) {
   for (const std::string& file : nccl_conf_files(environment)) {
     const Result<std::string> text = read_short_file(file, kConfBytesMax);
     if (!text.ok()) continue;
     for (std::string_view rest = *text; !rest.empty();) {
       const std::string_view line = rest.substr(0, rest.find('\n'));
       rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-      if (auto set = read_conf_line(line)) environment.insert(*std::move(set));
+      const auto set = read_conf_line(line);
+      if (set && environment.insert(*set).second && files != nullptr)
+        files->emplace(set->first, file);
     }
   }
   return environment;

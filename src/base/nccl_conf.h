@@ -23,7 +23,13 @@ std::vector<std::string> nccl_conf_files(const Environment& environment);
 // Returns name and value of a line; no value for a comment and for a line without "=".
 std::optional<std::pair<std::string, std::string>> read_conf_line(std::string_view line);
 
-// Returns the environment with what the files add to it.
-Environment with_nccl_conf(Environment environment);
+// Returns the environment with what the files add to it. If `files` is not null, it gets the name
+// of each added variable with the file that has it.
+Environment with_nccl_conf(Environment environment, Environment* files = nullptr);
+
+// Returns the lines of describe_settings() with the file, not the environment, as the origin of
+// each variable in `files`.
+std::string describe_settings(const Settings& settings, const Environment& environment,
+                              const Environment& files);
 
 }  // namespace mesh

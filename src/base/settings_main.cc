@@ -34,8 +34,9 @@ int main(int argc, char** argv) {
   if (option == "--version") return print(std::string("nccl-mesh ") + mesh::version() + "\n");
   if (option == "--help") return print(kUsage);
   mesh::set_log_sink(&print_warning);
-  const mesh::Environment environment = mesh::with_nccl_conf(mesh::process_environment());
+  mesh::Environment files;
+  const mesh::Environment environment = mesh::with_nccl_conf(mesh::process_environment(), &files);
   const mesh::Result<mesh::Settings> settings = mesh::load_settings(environment);
   if (!settings.ok()) return 2;  // a warning has named it
-  return print(mesh::describe_settings(*settings, environment) + "\n");
+  return print(mesh::describe_settings(*settings, environment, files) + "\n");
 }

@@ -1,5 +1,7 @@
 #include "src/base/nccl_conf.h"
 
+#include "tests/unit/base/loaded_settings.h"
+
 #include <gtest/gtest.h>
 
 #include <unistd.h>
@@ -46,6 +48,24 @@ TEST_F(NcclConf, ANamedFileTakesThePlaceOfTheUsersOwn) {
   const Environment whole = with_nccl_conf({{"HOME", home_}, {"NCCL_CONF_FILE", named}});
   EXPECT_EQ(whole.at("NCCL_IB_TC"), "106");
   EXPECT_FALSE(whole.contains("NCCL_IB_HCA"));
+}
+
+TEST_F(NcclConf, ASettingOfAFileIsToldWithItsFile) {
+  const std::string own = write(".nccl.conf", "NCCL_MESH_SLOTS=128\nNCCL_MESH_QPS=3\n");
+  const std::string named = write("other", "NCCL_IB_QPS_PER_CONNECTION=2\n");
+  const auto told = [](const Environment& environment) {
+    Environment files;
+    const Environment whole = with_nccl_conf(environment, &files);
+    return describe_settings(testkit::loaded(whole), whole, files);
+  };
+  const std::string text = told({{"HOME", home_}, {"NCCL_MESH_QPS", "4"}});
+  EXPECT_NE(text.find("(default 32, from " + own + ")"), std::string::npos) << text;
+  EXPECT_NE(text.find("NCCL_MESH_QPS 4 queue pairs (default auto, from the environment)"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(told({{"NCCL_CONF_FILE", named}})
+                .find("(default auto, from NCCL_IB_QPS_PER_CONNECTION in " + named + ")"),
+            std::string::npos);
 }
 
 }  // namespace
