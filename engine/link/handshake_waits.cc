@@ -263,7 +263,8 @@ void Handshake::end_as_refused(const Refuse& body) {
   // Both ends of a broken link tell each other. An end that has warned already does not warn twice.
   if (link_.has_carried()) {
     const bool first = link_.failure() == Errc::Ok && link_.host().peer_log().is_first_end(host);
-    MESH_LOG(first ? LogLevel::Warn : LogLevel::Detail, "peer {}: {}", host, body.text);
+    MESH_LOG(first ? LogLevel::Warn : LogLevel::Detail, "peer {}: {}", host,
+             without_name(host, body.text));
   } else if (link_.may_cause_lines()) {
     const bool dials_again = !link_.connector() && body.reason == Errc::Exhausted;
     MESH_LOG(dials_again ? LogLevel::Detail : LogLevel::Warn, "peer {}: {}",

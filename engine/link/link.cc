@@ -294,6 +294,12 @@ std::string Link::path_cause() const {
   return {};
 }
 
+// Returns that our end has failed, and why, for the peer. A cause that has a remedy includes it.
+std::string Link::end_words(Errc why) const {
+  if (!end_cause.empty()) return "its end of the link failed: " + end_cause;
+  return fmt::format("its end of the link failed, see its log: {}{}", errc_name(why), path_cause());
+}
+
 bool Link::tend_parts() {
   finish_bring_up();
   tend_late_memory();
@@ -305,9 +311,7 @@ bool Link::tend_parts() {
   const bool lost = redial_.tend();
   if (const Errc why = failure(); state_ != LinkState::Down && why != Errc::Ok) {
     send(Refuse{.reason = why,
-                .text = fmt::format("host {}: its end of the link failed, see its log: {}{}",
-                                    host_.options().provider->host_name(), errc_name(why),
-                                    in_peers_words(path_cause()))});
+                .text = told_by(host_.options().provider->host_name(), end_words(why))});
     handshake_.fail_named(why);
     take_down(why);
   }

@@ -66,4 +66,14 @@ std::vector<MisfitLine> misfit_lines(const Hello& hello, const OwnRails& own,
   return lines;
 }
 
+namespace {
+constexpr std::string_view kCannotMeet = " share a subnet and cannot meet: ";
+}  // namespace
+
+std::string no_path_for_misfit(const std::string& hosts, const MisfitLine& line) {
+  return fmt::format("{}: hosts {}{}{}", line.remedy, hosts, kCannotMeet, line.what);
+}
+
+bool tells_misfit(std::string_view why) { return why.find(kCannotMeet) != std::string_view::npos; }
+
 }  // namespace mesh::engine

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mesh::engine {
@@ -22,5 +23,10 @@ inline constexpr std::size_t kMisfitLinesMax = 8;
 // `name` is our host's.
 std::vector<MisfitLine> misfit_lines(const Hello& hello, const OwnRails& own,
                                      const PathChoice& choice, const std::string& name);
+
+// Returns why two hosts have no path: what to set, and then the ends that cannot meet.
+std::string no_path_for_misfit(const std::string& hosts, const MisfitLine& line);
+// Returns true for a text of no_path_for_misfit(), of either host.
+bool tells_misfit(std::string_view why);
 
 }  // namespace mesh::engine

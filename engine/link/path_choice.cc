@@ -233,8 +233,7 @@ std::string why_no_path(const Hello& hello, const OwnRails& own, const PathChoic
   }
   if (const std::vector<MisfitLine> misfits = misfit_lines(hello, own, choice, name);
       !misfits.empty())
-    return fmt::format("hosts {} and {} share a subnet and cannot meet: {}", hello.host, name,
-                       misfits.front().text());
+    return no_path_for_misfit(hello.host + " and " + name, misfits.front());
   return fmt::format(
       "hosts {} and {} share no subnet: {}; {}", hello.host, name, subnets,
       choice.elsewhere.empty() ? "no rail has a route to its counterpart" : choice.elsewhere);

@@ -6,6 +6,7 @@
 #include "engine/data/registration.h"
 #include "engine/link/context.h"
 #include "engine/link/link.h"
+#include "engine/link/misfit_lines.h"
 #include "engine/link/peer_words.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -238,10 +239,9 @@ bool PathRepair::advance_flush(const Path& path) {
   const bool late = link_.host().now_ns() >= repair.drain_until_ns + link_.path_timeout_ns();
   if (answer == Errc::WouldBlock && late) answer = Errc::Timeout;
   if (answer == Errc::Ok || answer == Errc::WouldBlock) return answer == Errc::Ok;
-  link_.peer_link().fail(
-      answer, fmt::format("peer {}: the flush of GPU memory behind lost path {} has failed, so its "
-                          "data might overwrite what is sent again; the link ends",
-                          link_.identity().peer_host, path.name));
+  fail_link(answer, fmt::format("the flush of GPU memory behind lost path {} has failed, so its "
+                                "data might overwrite what is sent again; the link ends",
+                                path.name));
   return false;
 }
 
@@ -255,12 +255,11 @@ bool PathRepair::await_destruction(const Path& path) {
 }
 
 void PathRepair::fail_late(const Path& path, const char* what) {
-  link_.peer_link().fail(Errc::Timeout,
-                         fmt::format("peer {}: the device has not {} the queue pairs of {} "
-                                     "within {} s (NCCL_MESH_PATH_TIMEOUT), so late data might "
-                                     "overwrite what is sent again; the link ends",
-                                     link_.identity().peer_host, what, path.name,
-                                     link_.path_timeout_ns() / kNsPerSecond));
+  fail_link(Errc::Timeout,
+            fmt::format("the device has not {} the queue pairs of {} within {} s "
+                        "(NCCL_MESH_PATH_TIMEOUT), so late data might overwrite what is sent "
+                        "again; the link ends",
+                        what, path.name, link_.path_timeout_ns() / kNsPerSecond));
 }
 
 // Acceptor: counts what the queue pairs took. Returns false if not everything is counted yet.
@@ -349,10 +348,12 @@ bool PathRepair::on(const Fence& body) {
   return true;
 }
 
+// Ends that do not fit have a remedy of their own, which stands in the place of the neighbours'.
 void PathRepair::fail_without_route() {
-  fail_told(Errc::Unreachable,
-            fmt::format("no path leads to it{}; no known host joins the two; {}",
-                        relayed_.told_of_neighbours(), link_.peer_link().reach().why()));
+  const std::string& why = link_.peer_link().reach().why();
+  if (tells_misfit(why)) return fail_told(Errc::Unreachable, "no path leads to it; " + why);
+  fail_told(Errc::Unreachable, fmt::format("no path leads to it{}; no known host joins the two; {}",
+                                           relayed_.told_of_neighbours(), why));
 }
 
 std::string PathRepair::causes() const {
@@ -442,12 +443,19 @@ void PathRepair::note_stall() {
                                        bound_ns / kNsPerSecond, remedy, causes()));
 }
 
+// Fails the link. Both ends log the cause, because the peer gets it in REFUSE.
+void PathRepair::fail_link(Errc why, const std::string& text) {
+  link_.end_cause = text;
+  link_.peer_link().fail(why, fmt::format("peer {}: {}", link_.identity().peer_host, text));
+}
+
 // Fails the link. The links of both directions fail alike, and the first one says why.
 void PathRepair::fail_told(Errc why, const std::string& text) {
   const std::string& peer = link_.identity().peer_host;
-  const bool first = link_.host().peer_log().is_first_end(peer);
-  if (!first) LOG_DETAIL("peer {}: {}", peer, text);
-  link_.peer_link().fail(why, first ? fmt::format("peer {}: {}", peer, text) : std::string());
+  if (link_.host().peer_log().is_first_end(peer)) return fail_link(why, text);
+  LOG_DETAIL("peer {}: {}", peer, text);
+  link_.end_cause = text;
+  link_.peer_link().fail(why, {});
 }
 
 }  // namespace mesh::engine

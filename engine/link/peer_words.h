@@ -23,4 +23,10 @@ inline std::string told_by(const std::string& host, const std::string& cause) {
   return fmt::format("host {}: {}", host, in_peers_words(cause));
 }
 
+// Returns the cause of told_by(), for a line that begins with the host's name.
+inline std::string_view without_name(const std::string& host, std::string_view told) {
+  const std::string name = told_by(host, {});
+  return told.starts_with(name) ? told.substr(name.size()) : told;
+}
+
 }  // namespace mesh::engine

@@ -20,20 +20,25 @@ const Scenario kFirstMessageFails("unfit_ends", [](Peer& peer) {
   dormant.close();
 });
 
-// Runs the hosts of a fabric. Each rank must name the hosts' ends in these words.
-void expect_named(const std::string& hosts_and_links, const std::string& words,
-                  std::vector<std::pair<std::string, std::string>> environment = {}) {
-  environment.emplace_back("NCCL_MESH_RELAY", "0");
+struct Told {
+  std::string remedy, ends;
+};
+
+// Runs the hosts of a fabric. Each rank must give the remedy, and name the ends.
+void expect_named(const std::string& hosts_and_links, const Told& told,
+                  std::vector<std::pair<std::string, std::string>> environment) {
   const std::vector<RankEnd> ranks =
       run(kFirstMessageFails, {.fabric_text = R"({"name": "unfit", )" + hosts_and_links + "}",
                                .software_only = "its ports are those of a software fabric",
                                .environment = std::move(environment)});
   expect_success(ranks);
-  for (const RankEnd& rank : ranks)
+  for (const RankEnd& rank : ranks) {
+    const std::string log = unbroken(rank.output);
     EXPECT_NE(
-        unbroken(rank.output).find("hosts a and b share a subnet and cannot meet: rail " + words),
+        log.find(told.remedy + ": hosts a and b share a subnet and cannot meet: rail " + told.ends),
         std::string::npos)
         << rank.output;
+  }
 }
 
 TEST(UnfitEnds, TwoRoceVersionsAreNamedOnBothSides) {
@@ -42,10 +47,10 @@ TEST(UnfitEnds, TwoRoceVersionsAreNamedOnBothSides) {
       {"name": "b", "nics": [{"name": "spare", "address": "10.7.0.1/24"},
                              {"name": "n0", "address": "10.0.0.2/24"}]}],
       "links": [{"ends": ["a/n0", "b/n0"]}])",
-               "n0:1 of host a sends RoCE v1 (10.0.0.1) and rail n0:1 of host b RoCE v2 "
-               "(10.0.0.2), which do not understand each other: set NCCL_IB_ROCE_VERSION_NUM "
-               "alike, or unset NCCL_IB_GID_INDEX",
-               {{"NCCL_IB_GID_INDEX", "4"}});
+               {"; set NCCL_IB_ROCE_VERSION_NUM alike, or unset NCCL_IB_GID_INDEX",
+                "n0:1 of host a sends RoCE v1 (10.0.0.1) and rail n0:1 of host b RoCE v2 "
+                "(10.0.0.2), which do not understand each other"},
+               {{"NCCL_IB_GID_INDEX", "4"}, {"NCCL_MESH_RELAY", "0"}});
 }
 
 TEST(UnfitEnds, TwoPartitionsAreNamedOnBothSides) {
@@ -55,8 +60,10 @@ TEST(UnfitEnds, TwoPartitionsAreNamedOnBothSides) {
       {"name": "b", "nics": [{"name": "ib0", "address": "fec0:0:0:1::b/64",
         "layer": "infiniband", "pkeys": ["0x8001", "0xffff"]}]}],
       "links": [{"switch": ["a/ib0", "b/ib0"]}])",
-               "ib0:1 of host a has the partition key 0xffff and rail ib0:1 of host b 0x8001, so "
-               "no packet passes: set NCCL_IB_PKEY_VALUE to a partition of both ports");
+               {"; set NCCL_IB_PKEY_VALUE to a partition of both ports",
+                "ib0:1 of host a has the partition key 0xffff and rail ib0:1 of host b 0x8001, so "
+                "no packet passes"},
+               {{"NCCL_MESH_RELAY", "0"}});
 }
 
 }  // namespace

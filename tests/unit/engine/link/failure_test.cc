@@ -120,8 +120,12 @@ TEST(LinkFailure, LostHostFailsOnlyWhatGoesToIt) {
       << "NCCL_MESH_PATH_TIMEOUT, after about 0.27 s times 6 retries";
   EXPECT_LT(bed.now_ns() - began_ns, 36'000'000'000u);
   EXPECT_GE(log.count(LogLevel::Warn, "retries exceeded"), 1) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn,
-                      "its only path has not come back within 30 s (NCCL_MESH_PATH_TIMEOUT)"),
+  EXPECT_EQ(
+      log.count(LogLevel::Warn,
+                "peer a: its only path has not come back within 30 s (NCCL_MESH_PATH_TIMEOUT)"),
+      1)
+      << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "peer b: its end of the link failed: its only path has not"),
             1)
       << log.joined();
   to_c.exchange(1 << 20);

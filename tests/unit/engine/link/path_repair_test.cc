@@ -33,6 +33,13 @@ TEST(PeerWords, OurThingsAreItsThings) {
   EXPECT_EQ(engine::in_peers_words("four hours"), "four hours");
 }
 
+TEST(PeerWords, ALineThatBeginsWithTheHostNamesItOnce) {
+  const std::string told = engine::told_by("a", "our port is down");
+  EXPECT_EQ(engine::without_name("a", told), "its port is down");
+  EXPECT_EQ(engine::without_name("b", told), "host a: its port is down");
+  EXPECT_EQ(engine::without_name("a", "host a"), "host a");
+}
+
 TEST_F(PathRepairTest, BothSidesSayAFenceBeforeThePathIsDown) {
   lose_path(ends_.sender(), 1);
   ends_.a.links.tend();
