@@ -153,7 +153,7 @@ TEST(SilenceWatch, AReceiversCardOnTheOnlyPathEndsInAnErrorToo) {
                         "(NCCL_MESH_PATH_TIMEOUT); check its cables and ports: n0:1 10.0.1.2 -> "
                         "n0:1 10.0.1.1: its completions stopped for"),
               2)
-        << "the other end is told the cause: " << log.joined();
+        << "the other end is told the cause, too: " << log.joined();
   }
 }
 
