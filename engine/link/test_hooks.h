@@ -5,8 +5,10 @@
 
 #include <mesh/engine.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <new>
 
 namespace mesh::engine {
 
@@ -40,7 +42,8 @@ struct TestHooks {
 
 // Returns those of the options, or the usual ones.
 inline const TestHooks& hooks_of(const EngineOptions& options) noexcept {
-  static const auto* const usual = new TestHooks;  // threads may outlive static destructors
+  alignas(TestHooks) static std::byte place[sizeof(TestHooks)];
+  static const auto* const usual = new (place) TestHooks;  // threads may outlive static destructors
   return options.hooks == nullptr ? *usual : *options.hooks;
 }
 
