@@ -1,6 +1,6 @@
 #pragma once
 // The headers that most tests include and that take longest to read, precompiled once for all of
-// them. A test still includes what it uses: sanitizers and other compilers build without this.
+// them. A test still includes what it uses.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>

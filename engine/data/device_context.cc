@@ -178,6 +178,7 @@ Result<DeviceContext::Queue> DeviceContext::make_queue_for(const Wanted& wanted)
   verbs::CqHandle cq(made_by, made_by.create_cq(device_.get(), static_cast<int>(entries)));
   if (!cq) {
     const int error = errno;
+    if (!wanted.relayed) note_error(error);
     return tell_refused(name(), fmt::format("a completion queue of {} entries", entries), error);
   }
   return Queue{.cq = std::move(cq), .entries = entries, .relayed = wanted.relayed};

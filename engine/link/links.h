@@ -54,8 +54,8 @@ class Links {
   // on_rail_away() quarantines the paths of a rail at once. The peer at the other end of a pulled
   // cable does so too, and what was under way goes over other paths without a single retry.
   // on_port_up() tries the paths of a rail at once, and has the peers do so: its port is up, or has
-  // another address. Both return true if a path of the rail is in
-  // use, and so tells what becomes of it.
+  // another address. Both return true if a path of the rail is in use, and so tells what becomes of
+  // it.
   bool on_rail_away(std::uint32_t rail, const std::string& cause);
   bool on_port_up(std::uint32_t rail);
   // The rail's card has left: nothing is made on devices that are gone, or on any with Leave::All,
