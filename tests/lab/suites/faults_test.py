@@ -81,7 +81,8 @@ class Faults(lab_case.LabCase):
         for line in over:
             self.assertRegex(
                 line,
-                r"peer [ab]: its only path has not come back within 45 s "
+                r"peer [ab]: (its end of the link failed: )?its only path has not come back "
+                r"within 45 s "
                 r"\(NCCL_MESH_PATH_TIMEOUT\).*"
                 r"(rxe_mesh0:1 10\.0\.12\.1 -> rxe_mesh0:1 10\.0\.12\.2|"
                 r"rxe_mesh0:1 10\.0\.12\.2 -> rxe_mesh0:1 10\.0\.12\.1)")
