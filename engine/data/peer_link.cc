@@ -19,7 +19,8 @@ const char* advice(ibv_wc_status status) {
   switch (status) {
     case IBV_WC_RETRY_EXC_ERR: return "check cable, port and MTU";
     case IBV_WC_RNR_RETRY_EXC_ERR: return "the peer had no receive: a bug in nccl-mesh";
-    case IBV_WC_REM_ACCESS_ERR: return "its memory is deregistered: it may have aborted";
+    case IBV_WC_REM_ACCESS_ERR:
+      return "the remote memory is deregistered: its process may have aborted";
     case IBV_WC_LOC_QP_OP_ERR: return "our port may have lost its address";
     case IBV_WC_LOC_PROT_ERR: return "our memory is no longer registered";
     case IBV_WC_REM_INV_REQ_ERR: return "the peer's NIC did not understand a request";
@@ -92,7 +93,7 @@ void PeerLink::on_error_completion(QueuePair& queue_pair, const ibv_wc& completi
     LOG_DETAIL("peer {}: path {}: queue pair {} (number {}): {}", identity_.peer_host, path.name,
                queue_pair.index(), completion.qp_num, cause);
     if (is_mistake(completion.status)) {
-      fail(Errc::Transport, fmt::format("peer {}, {}: {}", identity_.peer_host, path.name, cause));
+      fail(Errc::Transport, fmt::format("{}: {}", path.name, cause));
     } else {
       quarantine(path, black_hole ? black_hole_text(path) : cause);
     }
@@ -118,7 +119,7 @@ void PeerLink::on_post_failed(QueuePair& queue_pair, int error) noexcept {
 void PeerLink::fail_for_memory(const Path& path, const char* what) noexcept {
   LOG_WARN("peer {}: path {} is lost; out of memory, so the link ends: {}", identity_.peer_host,
            path.name, what);
-  fail(Errc::System, {});
+  fail(Errc::System, "out of memory", LogLevel::Detail);
 }
 
 void PeerLink::report_truncated(std::uint64_t sent, std::uint64_t room) const noexcept {
@@ -134,14 +135,18 @@ void PeerLink::on_overrun(std::uint64_t said, std::uint64_t room) noexcept {
   LOG_WARN("peer {}: claims to have written {} bytes into a receive of {} bytes; the link ends",
            identity_.peer_host, said, room);
   loop_.counters.errors.add(1);
-  fail(Errc::Protocol, {});
+  fail(Errc::Protocol, "a message is longer than its receive", LogLevel::Detail);
 }
 
-void PeerLink::fail(Errc why, const std::string& text) noexcept {
+void PeerLink::fail(Errc why, std::string_view cause, LogLevel level) noexcept {
+  DCHECK(loop_.held());
   if (failure() != Errc::Ok) return;
-  if (!text.empty()) {
-    loop_.counters.errors.add(1);
-    LOG_WARN("{}", text);
+  if (level == LogLevel::Warn) loop_.counters.errors.add(1);
+  MESH_LOG(level, "peer {}: {}", identity_.peer_host, cause);
+  try {
+    cause_ = cause;
+  } catch (const std::exception&) {
+    // The peer's log then has the kind of the error only.
   }
   end(why);
   loop_.wake_control();

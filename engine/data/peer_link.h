@@ -20,11 +20,13 @@
 #include "engine/data/progress_loop.h"
 #include "engine/message/id128.h"
 #include "src/base/check.h"
+#include "src/base/log.h"
 
 #include <atomic>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace mesh::engine {
@@ -129,10 +131,12 @@ class PeerLink {
   [[gnu::noinline]] void on_overrun(std::uint64_t said, std::uint64_t room) noexcept;
   [[gnu::noinline]] void report_truncated(std::uint64_t sent, std::uint64_t room) const noexcept;
 
-  // Holding the progress lock: every open request of every channel fails; the control thread is
-  // told. Only the first call does it. `text` is the WARN line, which counts as an error; empty if
-  // the caller has logged, or it is no error.
-  void fail(Errc why, const std::string& text) noexcept;
+  // Holding the progress lock: fails every open request of every channel and wakes the control
+  // thread, which sends `cause` to the peer. Only the first call has an effect. A cause that is
+  // logged at WARN counts as an error; the caller chooses Detail if it has logged a line itself.
+  void fail(Errc why, std::string_view cause, LogLevel level = LogLevel::Warn) noexcept;
+  // Returns the cause that fail() got; empty before. Thread: the progress lock.
+  const std::string& cause() const noexcept { return cause_; }
   void end(Errc why) noexcept;  // fail() by the control thread, which knows already
   // NCCL is about to hear of an error. Says once of each peer that it has closed its end with
   // requests of ours open, or that no path leads to it; other errors have their line from where
@@ -176,6 +180,7 @@ class PeerLink {
   LinkMemory memory_;      // released after the queue pairs: see destroy_queue_pairs()
   ChannelTable channels_;  // they end before the paths
   LinkReach reach_;
+  std::string cause_;                    // set before failure_
   std::atomic<Errc> failure_{Errc::Ok};  // released in end()
 };
 

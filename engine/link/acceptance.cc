@@ -46,9 +46,12 @@ Acceptance decide(LinkHost& host, const Hello& hello, const topo::CableProof* pr
   if (choice.meet.empty()) {
     choice.no_path = why_no_path(hello, own, choice, name);
     if (!relays) {
-      choice.no_path =
-          fmt::format("NCCL_MESH_RELAY=0 on host {} lets no host between carry messages; {}",
-                      host.relays() == nullptr ? name : hello.host, choice.no_path);
+      const std::string off =
+          fmt::format("NCCL_MESH_RELAY=0 on host {} lets no host between carry messages",
+                      host.relays() == nullptr ? name : hello.host);
+      // The remedy stands in the first 160 columns, which is what NCCL's log shows in one line.
+      choice.no_path = tells_misfit(choice.no_path) ? fmt::format("{}; {}", choice.no_path, off)
+                                                    : fmt::format("{}; {}", off, choice.no_path);
     }
   } else if (choice.sets.primary.empty()) {
     result.refusal = why_no_path(hello, own, choice, name);

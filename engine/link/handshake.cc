@@ -360,6 +360,17 @@ void Handshake::bring_up_starts() {
   if (state == LinkState::Making || state == LinkState::Connecting) enter(state);
 }
 
+namespace {
+// Returns the first path that is not up and has a cause, with that cause; empty if there is none.
+std::string failed_path(const PathSet& paths) {
+  for (const Path& path : paths.all()) {
+    if (path.health.state != PathState::Up && !path.health.last_cause.empty())
+      return fmt::format("{}: {}", path.name, path.health.last_cause);
+  }
+  return {};
+}
+}  // namespace
+
 void Handshake::brought_up(const BringUp& done) {
   CHECK(done.over() && done.is_of_link());
   if (done.unmade()) return end_unmade();
@@ -368,7 +379,8 @@ void Handshake::brought_up(const BringUp& done) {
   if (met_nobody(done)) return;
   if (done.outcome() != Errc::Ok && link_.peer_link().paths().standby_count() == 0) {
     const ProgressLoop::Guard guard(link_.context().loop);
-    link_.peer_link().fail(done.outcome(), "");
+    PeerLink& link = link_.peer_link();
+    link.fail(done.outcome(), failed_path(link.paths()), LogLevel::Detail);
   } else if (link_.connector()) {
     attach(done);
   } else {

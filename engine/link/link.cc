@@ -284,20 +284,11 @@ bool Link::at_rest() const noexcept {
   return peer_link_->paths().all_up() && !wants_path && !widening_.may_begin();
 }
 
-// Returns why a path of ours is not up, in brackets, for the peer; empty if all are.
-std::string Link::path_cause() const {
-  const ProgressLoop::Guard guard(context_.loop);
-  for (const Path& path : peer_link_->paths().all()) {
-    if (path.health.state != PathState::Up && !path.health.last_cause.empty())
-      return fmt::format(" ({}: {})", path.name, path.health.last_cause);
-  }
-  return {};
-}
-
 // Returns that our end has failed, and why, for the peer. A cause that has a remedy includes it.
 std::string Link::end_words(Errc why) const {
-  if (!end_cause.empty()) return "its end of the link failed: " + end_cause;
-  return fmt::format("its end of the link failed, see its log: {}{}", errc_name(why), path_cause());
+  const ProgressLoop::Guard guard(context_.loop);
+  const std::string& cause = peer_link_->cause();
+  return fmt::format("its end of the link failed: {}", cause.empty() ? errc_name(why) : cause);
 }
 
 bool Link::tend_parts() {

@@ -104,7 +104,6 @@ class Link final : public LinkCore {
   bool hand_over(const Body& body);
   Link& add_sibling(const AskedRails& asked) const;
   std::string end_words(Errc why) const;
-  std::string path_cause() const;
   bool tend_parts();
   void tend_late_memory();
   bool at_rest() const noexcept;

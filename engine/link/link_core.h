@@ -184,7 +184,6 @@ class LinkCore {
 
   LinkTerms terms;
   PeerPort port;
-  std::string end_cause;  // why our end has failed, for REFUSE; empty: the queue pairs' own errors
   std::vector<PendingConnect*> waiting;  // connects, until their channels are open or have failed
   ChannelIndices indices;
 

@@ -192,8 +192,7 @@ bool PathRepair::fence(std::uint32_t index) {
   const std::uint64_t before = path.health.replayed_stripes;
   if (!link_.peer_link().account_lost(path, repair.peer_taken)) {
     link_.peer_link().fail(Errc::Protocol,
-                           fmt::format("peer {}: counts announcements on {} that were not made",
-                                       link_.identity().peer_host, path.name));
+                           fmt::format("counts announcements on {} that were not made", path.name));
     return true;
   }
   link_.peer_link().paths().destroy(path);
@@ -239,9 +238,10 @@ bool PathRepair::advance_flush(const Path& path) {
   const bool late = link_.host().now_ns() >= repair.drain_until_ns + link_.path_timeout_ns();
   if (answer == Errc::WouldBlock && late) answer = Errc::Timeout;
   if (answer == Errc::Ok || answer == Errc::WouldBlock) return answer == Errc::Ok;
-  fail_link(answer, fmt::format("the flush of GPU memory behind lost path {} has failed, so its "
-                                "data might overwrite what is sent again; the link ends",
-                                path.name));
+  link_.peer_link().fail(
+      answer, fmt::format("the flush of GPU memory behind lost path {} has failed, so its "
+                          "data might overwrite what is sent again; the link ends",
+                          path.name));
   return false;
 }
 
@@ -255,11 +255,12 @@ bool PathRepair::await_destruction(const Path& path) {
 }
 
 void PathRepair::fail_late(const Path& path, const char* what) {
-  fail_link(Errc::Timeout,
-            fmt::format("the device has not {} the queue pairs of {} within {} s "
-                        "(NCCL_MESH_PATH_TIMEOUT), so late data might overwrite what is sent "
-                        "again; the link ends",
-                        what, path.name, link_.path_timeout_ns() / kNsPerSecond));
+  link_.peer_link().fail(
+      Errc::Timeout,
+      fmt::format("the device has not {} the queue pairs of {} within {} s "
+                  "(NCCL_MESH_PATH_TIMEOUT), so late data might overwrite what is sent "
+                  "again; the link ends",
+                  what, path.name, link_.path_timeout_ns() / kNsPerSecond));
 }
 
 // Acceptor: counts what the queue pairs took. Returns false if not everything is counted yet.
@@ -443,19 +444,10 @@ void PathRepair::note_stall() {
                                        bound_ns / kNsPerSecond, remedy, causes()));
 }
 
-// Fails the link. Both ends log the cause, because the peer gets it in REFUSE.
-void PathRepair::fail_link(Errc why, const std::string& text) {
-  link_.end_cause = text;
-  link_.peer_link().fail(why, fmt::format("peer {}: {}", link_.identity().peer_host, text));
-}
-
-// Fails the link. The links of both directions fail alike, and the first one says why.
+// Fails the link. The links of both directions fail alike, and the first one warns.
 void PathRepair::fail_told(Errc why, const std::string& text) {
-  const std::string& peer = link_.identity().peer_host;
-  if (link_.host().peer_log().is_first_end(peer)) return fail_link(why, text);
-  LOG_DETAIL("peer {}: {}", peer, text);
-  link_.end_cause = text;
-  link_.peer_link().fail(why, {});
+  const bool first = link_.host().peer_log().is_first_end(link_.identity().peer_host);
+  link_.peer_link().fail(why, text, first ? LogLevel::Warn : LogLevel::Detail);
 }
 
 }  // namespace mesh::engine

@@ -165,7 +165,6 @@ class PathRepair {
   bool await_destruction(const Path& path);
   void note_stall();
   void fail_without_route();
-  void fail_link(Errc why, const std::string& text);
   void fail_told(Errc why, const std::string& text);
   // Called while no path is up. Returns, for each path that does not rest, its last failure or what
   // it waits for.

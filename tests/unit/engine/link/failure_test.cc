@@ -40,7 +40,7 @@ TEST(LinkFailure, QueuePairErrorFailsItsLinkAndIsSaidOnce) {
       << "the neighbour shares the queue pairs";
   EXPECT_EQ(bed.finish(*waiting_receive).code(), Errc::Transport);
   EXPECT_EQ(
-      log.count(LogLevel::Warn, "peer b, n0:1 10.0.1.1 -> n0:1 10.0.1.2: remote access error"), 1)
+      log.count(LogLevel::Warn, "peer b: n0:1 10.0.1.1 -> n0:1 10.0.1.2: remote access error"), 1)
       << log.joined();
   EXPECT_EQ(struck.send({.bytes = 1}).code(), Errc::Transport) << "the verdict stays";
   EXPECT_EQ(neighbour.receive({.bytes = 1}).code(), Errc::Transport);
@@ -60,7 +60,12 @@ TEST(LinkFailure, ReceiverSeesItsOwnQueuePairBreak) {
   const auto sending = talk.send({.bytes = 4096});
   EXPECT_EQ(bed.finish(*receiving).code(), Errc::Transport);
   EXPECT_EQ(bed.finish(*sending).code(), Errc::Transport);
-  EXPECT_EQ(log.count(LogLevel::Warn, "peer a, n0:1 10.0.1.2 -> n0:1 10.0.1.1: "), 1)
+  EXPECT_EQ(log.count(LogLevel::Warn, "peer a: n0:1 10.0.1.2 -> n0:1 10.0.1.1: "), 1)
+      << log.joined();
+  EXPECT_EQ(
+      log.count(LogLevel::Warn,
+                "peer b: its end of the link failed: n0:1 10.0.1.2 -> n0:1 10.0.1.1: remote "),
+      1)
       << log.joined();
 }
 
