@@ -43,14 +43,15 @@ void expect_named(const std::string& hosts_and_links, const Told& told,
 
 TEST(UnfitEnds, TwoRoceVersionsAreNamedOnBothSides) {
   // Index 4 is of RoCE v1 on the first NIC of a host, and of none on the second.
-  expect_named(R"("hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/24"}]},
+  expect_named(
+      R"("hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/24"}]},
       {"name": "b", "nics": [{"name": "spare", "address": "10.7.0.1/24"},
                              {"name": "n0", "address": "10.0.0.2/24"}]}],
       "links": [{"ends": ["a/n0", "b/n0"]}])",
-               {"; set NCCL_IB_ROCE_VERSION_NUM alike, or unset NCCL_IB_GID_INDEX",
-                "n0:1 of host a sends RoCE v1 (10.0.0.1) and rail n0:1 of host b RoCE v2 "
-                "(10.0.0.2), which do not understand each other"},
-               {{"NCCL_IB_GID_INDEX", "4"}, {"NCCL_MESH_RELAY", "0"}});
+      {"no path leads to it: set NCCL_IB_ROCE_VERSION_NUM alike, or unset NCCL_IB_GID_INDEX",
+       "n0:1 of host a sends RoCE v1 (10.0.0.1) and rail n0:1 of host b RoCE v2 "
+       "(10.0.0.2), which do not understand each other"},
+      {{"NCCL_IB_GID_INDEX", "4"}, {"NCCL_MESH_RELAY", "0"}});
 }
 
 TEST(UnfitEnds, TwoPartitionsAreNamedOnBothSides) {
@@ -60,7 +61,7 @@ TEST(UnfitEnds, TwoPartitionsAreNamedOnBothSides) {
       {"name": "b", "nics": [{"name": "ib0", "address": "fec0:0:0:1::b/64",
         "layer": "infiniband", "pkeys": ["0x8001", "0xffff"]}]}],
       "links": [{"switch": ["a/ib0", "b/ib0"]}])",
-               {"; set NCCL_IB_PKEY_VALUE to a partition of both ports",
+               {"no path leads to it: set NCCL_IB_PKEY_VALUE to a partition of both ports",
                 "ib0:1 of host a has the partition key 0xffff and rail ib0:1 of host b 0x8001, so "
                 "no packet passes"},
                {{"NCCL_MESH_RELAY", "0"}});
