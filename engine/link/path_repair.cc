@@ -235,7 +235,7 @@ bool PathRepair::advance_flush(const Path& path) {
       verbs::port_now(path.device->provider(), path.device->rail()).card_left)
     flusher.leave(path.rail);
   Errc answer = repair.flush.finish();
-  const bool late = link_.host().now_ns() >= repair.drain_until_ns + link_.path_timeout_ns();
+  const bool late = link_.host().now_ns() >= repair.drain_until_ns + device_bound_ns();
   if (answer == Errc::WouldBlock && late) answer = Errc::Timeout;
   if (answer == Errc::Ok || answer == Errc::WouldBlock) return answer == Errc::Ok;
   link_.peer_link().fail(
@@ -245,22 +245,40 @@ bool PathRepair::advance_flush(const Path& path) {
   return false;
 }
 
+// Returns how long a fence waits for a device. Requests over other paths go on meanwhile, and
+// without any other path note_stall() ends the link after NCCL_MESH_PATH_TIMEOUT.
+std::uint64_t PathRepair::device_bound_ns() const noexcept {
+  return std::max(kStopToGivenUpNs, link_.path_timeout_ns());
+}
+
 // Returns false if the caller must ask again, or the link has failed.
 bool PathRepair::await_destruction(const Path& path) {
   if (!path.destroys()) return true;
-  const std::uint64_t bound_ns = link_.path_timeout_ns();
-  if (link_.host().now_ns() >= repairs_[path.index].drain_until_ns + bound_ns)
-    fail_late(path, "destroyed");
+  wait_for_device(path, repairs_[path.index].drain_until_ns, "destroyed");
   return false;
 }
 
-void PathRepair::fail_late(const Path& path, const char* what) {
-  link_.peer_link().fail(
-      Errc::Timeout,
-      fmt::format("the device has not {} the queue pairs of {} within {} s "
-                  "(NCCL_MESH_PATH_TIMEOUT), so late data might overwrite what is sent "
-                  "again; the link ends",
-                  what, path.name, link_.path_timeout_ns() / kNsPerSecond));
+// Logs a line when the device is late, and fails the link when it is too late.
+void PathRepair::wait_for_device(const Path& path, std::uint64_t since_ns, const char* what) {
+  Repair& repair = repairs_[path.index];
+  const std::string& peer = link_.identity().peer_host;
+  const std::uint64_t now_ns = link_.host().now_ns();
+  link_.host().tend_at(since_ns + (repair.told_slow ? device_bound_ns() : kCallToToldNs));
+  if (now_ns >= since_ns + device_bound_ns()) {
+    link_.peer_link().fail(
+        Errc::Timeout,
+        fmt::format("device {} has not {} the queue pairs of {} within {} s, so late data might "
+                    "overwrite what is sent again; the link ends",
+                    path.device->name(), what, path.name, device_bound_ns() / kNsPerSecond));
+  } else if (!repair.told_slow && now_ns >= since_ns + kCallToToldNs) {
+    repair.told_slow = true;
+    const bool first = link_.host().peer_log().is_news(peer, path.device->name() + " is slow");
+    MESH_LOG(first ? LogLevel::Warn : LogLevel::Detail,
+             "peer {}: device {} has not {} the queue pairs of lost path {} for {} s; what it "
+             "carried waits for that, {} s at most",
+             peer, path.device->name(), what, path.name, (now_ns - since_ns) / kNsPerSecond,
+             device_bound_ns() / kNsPerSecond);
+  }
 }
 
 // Acceptor: counts what the queue pairs took. Returns false if not everything is counted yet.
@@ -291,7 +309,7 @@ bool PathRepair::stop(Path& path) {
     path.stop();
   }
   if (path.stops()) {
-    if (now_ns >= repair.lost_at_ns + link_.path_timeout_ns()) fail_late(path, "stopped");
+    wait_for_device(path, repair.lost_at_ns, "stopped");
     return false;
   }
   repair.stop = Repair::Stop::Stopped;

@@ -124,7 +124,8 @@ class PathRepair {
     // destroyed.
     std::vector<std::uint64_t> own_taken{};
     bool gone_first = false;
-    PathFlush flush{};  // acceptor: the flush before FENCE
+    PathFlush flush{};       // acceptor: the flush before FENCE
+    bool told_slow = false;  // a line says that the device takes long to stop or destroy
     // ---- Opening the path again.
     ConnectorStep connector_step = ConnectorStep::Waiting;   // stays Waiting at an acceptor
     AcceptorStep acceptor_step = AcceptorStep::AwaitReopen;  // stays AwaitReopen at a connector
@@ -158,7 +159,8 @@ class PathRepair {
   bool fence(std::uint32_t index);
   bool say_fence(std::uint32_t index);
   bool stop(Path& path);
-  void fail_late(const Path& path, const char* what);
+  void wait_for_device(const Path& path, std::uint64_t since_ns, const char* what);
+  std::uint64_t device_bound_ns() const noexcept;
   bool await_fence(Repair& repair);
   bool count_taken(Path& path, Fence* fence);
   bool advance_flush(const Path& path);

@@ -137,9 +137,9 @@ inline constexpr std::uint32_t kRoundTripMaxUs = 60'000'000;
 // and links come up without its rail as standby until it has. Pinning a page takes microseconds.
 // Each communicator waits so long once for a device that hangs.
 inline constexpr std::uint64_t kSpareCallToLateNs = kNsPerSecond;
-// From: a bring-up gives a card a command. To: the card answers. Then: one line names the card and
-// the command; the link waits on. A command takes milliseconds, and hundreds of them beside 256
-// peers that come at once. A thread that gets no processor for seconds is told of, too.
+// From: a bring-up or a fence gives a card a command. To: the card answers. Then: one line names
+// the card and the command; the link waits on. A command takes milliseconds, and hundreds of them
+// beside 256 peers that come at once. A thread that gets no processor for seconds is told of, too.
 inline constexpr std::uint64_t kCallToToldNs = 5 * kNsPerSecond;
 
 // ---- Lost paths.
@@ -162,6 +162,10 @@ inline constexpr std::uint64_t kLookToNextNs = 100 * kNsPerMs;
 // FENCE waits until the queue pairs are destroyed. A device at work flushes sooner, and a queue
 // pair that is destroyed leaves no receive open either.
 inline constexpr std::uint64_t kStopToDrainedNs = kNsPerSecond;
+// From: the queue pairs of a lost path are to stop, or have stopped. To: the device has stopped
+// them, or has flushed and destroyed them. Then: the link ends, although another path is up.
+// mlx5 gives firmware 60 s for a command. Or `NCCL_MESH_PATH_TIMEOUT` if that is more.
+inline constexpr std::uint64_t kStopToGivenUpNs = 65 * kNsPerSecond;
 // From: a try fails while no path is up. To: the next try, at last. Then: REOPEN. While no path is
 // up a try disturbs nothing.
 inline constexpr std::uint64_t kReopenPauseStalledMaxNs = 400 * kNsPerMs;

@@ -53,7 +53,7 @@ Bed::Bed(const BedOptions& options) {
     engine_options.settings.socket_ifname = options.socket_ifname;
     auto hooks = std::make_shared<engine::TestHooks>();
     hooks->timed_ns = options.timed_ns;
-    if (options.devices_work_later) hooks->device_works = [] { return true; };
+    hooks->device_works = options.device_works;
     hooks->rewrites_late = options.rewrites_late;
     hooks->while_waiting = [this] { round(); };
     engine_options.hooks = std::move(hooks);

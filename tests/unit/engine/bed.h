@@ -39,7 +39,7 @@ struct BedOptions {
   int ar_threshold = Settings{}.ar_threshold;
   bool wall_clock = false;          // real time; advance_ns() and tick_ns then do nothing
   std::uint64_t timed_ns = 0;       // TestHooks::timed_ns
-  bool devices_work_later = false;  // TestHooks::device_works, in the next round
+  std::function<bool()> device_works{};  // TestHooks::device_works
 };
 
 struct BedHost : EngineHost<> {

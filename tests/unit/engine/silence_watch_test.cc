@@ -12,12 +12,16 @@
 #include "src/base/config.h"
 #include "src/base/timeouts.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace mesh {
@@ -96,6 +100,69 @@ TEST(SilenceWatch, MessagesGoOnOverTheOtherPathWhateverTheMoment) {
   }
   std::printf("mute: 100 moments on one of two paths: messages go on after %.1f s at most\n",
               static_cast<double>(longest_ns) / kSecond);
+}
+
+// Two hosts with two halves of a cable. Before eight messages begin, the first card of one host
+// ceases to complete anything, and devices stop and destroy queue pairs only as `works` says.
+struct WedgedCard {
+  explicit WedgedCard(std::size_t host) : sick(host) {}
+  // Returns the results of the messages.
+  std::vector<Status> run(std::function<bool()> works) {
+    talk.exchange(kMessageBytes);
+    arm(bed, sick, kFirstMute);
+    const std::vector<Request*> requests = start_eight(talk);
+    began_ns = bed.now_ns();
+    bed.tick_ns = 5 * kMs;
+    works_ = std::move(works);
+    std::vector<Status> ended;
+    ended.reserve(requests.size());
+    for (Request* const request : requests) ended.push_back(bed.finish(request));
+    return ended;
+  }
+  std::uint64_t took_ns() const { return bed.now_ns() - began_ns; }
+
+  const std::size_t sick;
+  LogCapture log;
+  std::uint64_t began_ns = 0;
+
+ private:
+  std::function<bool()> works_ = [] { return true; };
+
+ public:
+  Bed bed{{.fabric = testkit::kHalves, .device_works = [this] { return works_(); }}};
+  Talk talk{bed, kA, kB, kMessageBytes};
+};
+
+// NCCL_MESH_PATH_TIMEOUT is 30 s, and mlx5 gives firmware 60 s for a command.
+TEST(SilenceWatch, ACardWhoseCommandsTakeAMinuteEndsNoLinkThatHasAnotherPath) {
+  for (const std::size_t sick : {0u, 1u}) {
+    SCOPED_TRACE(sick);
+    WedgedCard card(sick);
+    for (const Status& ended : card.run([&card] { return card.took_ns() >= 60 * kSecond; }))
+      ASSERT_TRUE(ended.ok()) << card.log.joined();
+    const char* const waits = "device n0:1 has not stopped the queue pairs of lost path n0:1 ";
+    EXPECT_GE(card.log.count(LogLevel::Warn, waits), 1) << card.log.joined();
+    EXPECT_TRUE(holds_eight(card.talk));
+    EXPECT_GE(card.took_ns(), 60 * kSecond);
+    EXPECT_LT(card.took_ns(), 65 * kSecond);
+  }
+}
+
+// Without a bound the lost stripes would wait for ever, because the other path keeps the link up.
+TEST(SilenceWatch, ACardThatAnswersNoCommandEndsTheLinkWithItsName) {
+  for (const bool stops : {false, true}) {
+    SCOPED_TRACE(stops);
+    WedgedCard card(1);
+    const auto stopping = [](const testkit::Pair& pair) {
+      return pair.send->link.paths()[0].stops() || pair.receive->link.paths()[0].stops();
+    };
+    const std::vector<Status> ended = card.run([&] { return stops && stopping(card.talk.pair); });
+    EXPECT_TRUE(std::any_of(ended.begin(), ended.end(), [](const Status& s) { return !s.ok(); }));
+    const std::string line = fmt::format(": device n0:1 has not {} the queue pairs of n0:1",
+                                         stops ? "destroyed" : "stopped");
+    EXPECT_EQ(card.log.count(LogLevel::Warn, line), 2) << card.log.joined();
+    EXPECT_LT(card.took_ns(), 80 * kSecond);
+  }
 }
 
 // At so many moments of eight messages: MUTE_MOMENTS, or a few. A receiver's card lets probes

@@ -215,35 +215,5 @@ TEST_F(ImpatientSlowDeviceTest, ALinkThatFailsSaysWhichPathWaitsForTheEndOfItsQu
   deregister_memory(*pair.receive, region);
 }
 
-// Without a bound the lost stripes would wait for ever, because the other path keeps the link up.
-TEST_F(ImpatientSlowDeviceTest, AFenceThatWaitsForTheEndOfQueuePairsHasABound) {
-  const testkit::Pair pair = connect(0, Slow::Accepts);
-  std::vector<std::byte> source(kBytes);
-  Registration* const to =
-      register_memory(*pair.receive, memory_.data(), kBytes, MemoryType::Host).value();
-  Registration* const from =
-      register_memory(*pair.send, source.data(), kBytes, MemoryType::Host).value();
-  device().ignores_stops.store(true);
-  device().next_end_is_slow.store(true);
-  fail_next(1, "n1");
-  Request* const receiving =
-      irecv(*pair.receive, {.data = memory_.data(), .bytes = kBytes, .region = to}).value();
-  Request* sending = nullptr;
-  EXPECT_TRUE(testkit::wait_until([&] {
-    const auto posted = isend(*pair.send, {.data = source.data(), .bytes = kBytes, .region = from});
-    sending = posted.ok() ? *posted : nullptr;
-    return sending != nullptr;
-  }));
-  const std::vector<Status> ended = outcomes({receiving, sending});
-  EXPECT_EQ(ended.front().code(), Errc::Timeout);
-  EXPECT_FALSE(ended.back().ok());
-  EXPECT_EQ(
-      log_.count(LogLevel::Warn, "peer b: the device has not destroyed the queue pairs of n1"), 1)
-      << log_.joined();
-  device().done.store(true);
-  deregister_memory(*pair.send, from);
-  deregister_memory(*pair.receive, to);
-}
-
 }  // namespace
 }  // namespace mesh

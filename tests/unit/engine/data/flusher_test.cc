@@ -240,7 +240,7 @@ TEST_F(Flush, ACardThatHasLeftOwesNothing) {
 
 class FlushOfAWaitingDevice : public Flush {
  protected:
-  FlushOfAWaitingDevice() : Flush({.fabric = kLateHalves, .devices_work_later = true}) {}
+  FlushOfAWaitingDevice() : Flush({.fabric = kLateHalves, .device_works = [] { return true; }}) {}
 };
 
 TEST_F(FlushOfAWaitingDevice, OwesNothingIfItsCardLeavesWhileItMakesAQueuePair) {
