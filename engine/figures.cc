@@ -235,11 +235,9 @@ std::vector<RailSnapshot> rail_states(const EngineOptions& options,
     state.mtu = rail.info.mtu;
     state.numa_node = rail.info.numa_node;
     state.pci = verbs::pci_address(rail.info);
-    ibv_port_attr port{};
-    const bool told =
-        options.provider->query_port(rail.context.hold().get(), rail.info.port, &port) == 0;
-    state.active = told && port.state == IBV_PORT_ACTIVE;
-    state.state = told ? port_state_name(port.state) : "unknown";
+    const verbs::PortNow port = verbs::port_now(*options.provider, rail);
+    state.active = port.up;
+    state.state = port_state_name(port.state);
   }
   return states;
 }

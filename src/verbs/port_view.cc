@@ -40,6 +40,7 @@ PortNow port_told(Provider& provider, const Asked& asked, const ibv_port_attr& a
   PortNow now{.mtu = rail.active_mtu, .speed_mbps = rail.info.speed_mbps};
   now.card_left = error == EIO || error == ENODEV || error == ENXIO;
   if (error != 0) return now;
+  now.state = attr.state;
   now.up = attr.state == IBV_PORT_ACTIVE;
   if (!now.up) return now;
   now.mtu = mtu_of(attr);
@@ -99,11 +100,13 @@ void PortView::set(Seen seen) noexcept {
 void PortView::note_down() noexcept {
   const std::lock_guard guard(mutex_);
   seen_.port.up = false;
+  seen_.port.state = IBV_PORT_DOWN;
 }
 
 void PortView::note_card_left() noexcept {
   const std::lock_guard guard(mutex_);
   seen_.port.up = false;
+  seen_.port.state = IBV_PORT_NOP;
   seen_.port.card_left = true;
 }
 

@@ -25,7 +25,8 @@ struct Rail;
 // start.
 struct PortNow {
   bool up = false;
-  bool card_left = false;  // the kernel has no device, or no answer from it
+  bool card_left = false;               // the kernel has no device, or no answer from it
+  ibv_port_state state = IBV_PORT_NOP;  // of a port that does not answer
   ibv_mtu mtu = IBV_MTU_1024;
   std::uint32_t speed_mbps = 0;  // 0: not known
 };

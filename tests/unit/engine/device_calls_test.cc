@@ -2,7 +2,11 @@
 // device of the software fabric ends a process that tries, in tests that have locks noted: all that
 // have engines of their own. The calls here are all that a provider has.
 
+#include <mesh/snapshot.h>
+
+#include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/held_here.h"
+#include "tests/unit/engine/patience.h"
 #include "tests/unit/engine/sick_rail.h"
 #include "tests/unit/soft/open_host.h"
 
@@ -10,6 +14,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <fstream>
 #include <memory>
@@ -17,6 +22,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 namespace mesh {
@@ -170,6 +176,28 @@ TEST(AllCalls, AreAllThatAProviderHas) {
         << "sick_rail.h needs a Call for Provider::" << name << ", and SoftHost a check in it";
   }
   EXPECT_GE(found, 25u);
+}
+
+// A page of metrics and a snapshot have what was seen of a port last.
+TEST(DeviceCallsOfAnEngine, ASnapshotWaitsForNoDevice) {
+  testkit::EngineHost<testkit::SickRail> host;
+  host.open(std::make_unique<testkit::SickRail>(testkit::open_host(kOneDevice, 0)),
+            testkit::on_loopback(0), 1);
+  for (const Call call : calls_of_devices()) {
+    SCOPED_TRACE(testkit::name_of(call));
+    host.provider->slow_down(call);
+    EngineSnapshot shot;
+    std::atomic<bool> over{false};
+    std::thread reader([&] {
+      shot = host.engine->snapshot();
+      over.store(true);
+    });
+    EXPECT_TRUE(testkit::wait_until([&] { return over.load(); }));
+    host.provider->heal();
+    reader.join();
+    EXPECT_EQ(shot.rails.at(0).state, "active");
+  }
+  host.close();
 }
 
 }  // namespace
