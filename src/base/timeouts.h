@@ -95,8 +95,8 @@ inline constexpr std::uint64_t kHalfOpenToGiveWayNs = 20 * kNsPerSecond;
 // answers: ten tries.
 inline constexpr std::uint64_t kLostHelloToNextNs = 10 * kNsPerSecond;
 // From: HELLO to one address of several. To: WELCOME. Then: HELLO goes to the peer's next address.
-// Twice the 16 s of kHalfOpenToGiveWayNs: only a host that is none of the peer's, or one that is
-// stopped, is silent for so long. Doubled after each address.
+// Almost twice the 16 s that 256 peers at once take (kHalfOpenToGiveWayNs): only a host that is
+// none of the peer's, or one that is stopped, is silent for so long. Doubled after each address.
 inline constexpr std::uint64_t kHelloToNextAddressNs = 30 * kNsPerSecond;
 // From: datagrams go out over ports in doubt. To: a port answers. Then: ports meet by their place.
 // A datagram and its answer take less than a millisecond on a quiet host, and more than 100 ms on
