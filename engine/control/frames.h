@@ -205,7 +205,7 @@ struct Attach {
 // The acceptor says that the link is up.
 struct Ready {
   static constexpr FrameKind kKind{MessageType::Ready, "READY", By::Acceptor, When::Shake};
-  // Indices of paths that either side could not bring up; never all of them.
+  // Indices of paths that either side could not bring up. All of them, if the only card has left.
   std::vector<std::uint8_t> down{};
   static void fields(auto& io, auto& body) { down_fields(io, body.down); }
 };

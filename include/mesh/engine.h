@@ -89,7 +89,9 @@ class Engine {
   // Opens every usable rail. Returns NotFound if there is none; one INFO line says what it looked
   // at.
   static Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
-  virtual ~Engine() = default;  // closes what is left, within 1 s
+  // Closes what is left, within 1 s, and then waits for messages of other hosts
+  // (carries_for_others).
+  virtual ~Engine() = default;
 
   virtual std::span<const RailInfo> rails() const noexcept = 0;
   virtual EngineStats stats() const = 0;
