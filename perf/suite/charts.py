@@ -129,6 +129,13 @@ def _without_idle_names(drawn):
             del element.attrib["id"]
 
 
+def _without_idle_groups(element):
+    """Puts what groups without an attribute hold in their place."""
+    held = [one for child in element for one in _without_idle_groups(child)]
+    element[:] = held
+    return held if element.tag == "{%s}g" % SVG and not element.attrib else [element]
+
+
 def draw(plot):
     out = io.StringIO()
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": plot.title}):
@@ -140,4 +147,7 @@ def draw(plot):
     drawn.set("aria-label", "%s; %s" % (plot.title, plot.label))
     _with_tooltips(drawn, plot)
     _without_idle_names(drawn)
+    _without_idle_groups(drawn)
+    for element in drawn:
+        element.tail = "\n"
     return tree.tostring(drawn, encoding="unicode")

@@ -193,6 +193,7 @@ class Page(unittest.TestCase):
                 self.assertNotRegex(page.replace(charts.SVG, "").replace(charts.XLINK, ""),
                                     r"https?://")
                 self.assertIn(value["label"].strip(), page)
+                self.assertNotIn("<g>", page)
                 for drawn in re.findall(r"<svg.*?</svg>", page, re.S):
                     tree.fromstring(drawn)
 
