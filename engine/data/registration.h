@@ -12,6 +12,7 @@
 
 #include "src/base/check.h"
 #include "src/base/unique_fd.h"
+#include "src/verbs/discovery.h"
 #include "src/verbs/handle.h"
 
 #include <infiniband/verbs.h>
@@ -97,7 +98,8 @@ class Flusher;
 class DeviceContext;
 class ProgressLoop;
 
-// A copy of the rails of a link at one moment, without memory of the heap.
+// A copy of the rails of a link at one moment, without memory of the heap. A link has more rails
+// than paths when its cables were moved.
 class RailSet {
  public:
   explicit RailSet(std::span<const std::uint32_t> rails) : count_(rails.size()) {
@@ -116,7 +118,7 @@ class RailSet {
   }
 
  private:
-  std::array<std::uint32_t, kPathsMax> rails_{};
+  std::array<std::uint32_t, verbs::kRailsMax> rails_{};
   std::size_t count_;
 };
 

@@ -10,6 +10,9 @@
 
 #include <array>
 #include <cstdint>
+#include <numeric>
+#include <span>
+#include <vector>
 
 namespace mesh::engine {
 namespace {
@@ -108,6 +111,14 @@ TEST_F(RegistrationTableTest, RangeRegisteredAgainGetsNewKeys) {
   registration = acquire(0, 4096, kFirst);
   EXPECT_NE(registration->keys(0).rkey, before);
   table_->release(registration, kFirst);
+}
+
+TEST(RailSet, HoldsEveryRailOfAHost) {
+  std::vector<std::uint32_t> rails(verbs::kRailsMax);
+  std::iota(rails.begin(), rails.end(), 0u);
+  const engine::RailSet all(rails), first(std::span<const std::uint32_t>(rails).first(kPathsMax));
+  EXPECT_EQ(all.span().size(), verbs::kRailsMax);
+  EXPECT_EQ(first.missing_of(all.span()).span().size(), verbs::kRailsMax - kPathsMax);
 }
 
 TEST_F(RegistrationTableTest, RefusalGivesBackWhatTheCallTookAndNamesTheRail) {
