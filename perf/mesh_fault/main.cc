@@ -1,6 +1,7 @@
 // mesh_fault breaks a part of a running host of the software fabric, or mends it again.
 #include "perf/driver/command_line.h"
 #include "src/soft/fault_door.h"
+#include "src/soft/unix_socket.h"
 
 #include <CLI/CLI.hpp>
 
@@ -102,14 +103,14 @@ void show(const std::string& name, const FaultAnswer& answer) {
 int tell(const FabricFile& fabric, NicRef end, FaultOrder order) {
   const std::string& host = fabric.hosts[static_cast<std::size_t>(end.host)].name;
   order.fault.nic = fabric.nic(end).name;
-  const std::string name = host + "/" + order.fault.nic;
+  const std::string name = host + "/" + fabric.nic(end).name;
   const Result<FaultAnswer> answer = mesh::soft::tell_host(fabric, host, order);
   if (answer.code() == Errc::NotFound)
     return fail(1, "host " + host + " of " + fabric.name +
                        " does not run here, or belongs to another user");
   if (!answer.ok())
     return fail(1, "host " + host + " does not answer within " +
-                       std::to_string(mesh::soft::kFaultAnswerMs) + " ms");
+                       std::to_string(mesh::soft::kAnswerMs) + " ms");
   if (answer->code != Errc::Ok) return fail(1, name + ": " + mesh::errc_name(answer->code));
   if (order.verb == FaultVerb::Look) show(name, *answer);
   if (order.verb != FaultVerb::FailQueuePairs) return 0;

@@ -70,18 +70,21 @@ std::unique_ptr<verbs::CableDatagrams> DatagramReaders::open(End end) {
   auto reader = std::make_unique<Reader>(*this, end.nic, std::move(fd), std::move(end.carry));
   const bool group = end.takes == verbs::DatagramEnd::Group;
   const std::lock_guard lock(mutex_);
-  reader->from_ = {.address = end.address, .port = group ? verbs::kCableGroup.port : next_port()};
+  reader->from_ = {.address = end.address,
+                   .port = group ? verbs::kCableGroup.port : next_port(end.slot)};
   reader->place_ = group ? verbs::kCableGroup : reader->from_;
   readers_.push_back(reader.get());
   return reader;
 }
 
-// The group's port is not for a single reader.
-std::uint16_t DatagramReaders::next_port() noexcept {
-  const std::uint16_t port = next_port_;
+// Each process of a host gives ports of its own range. Neither 0 nor the group's port is for a
+// single reader.
+std::uint16_t DatagramReaders::next_port(int slot) noexcept {
+  constexpr int kRange = 65536 / kSlotsMax;
+  std::uint16_t port;
   do {
-    next_port_ = next_port_ == UINT16_MAX ? 1 : static_cast<std::uint16_t>(next_port_ + 1);
-  } while (next_port_ == verbs::kCableGroup.port);
+    port = static_cast<std::uint16_t>(slot * kRange + ++ports_given_ % kRange);
+  } while (port == 0 || port == verbs::kCableGroup.port);
   return port;
 }
 

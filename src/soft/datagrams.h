@@ -5,6 +5,7 @@
 
 #include "src/base/unique_fd.h"
 #include "src/soft/fabric_file.h"
+#include "src/soft/host_state.h"
 #include "src/verbs/cable_datagrams.h"
 
 #include <array>
@@ -25,6 +26,9 @@ struct SoftDatagram {
   verbs::CableDatagram content;
 };
 
+// Returns the slot of the process that reads the port, unless it is the group's.
+constexpr int slot_of_port(std::uint16_t port) noexcept { return port / (65536 / kSlotsMax); }
+
 // Returns the link-local address of a NIC's net device. Each has its own, whatever the GUIDs,
 // but those of a clone.
 std::array<std::uint8_t, 16> device_address(const FabricFile& fabric, const NicRef& ref);
@@ -38,6 +42,7 @@ class DatagramReaders {
 
   struct End {
     int nic = 0;
+    int slot = 0;                            // of the process
     std::array<std::uint8_t, 16> address{};  // of the NIC's net device
     verbs::DatagramEnd takes = verbs::DatagramEnd::Port;
     Carry carry;
@@ -49,10 +54,10 @@ class DatagramReaders {
 
  private:
   class Reader;
-  std::uint16_t next_port() noexcept;
+  std::uint16_t next_port(int slot) noexcept;
   std::mutex mutex_;
   std::vector<Reader*> readers_;
-  std::uint16_t next_port_ = 1;
+  std::uint16_t ports_given_ = 0;
 };
 
 }  // namespace mesh::soft

@@ -268,13 +268,14 @@ Fault read_fault(const Json& object, const FabricFile& file) {
               "after_ns", "duration_ns", "delay_ns", "seed", "both_ends", "mtu"});
   Fault fault;
   fault.kind = read_kind(object, what);
-  fault.host = text_of(object, what, "host");
   fault.nic = text_of(object, what, "nic");
-  fault.peer_host = text_of(object, what, "peer_host");
-  if (!fault.host.empty() && file.find_host(fault.host) < 0)
-    fail("{}: host {} is not in the file", what, fault.host);
-  if (!fault.peer_host.empty() && file.find_host(fault.peer_host) < 0)
-    fail("{}: peer_host {} is not in the file", what, fault.peer_host);
+  for (const auto& [key, name] :
+       {std::pair("host", &fault.host), {"peer_host", &fault.peer_host}}) {
+    const std::string host = text_of(object, what, key);
+    if (!host.empty() && file.find_host(host) < 0)
+      fail("{}: {} {} is not in the file", what, key, host);
+    *name = host;
+  }
   if (fault.kind == FaultKind::PeerLost && fault.peer_host.empty())
     fail("{}: peer_lost names no peer_host", what);
   fault.both_ends = flag_of(object, what, "both_ends");

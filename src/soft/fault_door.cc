@@ -1,14 +1,15 @@
 #include "src/soft/fault_door.h"
 
+#include "src/soft/host_state.h"
 #include "src/soft/rendezvous_wire.h"
 #include "src/soft/unix_socket.h"
 
-#include <poll.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 namespace mesh::soft {
 
@@ -18,8 +19,8 @@ FaultMessage encode(const FaultOrder& order) {
   const Fault& fault = order.fault;
   FaultMessage message;
   message.prefix.type = kFault;
-  fault.nic.copy(message.nic, kNameRoom - 1);
-  fault.peer_host.copy(message.peer_host, kNameRoom - 1);
+  message.nic = fault.nic;
+  message.peer_host = fault.peer_host;
   message.verb = static_cast<std::uint32_t>(order.verb);
   message.kind = static_cast<std::uint32_t>(fault.kind);
   message.status = static_cast<std::uint32_t>(fault.status);
@@ -34,22 +35,12 @@ FaultMessage encode(const FaultOrder& order) {
   return message;
 }
 
-bool wait_for(int fd, short events) {
-  pollfd waiting{fd, events, 0};
-  int ready;
-  do {
-    ready = ::poll(&waiting, 1, kFaultAnswerMs);
-  } while (ready < 0 && errno == EINTR);
-  return ready == 1;
-}
-
 }  // namespace
 
 bool decode(std::span<const std::byte> bytes, FaultOrder* order) {
   FaultMessage message;
   if (bytes.size() != sizeof message) return false;
   std::memcpy(&message, bytes.data(), sizeof message);
-  message.nic[kNameRoom - 1] = message.peer_host[kNameRoom - 1] = '\0';
   const bool known = message.verb <= static_cast<std::uint32_t>(FaultVerb::Look) &&
                      message.kind <= static_cast<std::uint32_t>(kFaultKindLast) &&
                      message.status <= IBV_WC_GENERAL_ERR;
@@ -71,28 +62,59 @@ bool decode(std::span<const std::byte> bytes, FaultOrder* order) {
   return true;
 }
 
-Result<FaultAnswer> tell_host(const FabricFile& fabric, const std::string& host,
-                              const FaultOrder& order) {
-  const UniqueFd fd = connect_abstract(rendezvous_name(fabric.identity, host));
-  if (!fd.valid()) return errno == ECONNREFUSED ? Errc::NotFound : Errc::System;
-  if (credentials_of(fd.get()).uid != ::geteuid()) return Errc::System;
-  const bool asked = wait_for(fd.get(), POLLOUT) &&
-                     send_message(fd.get(), bytes_of(encode(order)), {}) == Io::Done;
+namespace {
+
+// Returns NotFound if the process at the other end is gone.
+Result<FaultAnswer> tell_process(int fd, const FaultOrder& order) {
   std::array<std::byte, kMessageBytesMax> buffer{};
   Received received;
-  if (!asked || !wait_for(fd.get(), POLLIN) ||
-      receive_message(fd.get(), buffer, &received) != Io::Done)
-    return Errc::System;
+  const Io asked = ask(fd, bytes_of(encode(order)), buffer, &received);
+  if (asked == Io::Closed) return Errc::NotFound;
   FaultAnswerMessage message;
-  if (received.bytes != sizeof message) return Errc::System;
+  if (asked != Io::Done || received.bytes != sizeof message) return Errc::System;
   std::memcpy(&message, buffer.data(), sizeof message);
   if (message.prefix.magic != kRendezvousMagic || message.prefix.type != kFaultAnswer)
     return Errc::System;
   return FaultAnswer{.code = static_cast<Errc>(message.code),
                      .count = message.count,
+                     .connected = message.connected,
                      .port_up = message.port_up != 0,
                      .work_requests = message.work_requests,
                      .bytes = message.bytes};
+}
+
+// Makes the order for the host's next process: what the first one has armed is armed for all, which
+// only look.
+void pass_on(const FaultAnswer& answer, FaultOrder& order) {
+  const bool one = order.verb == FaultVerb::FailQueuePairs && order.queue_pair >= 0;
+  if (one) order.queue_pair -= static_cast<int>(answer.connected);
+  if ((one && answer.count != 0) || order.verb != FaultVerb::FailQueuePairs)
+    order.verb = FaultVerb::Look;
+}
+
+}  // namespace
+
+Result<FaultAnswer> tell_host(const FabricFile& fabric, const std::string& host,
+                              const FaultOrder& order) {
+  FaultOrder next = order;
+  std::optional<FaultAnswer> all;
+  for (int slot = 0; slot < kSlotsMax; ++slot) {
+    const UniqueFd fd = connect_abstract(rendezvous_name(fabric.identity, host, slot));
+    if (!fd.valid() && errno == ECONNREFUSED) continue;
+    if (!fd.valid() || credentials_of(fd.get()).uid != ::geteuid()) return Errc::System;
+    const Result<FaultAnswer> answer = tell_process(fd.get(), next);
+    if (answer.code() == Errc::NotFound) continue;
+    if (!answer.ok() || answer->code != Errc::Ok) return answer;
+    pass_on(*answer, next);
+    if (!all) {
+      all = *answer;
+      continue;
+    }
+    all->count += answer->count;
+    all->work_requests += answer->work_requests;
+    all->bytes += answer->bytes;
+  }
+  return all ? Result<FaultAnswer>(*all) : Errc::NotFound;
 }
 
 }  // namespace mesh::soft

@@ -4,6 +4,7 @@
 #include "src/base/log.h"
 
 #include <algorithm>
+#include <cerrno>
 
 namespace mesh::soft {
 
@@ -42,44 +43,65 @@ bool is_seen_elsewhere(FaultKind kind) {
 }
 }  // namespace
 
+FaultTable::FaultTable() {
+  pthread_mutexattr_t attributes;
+  ::pthread_mutexattr_init(&attributes);
+  ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  ::pthread_mutex_init(&mutex, &attributes);
+  ::pthread_mutexattr_destroy(&attributes);
+}
+
+FaultPlan::Lock::Lock(FaultTable& table) : table_(table) {
+  if (::pthread_mutex_lock(&table.mutex) == EOWNERDEAD) ::pthread_mutex_consistent(&table.mutex);
+}
+
+std::span<FaultTable::Armed> FaultPlan::faults() noexcept {
+  return std::span(table_.faults).first(std::min(table_.count, kFaultsMax));
+}
+
+void FaultPlan::keep(std::size_t count) noexcept {
+  table_.count = count;
+  std::uint32_t kinds = 0;
+  for (const Armed& armed : faults()) kinds |= bit_of(armed.fault.kind);
+  table_.kinds.store(kinds, std::memory_order_release);
+}
+
+void FaultPlan::told() {
+  if (when_changed_) when_changed_();
+}
+
 Status FaultPlan::arm(const Fault& fault, std::uint64_t now_ns) {
   if (!is_usable(fault)) return Errc::InvalidArgument;
   {
-    std::lock_guard lock(mutex_);
-    if (faults_.size() >= kFaultsMax) return Errc::Exhausted;
-    faults_.push_back({fault, now_ns, 0});
-    DCHECK(faults_.size() <= kFaultsMax);
-    note_kinds();
+    const Lock lock(table_);
+    const std::size_t count = faults().size();
+    if (count == kFaultsMax) return Errc::Exhausted;
+    table_.faults[count] = {.fault = fault, .armed_at_ns = now_ns};
+    keep(count + 1);
   }
-  if (when_changed_) when_changed_();
+  told();
   return Errc::Ok;
 }
 
 void FaultPlan::disarm_all() {
   {
-    std::lock_guard lock(mutex_);
-    faults_.clear();
-    note_kinds();
+    const Lock lock(table_);
+    keep(0);
   }
-  if (when_changed_) when_changed_();
+  told();
 }
 
 void FaultPlan::lift(const Fault& fault) {
   {
-    std::lock_guard lock(mutex_);
-    std::erase_if(faults_, [&](const Armed& armed) {
+    const Lock lock(table_);
+    const auto end = std::remove_if(faults().begin(), faults().end(), [&](const Armed& armed) {
       return armed.fault.kind == fault.kind && armed.fault.nic == fault.nic &&
              armed.fault.peer_host == fault.peer_host;
     });
-    note_kinds();
+    keep(static_cast<std::size_t>(end - faults().begin()));
   }
-  if (when_changed_) when_changed_();
-}
-
-void FaultPlan::note_kinds() noexcept {
-  std::uint32_t kinds = 0;
-  for (const Armed& armed : faults_) kinds |= bit_of(armed.fault.kind);
-  kinds_.store(kinds, std::memory_order_release);
+  told();
 }
 
 bool FaultPlan::in_time(Armed& armed, std::uint64_t now_ns) {
@@ -103,8 +125,8 @@ bool FaultPlan::begins(Armed& armed, std::uint64_t seen, std::uint64_t now_ns) {
 FaultPlan::PostVerdict FaultPlan::on_post(const std::string& nic, const Posted& posted,
                                           std::uint64_t now_ns) {
   PostVerdict verdict;
-  std::lock_guard lock(mutex_);
-  for (Armed& armed : faults_) {
+  const Lock lock(table_);
+  for (Armed& armed : faults()) {
     const Fault& fault = armed.fault;
     if (!fault.nic.empty() && fault.nic != nic) continue;
     if (!in_time(armed, now_ns)) continue;
@@ -142,8 +164,8 @@ bool FaultPlan::strikes(Armed& armed, const std::string& nic, std::uint64_t now_
 
 FaultPlan::Disorder FaultPlan::disorder_of(const std::string& nic, const WriteNumber& write,
                                            std::uint64_t now_ns) {
-  std::lock_guard lock(mutex_);
-  for (Armed& armed : faults_) {
+  const Lock lock(table_);
+  for (Armed& armed : faults()) {
     const Fault& fault = armed.fault;
     if (fault.kind != FaultKind::OutOfOrder || (!fault.nic.empty() && fault.nic != nic)) continue;
     if (!in_time(armed, now_ns)) continue;
@@ -169,17 +191,19 @@ bool FaultPlan::silences(Armed& armed, const std::string& nic, std::uint64_t now
 
 bool FaultPlan::cut_off(const std::string& nic, const std::string& peer_host,
                         std::uint64_t now_ns) {
-  std::lock_guard lock(mutex_);
-  return std::any_of(faults_.begin(), faults_.end(), [&](Armed& armed) {
+  const Lock lock(table_);
+  const std::span<Armed> all = faults();
+  return std::any_of(all.begin(), all.end(), [&](Armed& armed) {
     if (armed.fault.kind == FaultKind::PeerLost && armed.fault.peer_host != peer_host) return false;
     return silences(armed, nic, now_ns);
   });
 }
 
 bool FaultPlan::any_strikes(FaultKind kind, const std::string& nic, std::uint64_t now_ns) {
-  if ((kinds_.load(std::memory_order_acquire) & bit_of(kind)) == 0) return false;
-  std::lock_guard lock(mutex_);
-  return std::any_of(faults_.begin(), faults_.end(), [&](Armed& armed) {
+  if ((table_.kinds.load(std::memory_order_acquire) & bit_of(kind)) == 0) return false;
+  const Lock lock(table_);
+  const std::span<Armed> all = faults();
+  return std::any_of(all.begin(), all.end(), [&](Armed& armed) {
     return armed.fault.kind == kind && strikes(armed, nic, now_ns);
   });
 }

@@ -1,20 +1,25 @@
 #pragma once
 // The faults that are to happen on one host of the software fabric. Tests arm them, the "faults" of
 // a fabric file arm them for other processes, and another process can arm them while the host runs
-// (fault_door.h). A plan with nothing armed costs the data path one load. Thread: any. Bound:
-// kFaultsMax armed at once.
+// (fault_door.h). The processes of a host share one table of them. A plan with nothing armed costs
+// the data path one load. Thread: any. Bound: kFaultsMax armed at once.
 
 #include <infiniband/verbs.h>
 #include <mesh/status.h>
 
+#include <pthread.h>
+
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
-#include <mutex>
+#include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
-#include <vector>
 
 namespace mesh::soft {
 
@@ -71,12 +76,28 @@ constexpr bool takes_port_down(FaultKind kind) noexcept {
          kind == FaultKind::CardReplaced;
 }
 
+// A name of a fabric file, which has 32 letters at most, in a form that processes can share. A
+// longer text is cut, and is no name of a file.
+inline constexpr std::size_t kNameRoom = 40;
+class Name {
+ public:
+  Name() = default;
+  Name(const std::string& text) { text.copy(text_.data(), text_.size() - 1); }
+  Name(const char* text) : Name(std::string(text)) {}
+  operator std::string() const { return {text_.data(), ::strnlen(text_.data(), text_.size())}; }
+  bool empty() const noexcept { return text_[0] == '\0'; }
+  friend bool operator==(const Name&, const Name&) = default;
+
+ private:
+  std::array<char, kNameRoom> text_{};
+};
+
 struct Fault {
   FaultKind kind = FaultKind::QpError;
   // In a file: the host on which the fault is armed; empty: every host. arm() ignores it.
-  std::string host{};
-  std::string nic{};        // empty: every NIC of the host
-  std::string peer_host{};  // PeerLost: the host that is lost
+  Name host{};
+  Name nic{};        // empty: every NIC of the host
+  Name peer_host{};  // PeerLost: the host that is lost
   // PortDown in a file: a pulled cable, whose other end goes down too. arm() ignores it.
   bool both_ends = false;
   // The fault spares this number of posted work requests of the chosen NICs ...
@@ -95,8 +116,31 @@ struct Fault {
   std::uint32_t mtu = 0;                        // Mtu: above 0
 };
 
+// The armed faults. Zeroed memory becomes one by its constructor, and all processes of a host map
+// it. The mutex outlives a process that ends while it holds it.
+struct FaultTable {
+  static constexpr std::uint64_t kNotBegun = UINT64_MAX;
+  struct Armed {
+    Fault fault;
+    std::uint64_t armed_at_ns = 0;
+    std::uint64_t seen = 0;  // work requests of the chosen NICs since it was armed
+    std::uint64_t began_at_ns = kNotBegun;
+  };
+  FaultTable();
+  FaultTable(const FaultTable&) = delete;
+  FaultTable& operator=(const FaultTable&) = delete;
+
+  std::atomic<std::uint32_t> kinds{0};  // the kinds that are armed, each a bit; released, acquired
+  pthread_mutex_t mutex;                // of the rest
+  std::size_t count = 0;
+  std::array<Armed, kFaultsMax> faults;
+};
+
 class FaultPlan {
  public:
+  FaultPlan() : own_(std::make_unique<FaultTable>()), table_(*own_) {}
+  explicit FaultPlan(FaultTable& table) : table_(table) {}  // which outlives the plan
+
   // Arms a fault. Returns InvalidArgument if the delay exceeds kFaultDelayMaxNs, PeerLost names no
   // peer_host, or Mtu no mtu, and Exhausted if kFaultsMax faults are armed.
   Status arm(const Fault& fault, std::uint64_t now_ns);
@@ -105,11 +149,11 @@ class FaultPlan {
   void disarm_all();
   // Ends at once all faults whose kind, NIC and peer host are those of `fault`.
   void lift(const Fault& fault);
-  // Sets a call that is made after every change, without a lock of ours. Set it before others know
-  // the plan.
+  // Sets a call that is made after every change by this plan, without a lock of ours. Set it before
+  // others know the plan.
   void when_changed(std::function<void()> call) { when_changed_ = std::move(call); }
 
-  bool armed() const noexcept { return kinds_.load(std::memory_order_acquire) != 0; }
+  bool armed() const noexcept { return table_.kinds.load(std::memory_order_acquire) != 0; }
 
   // The NIC asks the following only while armed() is true.
   struct PostVerdict {
@@ -148,24 +192,34 @@ class FaultPlan {
   std::uint64_t next_port_change_ns(const std::string& nic, std::uint64_t now_ns);
 
  private:
-  static constexpr std::uint64_t kAtFirstUse = UINT64_MAX, kNotBegun = UINT64_MAX;
-  struct Armed {
-    Fault fault;
-    std::uint64_t armed_at_ns = 0;
-    std::uint64_t seen = 0;  // work requests of the chosen NICs since it was armed
-    std::uint64_t began_at_ns = kNotBegun;
-  };
+  static constexpr std::uint64_t kAtFirstUse = UINT64_MAX, kNotBegun = FaultTable::kNotBegun;
+  using Armed = FaultTable::Armed;
+  class Lock;
   static bool in_time(Armed& armed, std::uint64_t now_ns);
   static bool begins(Armed& armed, std::uint64_t seen, std::uint64_t now_ns);
   static bool strikes(Armed& armed, const std::string& nic, std::uint64_t now_ns);
   static bool silences(Armed& armed, const std::string& nic, std::uint64_t now_ns);
   bool any_strikes(FaultKind kind, const std::string& nic, std::uint64_t now_ns);
-  void note_kinds() noexcept;  // holding the mutex
+  std::span<Armed> faults() noexcept;  // holding the lock, as the next
+  void keep(std::size_t count) noexcept;
+  void told();
 
-  std::atomic<std::uint32_t> kinds_{0};  // the kinds that are armed, each a bit; released, acquired
-  std::mutex mutex_;
-  std::vector<Armed> faults_;
+  std::unique_ptr<FaultTable> own_;
+  FaultTable& table_;
   std::function<void()> when_changed_;
+};
+
+// Holds the table's mutex. A process that ended while it held the mutex may have left a fault with
+// one work request too few.
+class FaultPlan::Lock {
+ public:
+  explicit Lock(FaultTable& table);
+  ~Lock() { ::pthread_mutex_unlock(&table_.mutex); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  FaultTable& table_;
 };
 
 }  // namespace mesh::soft

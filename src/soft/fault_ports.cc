@@ -7,8 +7,9 @@
 namespace mesh::soft {
 
 int FaultPlan::lid_changes(const std::string& nic, std::uint64_t now_ns) {
-  std::lock_guard lock(mutex_);
-  const auto count = std::count_if(faults_.begin(), faults_.end(), [&](Armed& armed) {
+  const Lock lock(table_);
+  const std::span<Armed> all = faults();
+  const auto count = std::count_if(all.begin(), all.end(), [&](Armed& armed) {
     return armed.fault.kind == FaultKind::LidChange && strikes(armed, nic, now_ns);
   });
   return static_cast<int>(count);
@@ -28,8 +29,8 @@ bool FaultPlan::slot_empty(const std::string& nic, std::uint64_t now_ns) {
 
 std::uint64_t FaultPlan::next_port_change_ns(const std::string& nic, std::uint64_t now_ns) {
   std::uint64_t next_ns = UINT64_MAX;
-  std::lock_guard lock(mutex_);
-  for (Armed& armed : faults_) {
+  const Lock lock(table_);
+  for (Armed& armed : faults()) {
     const Fault& fault = armed.fault;
     const bool of_port = fault.kind == FaultKind::LidChange || takes_port_down(fault.kind);
     if (!of_port || (!fault.nic.empty() && fault.nic != nic)) continue;

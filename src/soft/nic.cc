@@ -10,6 +10,13 @@
 
 namespace mesh::soft {
 
+namespace {
+bool is_connected(const QueuePair& qp) noexcept {
+  const int state = qp.state.load(std::memory_order_relaxed);
+  return state == IBV_QPS_RTR || state == IBV_QPS_RTS;
+}
+}  // namespace
+
 NicCore::NicCore(const NicOptions& options)
     : self(options.self),
       fabric(*options.fabric),
@@ -19,7 +26,7 @@ NicCore::NicCore(const NicOptions& options)
       bells(board.nic(self.nic)),
       clock(options.clock),
       cpu(*options.cpu),
-      wire(link(), spec, fabric.costs, *options.transmitter),
+      wire(link(), spec, fabric.costs, options.wires),
       modelled(wire.modelled()),
       lid(spec.lid) {}
 
@@ -67,7 +74,7 @@ std::uint64_t NicPort::due_ns(TurnTime& time) noexcept {
 Nic::Nic(const NicOptions& options)
     : core_(options),
       poster_(core_),
-      queue_pairs_(core_.self),
+      queue_pairs_(core_.self, options.slot),
       port_(core_),
       incoming_(core_),
       initiator_(core_, incoming_),
@@ -184,6 +191,13 @@ Nic::PortState Nic::port_state() {
       .up = port_.up(), .gone = port_.gone(), .slot_empty = port_.slot_empty(), .lid = core_.lid};
 }
 
+std::uint32_t Nic::connected() {
+  std::lock_guard lock(core_.turn_lock);
+  std::uint32_t count = 0;
+  for (const QueuePair* qp : queue_pairs_.slots()) count += qp != nullptr && is_connected(*qp);
+  return count;
+}
+
 // Acts as a device that can no longer serve a queue pair: flushes everything, and an event tells
 // the owner.
 std::size_t Nic::fail_queue_pairs(int only) {
@@ -191,8 +205,7 @@ std::size_t Nic::fail_queue_pairs(int only) {
   int connected = 0;
   std::size_t failed = 0;
   for (QueuePair* qp : queue_pairs_.slots()) {
-    const int state = qp == nullptr ? IBV_QPS_RESET : qp->state.load(std::memory_order_relaxed);
-    if (state != IBV_QPS_RTR && state != IBV_QPS_RTS) continue;
+    if (qp == nullptr || !is_connected(*qp)) continue;
     if (only != kAllQueuePairs && connected++ != only) continue;
     initiator_.to_error(*qp, IBV_WC_WR_FLUSH_ERR);
     qp->events->push({.kind = verbs::DeviceEventKind::QpFatal, .qp_num = qp->verbs.qp_num});

@@ -121,6 +121,7 @@ class Nic {
   // Fails a connected queue pair (the n-th, counted from 0) or all of them at once. Returns how
   // many failed.
   std::size_t fail_queue_pairs(int only);
+  std::uint32_t connected();  // queue pairs
   static constexpr int kAllQueuePairs = -1;
 
   // Agent and simulator.

@@ -82,10 +82,11 @@ struct NicOptions {
   const FabricFile* fabric = nullptr;
   FaultPlan* faults = nullptr;
   Board* board = nullptr;
-  Transmitter* transmitter = nullptr;
+  Wires wires;
   HostCpu* cpu = nullptr;
   Clock clock;
-  NicRef self;  // host and NIC
+  NicRef self;   // host and NIC
+  int slot = 0;  // the process, among those of the host
 };
 
 // Reads the clock at most once, and only if a caller asks for the time.

@@ -1,13 +1,15 @@
 #include "src/soft/queue_pair_table.h"
 
+#include "src/soft/host_state.h"
+
 #include <algorithm>
 
 namespace mesh::soft {
 
 namespace {
-// A queue pair number has 24 bits: 12 bits of generation over 12 bits of index.
-constexpr std::uint32_t kGenerations = 4096;
-static_assert(std::uint64_t{kGenerations} * kQpsMax == 1u << 24);
+constexpr std::uint32_t kGenerations = 256;
+static_assert(std::uint64_t{kGenerations} * kQpsMax == 1u << kSlotShift);
+static_assert(kSlotsMax << kSlotShift == 1 << 24);
 }  // namespace
 
 std::size_t QueuePairTable::free_index() {
@@ -30,7 +32,7 @@ bool QueuePairTable::add(QueuePair& qp) {
   qp.index = static_cast<std::uint32_t>(index);
   std::uint32_t& generation = generations_[qp.index];
   generation = generation % (kGenerations - 1) + 1;
-  qp.verbs.qp_num = generation * kQpsMax + qp.index;
+  qp.verbs.qp_num = (slot_ << kSlotShift) + generation * kQpsMax + qp.index;
   DCHECK(generation != 0 && qp.verbs.qp_num >> 24 == 0 && qps_[qp.index] == nullptr);
   qps_[qp.index] = &qp;
   return true;

@@ -20,7 +20,7 @@ class QueuePairTable {
     void add(const QueuePair& qp) noexcept;
   };
 
-  explicit QueuePairTable(NicRef self) : self_(self) {}
+  QueuePairTable(NicRef self, int slot) : self_(self), slot_(static_cast<std::uint32_t>(slot)) {}
 
   // Gives the queue pair its index and its number. Returns false if the table is full.
   bool add(QueuePair& qp);
@@ -40,6 +40,7 @@ class QueuePairTable {
   std::size_t free_index();  // kQpsMax: the table is full
 
   const NicRef self_;
+  const std::uint32_t slot_;  // of the process
   std::vector<QueuePair*> qps_;
   std::size_t free_from_ = 0;  // no index before it is free
   std::vector<std::uint32_t> generations_;

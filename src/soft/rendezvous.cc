@@ -27,25 +27,33 @@ Registry& Registry::instance() {
   return *registry;
 }
 
-bool Registry::claim(const std::string& universe, const std::string& host, LocalHost* owner) {
-  DCHECK(owner != nullptr && !host.empty());
+bool Registry::claim(const Place& place) {
+  DCHECK(!place.host.empty());
   std::lock_guard lock(mutex_);
-  return hosts_.emplace(std::make_pair(universe, host), owner).second;
+  return hosts_.emplace(place, nullptr).second;
 }
 
-void Registry::release(const std::string& universe, const std::string& host) {
+void Registry::open(const Place& place, LocalHost* owner) {
   std::lock_guard lock(mutex_);
-  const std::size_t erased = hosts_.erase({universe, host});
+  hosts_.at(place) = owner;
+}
+
+void Registry::release(const Place& place) {
+  std::lock_guard lock(mutex_);
+  const std::size_t erased = hosts_.erase(place);
   CHECK(erased == 1);
 }
 
-bool Registry::visit(const std::string& universe, const std::string& host,
-                     const std::function<void(LocalHost&)>& use) {
+bool Registry::visit(const Place& place, const std::function<void(LocalHost&)>& use) {
   std::lock_guard lock(mutex_);
-  const auto it = hosts_.find({universe, host});
-  if (it == hosts_.end()) return false;
+  const auto it = hosts_.find(place);
+  if (it == hosts_.end() || it->second == nullptr) return false;
   use(*it->second);
   return true;
+}
+
+void Registry::visit_all(Place place, const std::function<void(LocalHost&)>& use) {
+  for (place.slot = 0; place.slot < kSlotsMax; ++place.slot) visit(place, use);
 }
 
 namespace {
@@ -89,12 +97,8 @@ UniqueFd dial(const std::string& host, const std::string& name) {
     fd = connect_abstract(name);
   }
   if (!fd.valid()) {
-    const int error = errno;
-    if (error == ECONNREFUSED) {
-      LOG_DETAIL("soft fabric: no running process is host {}", host);
-    } else {
-      LOG_WARN("soft fabric: host {} cannot be reached: {}", host, std::strerror(error));
-    }
+    if (errno != ECONNREFUSED)
+      LOG_WARN("soft fabric: host {} cannot be reached: {}", host, std::strerror(errno));
     return fd;
   }
   const Credentials who = credentials_of(fd.get());
@@ -106,15 +110,15 @@ UniqueFd dial(const std::string& host, const std::string& name) {
 
 }  // namespace
 
-std::string rendezvous_name(const std::string& universe, const std::string& host) {
-  const std::string text = fmt::format("{}\n{}\n{}", universe, ::geteuid(), host);
+std::string rendezvous_name(const std::string& universe, const std::string& host, int slot) {
+  const std::string text = fmt::format("{}\n{}\n{}\n{}", universe, ::geteuid(), host, slot);
   return fmt::format("mesh-soft-{}-{:016x}{:016x}", ::geteuid(), hash_text(text, 0),
                      hash_text(text, 0x9e3779b97f4a7c15u));
 }
 
 Result<std::unique_ptr<Rendezvous>> Rendezvous::open(const RendezvousOptions& options) {
   std::unique_ptr<Rendezvous> meeting(new Rendezvous(options));
-  const std::string name = rendezvous_name(options.universe, options.host);
+  const std::string name = rendezvous_name(options.universe, options.host, options.slot);
   meeting->listener_ = listen_abstract(name);
   if (!meeting->listener_.valid()) {
     if (errno == EADDRINUSE) {
@@ -161,22 +165,23 @@ Rendezvous::Connection* Rendezvous::add(UniqueFd fd, std::uint64_t* id) {
   return &connection;
 }
 
-std::shared_ptr<Peer> Rendezvous::met(const std::string& host) const {
-  for (const auto& [id, connection] : connections_)
-    if (!connection.accepted && connection.peer->host() == host && !connection.peer->lost())
-      return connection.peer;
+std::shared_ptr<Peer> Rendezvous::met(const std::string& host, int slot) const {
+  for (const auto& [id, connection] : connections_) {
+    if (connection.accepted || connection.slot != slot) continue;
+    if (connection.peer->host() == host && !connection.peer->lost()) return connection.peer;
+  }
   return nullptr;
 }
 
-std::shared_ptr<Peer> Rendezvous::peer(const std::string& host) {
+std::shared_ptr<Peer> Rendezvous::peer(const std::string& host, int slot) {
   {
     const std::lock_guard lock(mutex_);
-    if (std::shared_ptr<Peer> known = met(host); known != nullptr) return known;
+    if (std::shared_ptr<Peer> known = met(host, slot); known != nullptr) return known;
   }
-  UniqueFd fd = dial(host, rendezvous_name(options_.universe, host));
+  UniqueFd fd = dial(host, rendezvous_name(options_.universe, host, slot));
   const std::lock_guard lock(mutex_);
   // Another thread may have dialed the same host meanwhile; one connection is enough.
-  if (std::shared_ptr<Peer> known = met(host); known != nullptr) return known;
+  if (std::shared_ptr<Peer> known = met(host, slot); known != nullptr) return known;
   auto peer = std::make_shared<Peer>(host);
   std::uint64_t id = 0;
   Connection* const connection = fd.valid() ? add(std::move(fd), &id) : nullptr;
@@ -185,6 +190,7 @@ std::shared_ptr<Peer> Rendezvous::peer(const std::string& host) {
     return peer;
   }
   connection->peer = peer;
+  connection->slot = slot;
   greet(*connection, kHello);
   return peer;
 }
@@ -353,6 +359,10 @@ bool Rendezvous::handle(Connection& connection, std::span<const std::byte> bytes
   }
   if (prefix.type == (connection.accepted ? kHello : kWelcome))
     return handle_hello(connection, bytes, received);
+  if (prefix.type == kJoin && connection.accepted && options_.state_fd >= 0) {
+    send(connection, {bytes_of(Prefix{.type = kJoined}), {}, {options_.state_fd}});
+    return true;
+  }
   if (prefix.type == kFault && connection.accepted) return handle_fault(connection, bytes);
   if (prefix.type == kDatagram && connection.accepted && connection.peer != nullptr)
     return handle_datagram(bytes);
@@ -433,6 +443,7 @@ bool Rendezvous::handle_fault(Connection& connection, std::span<const std::byte>
   message.code = static_cast<std::int32_t>(answer.code);
   message.count = answer.count;
   message.port_up = answer.port_up ? 1 : 0;
+  message.connected = answer.connected;
   message.work_requests = answer.work_requests;
   message.bytes = answer.bytes;
   send(connection, {bytes_of(message), {}, {}});

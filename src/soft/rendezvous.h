@@ -1,8 +1,9 @@
 #pragma once
-// The place where hosts of one fabric in different processes meet. Each host has an abstract unix
-// socket, and binding it claims the host's name. A process that sends to a host connects to it,
-// shows its board, and offers rings as memfds; end of file means that the host is lost. A process
-// that orders a fault connects, says which, and gets an answer (fault_door.h).
+// The place where processes of one fabric meet. Each process that is a host has an abstract unix
+// socket, and binding it claims a slot of the host (host_state.h). A process that sends to another
+// one connects to it, shows its board, and offers rings as memfds; end of file means that the
+// process is lost. A process that becomes the same host connects and gets the host's state. A
+// process that orders a fault connects, says which, and gets an answer (fault_door.h).
 //
 // Only processes of the same user are let in, before anything is read. Others can still take a
 // host's name first (a line says who has it), and keep its thread busy with connections. Hosts meet
@@ -20,12 +21,14 @@
 #include "src/soft/board.h"
 #include "src/soft/datagrams.h"
 #include "src/soft/fault_door.h"
+#include "src/soft/host_state.h"
 #include "src/soft/nic.h"
 #include "src/soft/soft_provider.h"
 #include "src/soft/unix_socket.h"
 
 #include <sys/epoll.h>
 
+#include <compare>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -42,6 +45,8 @@ namespace mesh::soft {
 // The part of a host that others in this process may use.
 class LocalHost {
  public:
+  virtual const std::shared_ptr<HostState>& state() = 0;
+  virtual void look_at_ports() = 0;  // so that they say at once that they have changed
   virtual const std::shared_ptr<Peer>& self() = 0;  // the host as others see it, with its board
   virtual void take_offer(const Offer& offer) = 0;
   virtual void take_datagram(const SoftDatagram& datagram) = 0;
@@ -57,17 +62,25 @@ class Registry {
  public:
   static Registry& instance();
 
-  // Claims a host's name. Returns false if the name is taken. The universe separates hosts that
-  // must not meet: those of another file or another manual clock.
-  bool claim(const std::string& universe, const std::string& host, LocalHost* owner);
-  void release(const std::string& universe, const std::string& host);
+  // A process of a host. The universe separates hosts that must not meet: those of another
+  // file or another manual clock.
+  struct Place {
+    std::string universe, host;
+    int slot = 0;
+    friend auto operator<=>(const Place&, const Place&) = default;
+  };
+  // Claims a place. Returns false if it is taken.
+  bool claim(const Place& place);
+  void open(const Place& place, LocalHost* owner);  // others may visit it from now on
+  void release(const Place& place);
   // Calls `use` with the host while it cannot go away. Returns false if it is not in this process.
-  bool visit(const std::string& universe, const std::string& host,
-             const std::function<void(LocalHost&)>& use);
+  bool visit(const Place& place, const std::function<void(LocalHost&)>& use);
+  // Calls `use` with each slot of the place's host that is in this process.
+  void visit_all(Place place, const std::function<void(LocalHost&)>& use);
 
  private:
   std::mutex mutex_;
-  std::map<std::pair<std::string, std::string>, LocalHost*> hosts_;
+  std::map<Place, LocalHost*> hosts_;
 };
 
 inline constexpr std::size_t kConnectionsMax = 4096;
@@ -86,19 +99,21 @@ class RendezvousEvents {
 
 struct RendezvousOptions {
   std::string universe, host;
+  int slot = 0;
   CopyMode copy = CopyMode::Auto;
   Board* board = nullptr;  // ours, outlives the rendezvous
   RendezvousEvents* events = nullptr;
+  int state_fd = -1;  // of the host's state, as the board
 };
 
 class Rendezvous {
  public:
-  // Claims the host. Returns Exhausted if another process has claimed it.
+  // Claims the slot. Returns Exhausted if another process has claimed it.
   static Result<std::unique_ptr<Rendezvous>> open(const RendezvousOptions& options);
   ~Rendezvous();
 
-  // Returns the host in another process. If there is none, returns a peer that is already lost.
-  std::shared_ptr<Peer> peer(const std::string& host);
+  // Returns a host in another process. If there is none, returns a peer that is already lost.
+  std::shared_ptr<Peer> peer(const std::string& host, int slot);
   void offer(const Peer& peer, const Offer& offer);
   void carry(const Peer& peer, const SoftDatagram& datagram);
 
@@ -116,6 +131,7 @@ class Rendezvous {
     UniqueFd fd;
     std::shared_ptr<Peer> peer;  // null before the HELLO of an accepted connection
     bool accepted = false;
+    int slot = 0;  // of the peer, where we have connected
     pid_t pid = 0;
     bool readable = false;  // accepted: process_vm_readv can read the peer's memory
     bool waits_for_room = false;
@@ -125,7 +141,7 @@ class Rendezvous {
   bool watch(int fd, std::uint64_t id, std::uint32_t events, int how);
   Connection* add(UniqueFd fd, std::uint64_t* id);
   // Returns the peer of a connection of ours that is not lost, or null.
-  std::shared_ptr<Peer> met(const std::string& host) const;
+  std::shared_ptr<Peer> met(const std::string& host, int slot) const;
   void look_at(const epoll_event& event);
   void warn(const std::string& what);
   void accept_some();

@@ -3,6 +3,7 @@
 // for faults. They stay on one machine, so they use its byte order. Thread: any (values). Bound:
 // kMessageBytesMax.
 
+#include "src/soft/fault_plan.h"
 #include "src/verbs/cable_datagrams.h"
 
 #include <infiniband/verbs.h>
@@ -16,11 +17,12 @@
 namespace mesh::soft {
 
 inline constexpr std::uint32_t kRendezvousMagic = 0x6d736d74;
-inline constexpr std::uint32_t kRendezvousVersion = 6;
+inline constexpr std::uint32_t kRendezvousVersion = 7;
 inline constexpr std::uint32_t kHello = 1, kWelcome = 2, kOffer = 3, kFault = 4, kFaultAnswer = 5,
-                               kDatagram = 6;
-inline constexpr std::size_t kNameRoom = 40;  // a name of a fabric file has 32 letters at most
+                               kDatagram = 6, kJoin = 7, kJoined = 8;
 
+// A JOIN is a prefix. It asks for the host's state, whose descriptor comes with JOINED, a prefix
+// too.
 struct Prefix {
   std::uint32_t magic = kRendezvousMagic, version = kRendezvousVersion, type = 0, reserved = 0;
 };
@@ -50,7 +52,7 @@ struct DatagramMessage {
 // Orders a fault. No HELLO comes before it.
 struct FaultMessage {
   Prefix prefix;
-  char nic[kNameRoom] = {}, peer_host[kNameRoom] = {};
+  Name nic{}, peer_host{};
   std::uint32_t verb = 0, kind = 0, status = 0;
   std::int32_t queue_pair = 0;
   std::uint64_t after_work_requests = 0, work_requests = 0, after_ns = 0, duration_ns = 0,
@@ -59,7 +61,7 @@ struct FaultMessage {
 struct FaultAnswerMessage {
   Prefix prefix;
   std::int32_t code = 0;  // Errc
-  std::uint32_t count = 0, port_up = 0, reserved = 0;
+  std::uint32_t count = 0, port_up = 0, connected = 0;
   std::uint64_t work_requests = 0, bytes = 0;
 };
 inline constexpr std::size_t kMessageBytesMax = 256;
@@ -74,7 +76,8 @@ std::vector<std::byte> bytes_of(const T& value) {
   return {from, from + sizeof value};
 }
 
-// Returns the name of the socket where this user's processes meet a host of that universe.
-std::string rendezvous_name(const std::string& universe, const std::string& host);
+// Returns the name of the socket where this user's processes meet a process of a host of that
+// universe.
+std::string rendezvous_name(const std::string& universe, const std::string& host, int slot);
 
 }  // namespace mesh::soft

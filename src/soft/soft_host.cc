@@ -24,20 +24,31 @@ constexpr int kForEver = -1;
 
 SoftHost::SoftHost(SoftOptions options) : options_(std::move(options)), cpu_(options_.clock) {}
 
-Transmitter& SoftHost::transmitter_of(const NicSpec& nic) {
-  const std::string cable =
-      nic.link < 0 ? "" : options_.fabric.links[static_cast<std::size_t>(nic.link)].cable;
-  return cable.empty() ? own_transmitters_.emplace_back() : cables_[cable];
-}
-
-Status SoftHost::start(int host_index) {
+Status SoftHost::start(int host_index, bool alone) {
   host_index_ = host_index;
-  const HostSpec& spec = options_.fabric.hosts[static_cast<std::size_t>(host_index)];
-  options_.host = spec.name;
+  options_.host = options_.fabric.hosts[static_cast<std::size_t>(host_index)].name;
   universe_ = options_.fabric.identity;
   // A clock is a pointer to its word, so hosts on different manual clocks never meet.
   if (options_.clock.manual())
     universe_ += fmt::format("@{:x}", std::bit_cast<std::uintptr_t>(options_.clock));
+  if (const Status made = make_board(); !made.ok()) return made;
+  HostBirth birth;
+  const Status begun =
+      options_.clock.manual() ? Status(Errc::Ok) : birth.begin(universe_, options_.host);
+  if (!begun.ok()) return begun;
+  if (const Status found = find_state(); !found.ok()) return found;
+  if (const Status claimed = claim_slot(alone); !claimed.ok()) return claimed;
+  make_nics();
+  Registry::instance().open(place(), this);
+  if (rendezvous_ == nullptr) return Errc::Ok;
+  owner_pid_ = ::getpid();
+  const Status started = start_own_thread(thread_, "mesh-soft", [this] { run(); });
+  if (!started.ok())
+    LOG_WARN("soft fabric {}: host {} has no thread", options_.fabric.name, options_.host);
+  return started;
+}
+
+Status SoftHost::make_board() {
   const bool alone = options_.clock.manual();
   Result<Segment> memory =
       Segment::create(sizeof(HostBoard), alone ? Sharing::Process : Sharing::Host);
@@ -51,37 +62,84 @@ Status SoftHost::start(int host_index) {
   board_ = std::make_shared<Board>(std::move(*memory), std::move(wake_fd));
   self_ = std::make_shared<Peer>(options_.host);
   self_->set_board(board_);
-  arm_faults_of_file();
-  for (std::size_t i = 0; i < spec.nics.size(); ++i) {
-    const NicRef ref{host_index, static_cast<int>(i)};
-    nics_.push_back(std::make_unique<Nic>(NicOptions{&options_.fabric, &faults_, board_.get(),
-                                                     &transmitter_of(spec.nics[i]), &cpu_,
-                                                     options_.clock, ref}));
+  return Errc::Ok;
+}
+
+// Finds the state of the host in this process or in another one. The first process makes it, and
+// arms the faults of the file.
+Status SoftHost::find_state() {
+  Registry::instance().visit_all(place(), [this](LocalHost& local) { state_ = local.state(); });
+  if (state_ == nullptr && !options_.clock.manual()) {
+    const Status asked = HostBirth::find_state(universe_, options_.host, &state_);
+    if (!asked.ok()) return asked;
   }
-  faults_.when_changed([this] { look_at_ports(); });
-  claimed_ = Registry::instance().claim(universe_, options_.host, this);
-  if (!claimed_) return Errc::Exhausted;
-  if (alone) return Errc::Ok;
-  Result<std::unique_ptr<Rendezvous>> meeting =
-      Rendezvous::open({universe_, options_.host, options_.copy, board_.get(), this});
-  if (!meeting.ok()) return meeting.status();
-  rendezvous_ = std::move(*meeting);
-  owner_pid_ = ::getpid();
-  const Status started = start_own_thread(thread_, "mesh-soft", [this] { run(); });
-  if (!started.ok())
-    LOG_WARN("soft fabric {}: host {} has no thread", options_.fabric.name, options_.host);
-  return started;
+  const bool first = state_ == nullptr;
+  if (first) {
+    Result<std::shared_ptr<HostState>> made =
+        HostState::create(options_.clock.manual() ? Sharing::Process : Sharing::Host);
+    if (!made.ok()) return made.status();
+    state_ = std::move(*made);
+  }
+  faults_ = std::make_unique<FaultPlan>(state_->memory().faults);
+  if (first) arm_faults_of_file();
+  faults_->when_changed([this] {
+    Registry::instance().visit_all(place(), [](LocalHost& local) { local.look_at_ports(); });
+  });
+  return Errc::Ok;
+}
+
+// Claims the first slot that is free.
+Status SoftHost::claim_slot(bool alone) {
+  for (slot_ = 0; slot_ < (alone ? 1 : kSlotsMax); ++slot_) {
+    claimed_ = Registry::instance().claim(place());
+    if (!claimed_) continue;
+    if (options_.clock.manual()) return Errc::Ok;
+    Result<std::unique_ptr<Rendezvous>> meeting = Rendezvous::open(
+        {universe_, options_.host, slot_, options_.copy, board_.get(), this, state_->fd()});
+    if (meeting.ok()) {
+      rendezvous_ = std::move(*meeting);
+      return Errc::Ok;
+    }
+    Registry::instance().release(place());
+    claimed_ = false;
+    if (meeting.code() != Errc::Exhausted) return meeting.status();
+  }
+  return Errc::Exhausted;
+}
+
+// The halves of a cable have the transmitter of the first of them.
+void SoftHost::make_nics() {
+  const std::vector<NicSpec>& specs =
+      options_.fabric.hosts[static_cast<std::size_t>(host_index_)].nics;
+  const auto cable_of = [this](const NicSpec& nic) {
+    return nic.link < 0 ? "" : options_.fabric.links[static_cast<std::size_t>(nic.link)].cable;
+  };
+  HostMemory& shared = state_->memory();
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    std::size_t first = i;
+    for (std::size_t other = i; other-- > 0 && !cable_of(specs[i]).empty();)
+      if (cable_of(specs[other]) == cable_of(specs[i])) first = other;
+    nics_.push_back(
+        std::make_unique<Nic>(NicOptions{.fabric = &options_.fabric,
+                                         .faults = faults_.get(),
+                                         .board = board_.get(),
+                                         .wires = {shared.cables[first], shared.buses[i]},
+                                         .cpu = &cpu_,
+                                         .clock = options_.clock,
+                                         .self = {host_index_, static_cast<int>(i)},
+                                         .slot = slot_}));
+  }
 }
 
 void SoftHost::arm_faults_of_file() {
   for (Fault fault : options_.fabric.faults) {
     NicRef end;
     if (fault.host.empty() || fault.host == options_.host) {
-      static_cast<void>(faults_.arm(fault, options_.clock.now_ns()));
+      static_cast<void>(faults_->arm(fault, options_.clock.now_ns()));
     } else if (fault.both_ends && options_.fabric.other_end(fault.host, fault.nic, &end) &&
                end.host == host_index_) {
       fault.nic = options_.fabric.nic(end).name;
-      static_cast<void>(faults_.arm(fault, options_.clock.now_ns()));
+      static_cast<void>(faults_->arm(fault, options_.clock.now_ns()));
     }
   }
 }
@@ -101,7 +159,7 @@ std::size_t SoftHost::fail_queue_pairs(const std::string& name, int only) {
 }
 
 SoftHost::~SoftHost() {
-  if (claimed_) Registry::instance().release(universe_, options_.host);
+  if (claimed_) Registry::instance().release(place());
   stop_.store(true, std::memory_order_release);
   if (thread_.joinable()) {
     board_->wake();
@@ -143,21 +201,22 @@ void SoftHost::take_offer(const Offer& offer) {
 }
 
 FaultAnswer SoftHost::take_fault(const FaultOrder& order) {
-  const std::string& name = order.fault.nic;
+  const std::string name = order.fault.nic;
   const auto named = std::find_if(nics_.begin(), nics_.end(),
                                   [&](const auto& nic) { return nic->spec().name == name; });
   if (!name.empty() && named == nics_.end()) return {.code = Errc::NotFound};
   FaultAnswer answer;
   switch (order.verb) {
     case FaultVerb::Arm:
-      answer.code = faults_.arm(order.fault, options_.clock.now_ns()).code();
+      answer.code = faults_->arm(order.fault, options_.clock.now_ns()).code();
       break;
-    case FaultVerb::Lift: faults_.lift(order.fault); break;
-    case FaultVerb::LiftAll: faults_.disarm_all(); break;
+    case FaultVerb::Lift: faults_->lift(order.fault); break;
+    case FaultVerb::LiftAll: faults_->disarm_all(); break;
     case FaultVerb::FailQueuePairs:
+      if (!name.empty()) answer.connected = (*named)->connected();
       answer.count = static_cast<std::uint32_t>(fail_queue_pairs(name, order.queue_pair));
       break;
-    case FaultVerb::Look: break;
+    case FaultVerb::Look: look_at_ports(); break;
   }
   if (name.empty()) return answer;
   const Nic::Totals totals = (*named)->totals();

@@ -1,9 +1,11 @@
 #pragma once
-// The inside of the provider: one host with its NICs, its board and its faults. Thread: any, as
-// Provider. Bound: the NICs of the fabric file.
+// The inside of the provider: one process of one host, with its queue pairs and its board, and with
+// the NICs and the faults of the host. Thread: any, as Provider. Bound: the NICs of the fabric
+// file.
 
 #include "src/soft/board.h"
 #include "src/soft/fabric_nics.h"
+#include "src/soft/host_state.h"
 #include "src/soft/nic.h"
 #include "src/soft/rendezvous.h"
 #include "src/soft/segment.h"
@@ -12,8 +14,6 @@
 #include <sys/types.h>
 
 #include <atomic>
-#include <deque>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -55,19 +55,22 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
  public:
   explicit SoftHost(SoftOptions options);
   ~SoftHost() override;
-  Status start(int host_index);
+  // Becomes the host. `alone`: only if no other process has the first slot.
+  Status start(int host_index, bool alone);
 
   // SoftProvider.
   bool turn() override;
   std::uint64_t next_due_ns() const override;
   void spend_cpu_ns(std::uint64_t ns) override { cpu_.spend(ns); }
   std::uint64_t take_cpu_ns() override { return cpu_.take(); }
-  FaultPlan& faults() override { return faults_; }
+  FaultPlan& faults() override { return *faults_; }
   std::size_t fail_queue_pairs(const std::string& nic, int only) override;
   SoftCounters counters(const std::string& nic) const override;
 
   // LocalHost, RendezvousEvents.
   const std::shared_ptr<Peer>& self() override { return self_; }
+  const std::shared_ptr<HostState>& state() override { return state_; }
+  void look_at_ports() override;
   void take_offer(const Offer& offer) override;
   void take_datagram(const SoftDatagram& datagram) override;
   void peer_changed(const Peer& peer) override;
@@ -120,25 +123,28 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
   int to_init(QueuePair& qp, const ibv_qp_attr& attr, int mask);
   int to_rtr(QueuePair& qp, const ibv_qp_attr& attr, int mask);
   int to_rts(QueuePair& qp, const ibv_qp_attr& attr, int mask);
-  std::shared_ptr<Peer> find_peer(const std::string& host, Sharing* sharing);
+  std::shared_ptr<Peer> find_peer(const std::string& host, int slot, Sharing* sharing);
   void send_offer(const Peer& peer, const std::string& host, const Offer& offer);
   void carry_datagram(int nic, const verbs::DatagramPlace& to, const verbs::CableDatagram& content);
   void run();  // the host's one thread
   int tend();
-  Transmitter& transmitter_of(const NicSpec& nic);
+  Registry::Place place() const { return {universe_, options_.host, slot_}; }
+  Status make_board();
+  Status claim_slot(bool alone);
+  Status find_state();
+  void make_nics();
   void arm_faults_of_file();
-  void look_at_ports();
 
   SoftOptions options_;
   std::string universe_;
   int host_index_ = -1;
   bool claimed_ = false;
-  FaultPlan faults_;
+  int slot_ = 0;
+  std::shared_ptr<HostState> state_;
+  std::unique_ptr<FaultPlan> faults_;
   HostCpu cpu_;
   std::shared_ptr<Board> board_;
   std::shared_ptr<Peer> self_;
-  std::map<std::string, Transmitter> cables_;  // shared by the halves of a cable
-  std::deque<Transmitter> own_transmitters_;   // for NICs that share no cable
   std::vector<std::unique_ptr<Nic>> nics_;
   DatagramReaders datagrams_;
   std::unique_ptr<Rendezvous> rendezvous_;  // null with a manual clock

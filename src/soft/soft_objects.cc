@@ -3,6 +3,7 @@
 
 #include "src/base/check.h"
 #include "src/base/held_locks.h"
+#include "src/base/log.h"
 #include "src/base/pages.h"
 #include "src/soft/fabric_routes.h"
 #include "src/soft/soft_host.h"
@@ -273,8 +274,11 @@ int SoftHost::to_rtr(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
   attributes.rq_psn = attr.rq_psn & 0xffffff;
   attributes.min_rnr_timer = attr.min_rnr_timer;
   const std::string& host = options_.fabric.hosts[static_cast<std::size_t>(to.nic.host)].name;
+  const int slot = slot_of(attr.dest_qp_num);
   Sharing sharing = Sharing::Process;
-  const std::shared_ptr<Peer> peer = to.nobody ? lost_peer(host) : find_peer(host, &sharing);
+  const std::shared_ptr<Peer> peer = to.nobody ? lost_peer(host) : find_peer(host, slot, &sharing);
+  if (!to.nobody && peer->lost())
+    LOG_DETAIL("soft fabric: no running process is host {} (slot {})", host, slot);
   Result<std::shared_ptr<Ring>> ring = Ring::create(qp.sends.depth, sharing);
   if (!ring.ok()) return ENOMEM;
   const Outgoing out{*ring, peer, to.nic.nic, attr.dest_qp_num % kQpsMax};
@@ -289,19 +293,20 @@ int SoftHost::to_rtr(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
 
 // Finds the peer in this process or in another one. If it is nowhere, it is lost, and posting runs
 // into the retries.
-std::shared_ptr<Peer> SoftHost::find_peer(const std::string& host, Sharing* sharing) {
+std::shared_ptr<Peer> SoftHost::find_peer(const std::string& host, int slot, Sharing* sharing) {
   std::shared_ptr<Peer> peer;
-  if (Registry::instance().visit(universe_, host, [&](LocalHost& local) { peer = local.self(); }))
+  if (Registry::instance().visit({universe_, host, slot},
+                                 [&](LocalHost& local) { peer = local.self(); }))
     return peer;
   if (rendezvous_ != nullptr) {
     *sharing = Sharing::Host;
-    return rendezvous_->peer(host);
+    return rendezvous_->peer(host, slot);
   }
   return lost_peer(host);
 }
 
 void SoftHost::send_offer(const Peer& peer, const std::string& host, const Offer& offer) {
-  if (Registry::instance().visit(universe_, host,
+  if (Registry::instance().visit({universe_, host, slot_of(offer.to_qp_num)},
                                  [&](LocalHost& local) { local.take_offer(offer); }))
     return;
   if (rendezvous_ != nullptr) rendezvous_->offer(peer, offer);
@@ -327,6 +332,7 @@ std::unique_ptr<verbs::CableDatagrams> SoftHost::open_datagrams(ibv_context* con
   if (is_dead(context)) return nullptr;
   if (!nic.spec().netdev || nic.spec().layer != LinkLayer::Ethernet) return nullptr;
   return datagrams_.open({.nic = nic.index(),
+                          .slot = slot_,
                           .address = device_address(options_.fabric, {host_index_, nic.index()}),
                           .takes = end,
                           .carry = [this](int from, const verbs::DatagramPlace& to,
@@ -336,7 +342,7 @@ std::unique_ptr<verbs::CableDatagrams> SoftHost::open_datagrams(ibv_context* con
 }
 
 // A datagram goes to each NIC of the link that has the address, or to all NICs of other hosts there
-// if it is for the group. No router passes it on.
+// if it is for the group, and then to all processes that are these hosts. No router passes it on.
 void SoftHost::carry_datagram(int nic, const verbs::DatagramPlace& to,
                               const verbs::CableDatagram& content) {
   Nic& from = *nics_[static_cast<std::size_t>(nic)];
@@ -347,13 +353,16 @@ void SoftHost::carry_datagram(int nic, const verbs::DatagramPlace& to,
     if (own || (!to_all && device_address(options_.fabric, end) != to.address)) continue;
     const SoftDatagram datagram{.to_nic = end.nic, .to_port = to.port, .content = content};
     const std::string& host = options_.fabric.hosts[static_cast<std::size_t>(end.host)].name;
-    if (faults_.armed() && faults_.cut_off(from.spec().name, host, options_.clock.now_ns()))
+    if (faults_->armed() && faults_->cut_off(from.spec().name, host, options_.clock.now_ns()))
       continue;
-    Sharing sharing = Sharing::Process;
-    const auto deliver = [&datagram](LocalHost& local) { local.take_datagram(datagram); };
-    if (Registry::instance().visit(universe_, host, deliver)) continue;
-    const std::shared_ptr<Peer> peer = find_peer(host, &sharing);
-    if (!peer->lost() && rendezvous_ != nullptr) rendezvous_->carry(*peer, datagram);
+    const int reader = slot_of_port(to.port);
+    for (int slot = to_all ? 0 : reader; slot <= (to_all ? kSlotsMax - 1 : reader); ++slot) {
+      const auto deliver = [&datagram](LocalHost& local) { local.take_datagram(datagram); };
+      if (Registry::instance().visit({universe_, host, slot}, deliver) || rendezvous_ == nullptr)
+        continue;
+      const std::shared_ptr<Peer> peer = rendezvous_->peer(host, slot);
+      if (!peer->lost()) rendezvous_->carry(*peer, datagram);
+    }
   }
 }
 

@@ -19,12 +19,16 @@ Result<std::unique_ptr<SoftProvider>> SoftProvider::open(SoftOptions options) {
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     if (!options.host.empty() && hosts[i].name != options.host) continue;
     auto host = std::make_unique<SoftHost>(options);
-    const Status status = host->start(static_cast<int>(i));
+    const Status status = host->start(static_cast<int>(i), options.host.empty());
     if (status.ok()) return std::unique_ptr<SoftProvider>(std::move(host));
     if (status != Errc::Exhausted) return status;
   }
-  LOG_WARN("soft fabric {}: {} claimed by others", options.fabric.name,
-           options.host.empty() ? "all hosts are" : "host " + options.host + " is");
+  if (options.host.empty()) {
+    LOG_WARN("soft fabric {}: all hosts are claimed by others", options.fabric.name);
+  } else {
+    LOG_WARN("soft fabric {}: host {} has no place for a process: {} at most", options.fabric.name,
+             options.host, kSlotsMax);
+  }
   return Errc::Exhausted;
 }
 

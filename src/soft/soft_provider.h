@@ -1,9 +1,10 @@
 #pragma once
-// The software fabric as a verbs provider: one host of a fabric file in this process. Several hosts
-// may live in one process, joined by memory, or each in a process of its own, joined by memfd and
-// process_vm_readv. On a manual clock only hosts of this process on the same clock meet: they need
-// no sockets, and many fabrics may live side by side. Thread: any, as Provider. Bound: the fabric
-// file's.
+// The software fabric as a verbs provider: one process of a host of a fabric file. Up to 16
+// processes are one host, each with its own queue pairs and memory; the ports, their rates and the
+// faults are the host's. Several hosts may live in one process, joined by memory, or in processes
+// of their own, joined by memfd and process_vm_readv. On a manual clock only hosts of this process
+// on the same clock meet: they need no sockets, and many fabrics may live side by side. Thread:
+// any, as Provider. Bound: the fabric file's.
 
 #include <mesh/status.h>
 
@@ -26,22 +27,22 @@ enum class Agent : std::uint8_t {
 
 struct SoftOptions {
   FabricFile fabric;  // validated
-  std::string host;   // empty: the first host of the file whose name can be claimed
+  std::string host;   // empty: the first host of the file that no process is
   CopyMode copy = CopyMode::Auto;
   Agent agent = Agent::Thread;
   Clock clock;  // the wall clock, or a manual one for simulations
 };
 
-// Counted since the provider was opened. The work is what this host posted; rnr_events happened at
-// its receive queues.
+// Counted since the provider was opened. The work is what this process posted; rnr_events happened
+// at its receive queues.
 struct SoftCounters {
   std::uint64_t work_requests = 0, bytes = 0, rnr_events = 0, doorbells = 0;
 };
 
 class SoftProvider : public verbs::Provider {
  public:
-  // Opens the host. Returns NotFound if it is not in the file, and Exhausted if another process has
-  // claimed its name.
+  // Opens the host. Returns NotFound if it is not in the file, and Exhausted if it has no place for
+  // another process.
   static Result<std::unique_ptr<SoftProvider>> open(SoftOptions options);
 
   // Makes one turn of every NIC of this host at the clock's time. Returns true if something moved.
@@ -58,7 +59,8 @@ class SoftProvider : public verbs::Provider {
   virtual void spend_cpu_ns(std::uint64_t ns) = 0;
   virtual std::uint64_t take_cpu_ns() = 0;
 
-  // Returns the faults that are to happen. Thread: any.
+  // Returns the faults that are to happen on the host. Processes other than this one hear of a
+  // change when they next look; tell_host() makes them look. Thread: any.
   virtual FaultPlan& faults() = 0;
 
   // Fails a connected queue pair of the NIC (the n-th, counted from 0), or all with -1, as if the

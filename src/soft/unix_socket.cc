@@ -3,6 +3,7 @@
 #include "src/base/check.h"
 #include "src/base/fork_guard.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -124,6 +125,24 @@ Io receive_message(int fd, std::span<std::byte> buffer, Received* out) {
   out->bytes = static_cast<std::size_t>(got);
   out->fds_lost = (message.msg_flags & MSG_CTRUNC) != 0;
   return got == 0 ? Io::Closed : Io::Done;
+}
+
+namespace {
+bool wait_for(int fd, short events) {
+  pollfd waiting{fd, events, 0};
+  int ready;
+  do {
+    ready = ::poll(&waiting, 1, kAnswerMs);
+  } while (ready < 0 && errno == EINTR);
+  return ready == 1;
+}
+}  // namespace
+
+Io ask(int fd, std::span<const std::byte> question, std::span<std::byte> buffer, Received* answer) {
+  if (!wait_for(fd, POLLOUT)) return Io::Again;
+  const Io sent = send_message(fd, question, {});
+  if (sent != Io::Done) return sent;
+  return wait_for(fd, POLLIN) ? receive_message(fd, buffer, answer) : Io::Again;
 }
 
 Credentials credentials_of(int fd) {

@@ -1,5 +1,5 @@
 #pragma once
-// Abstract unix sockets that carry small messages with file descriptors and never block. Thread:
+// Abstract unix sockets that carry small messages with file descriptors. Only ask() waits. Thread:
 // any. Bounds: kMessageBytesMax, kMessageFdsMax.
 
 #include "src/base/unique_fd.h"
@@ -33,6 +33,9 @@ UniqueFd accept_connection(int listener);
 
 Io send_message(int fd, std::span<const std::byte> bytes, std::span<const int> fds);
 Io receive_message(int fd, std::span<std::byte> buffer, Received* out);
+// Sends a message and waits for the answer, kAnswerMs each. Returns Again if that is not enough.
+Io ask(int fd, std::span<const std::byte> question, std::span<std::byte> buffer, Received* answer);
+inline constexpr int kAnswerMs = 5000;
 
 struct Credentials {
   pid_t pid = 0;

@@ -36,8 +36,8 @@ struct Cable {
 }  // namespace
 
 WireModel::WireModel(const LinkSpec* link, const NicSpec& nic, const NicCosts& costs,
-                     Transmitter& transmitter)
-    : transmitter_(transmitter),
+                     const Wires& wires)
+    : wires_(wires),
       quantum_bytes_(costs.quantum_bytes),
       fetch_ticks_(costs.fetch_ns * kTicksPerNs) {
   nic_ticks_per_byte_ = ticks_per_byte(nic.gbps);
@@ -65,13 +65,8 @@ std::uint64_t WireModel::turn_bytes(std::uint64_t sent, std::uint64_t total,
 }
 
 std::uint64_t WireModel::send(std::uint64_t at_ticks, std::uint64_t bytes) noexcept {
-  DCHECK(at_ticks >= nic_free_at_ticks_);
-  const std::uint64_t on_cable = at_ticks + scaled(bytes, link_ticks_per_byte_);
-  const std::uint64_t on_bus = at_ticks + scaled(bytes, nic_ticks_per_byte_);
-  nic_free_at_ticks_ = std::max(nic_free_at_ticks_, on_bus);
-  const std::uint64_t busy_until = transmitter_.free_at_ticks.load(std::memory_order_relaxed);
-  transmitter_.free_at_ticks.store(std::max(busy_until, on_cable), std::memory_order_relaxed);
-  return std::max(on_cable, on_bus);
+  return std::max(wires_.cable.book(at_ticks, scaled(bytes, link_ticks_per_byte_)),
+                  wires_.bus.book(at_ticks, scaled(bytes, nic_ticks_per_byte_)));
 }
 
 std::optional<double> goodput_gbytes_per_s(const FabricFile& fabric, const HostPair& pair) {

@@ -1,8 +1,8 @@
 #pragma once
 // The arithmetic of the modelled wire: the time that a request takes on a link, in ticks of 1/256
 // ns. So 56 bits of nanoseconds and the fraction of a byte time at 400 Gb/s both fit in a word. The
-// state is when this NIC and its end of the cable are free. Thread: the NIC's turn; a Transmitter
-// is shared by both halves of a cable. Bound: none.
+// state is when this NIC and its end of the cable are free. Thread: the NIC's turn; Transmitters
+// are shared by both halves of a cable and by all processes of a host. Bound: none.
 
 #include "src/soft/fabric_file.h"
 
@@ -21,16 +21,31 @@ inline constexpr std::uint64_t kPacketOverheadBytes = 82;
 inline constexpr std::uint64_t kFirstPacketBytes = 16;  // RETH
 inline constexpr std::uint64_t kImmBytes = 4;
 
-// One direction of a cable. If two threads turn its two halves at once, both may book one moment,
-// which is an error of one quantum. On a manual clock one thread turns both.
+// One direction of a cable, or the bus of a NIC. A process that ends leaves nothing but the time it
+// has booked.
 struct Transmitter {
   std::atomic<std::uint64_t> free_at_ticks{0};
+
+  std::uint64_t free() const noexcept { return free_at_ticks.load(std::memory_order_relaxed); }
+  // Books the time from at_ticks on, or later if others have booked it. Returns the time's end.
+  std::uint64_t book(std::uint64_t at_ticks, std::uint64_t ticks) noexcept {
+    std::uint64_t before = free(), end;
+    do {
+      end = std::max(at_ticks, before) + ticks;
+    } while (!free_at_ticks.compare_exchange_weak(before, end, std::memory_order_relaxed));
+    return end;
+  }
+};
+
+// The transmitters that a NIC uses. They outlive it.
+struct Wires {
+  Transmitter& cable;
+  Transmitter& bus;
 };
 
 class WireModel {
  public:
-  WireModel(const LinkSpec* link, const NicSpec& nic, const NicCosts& costs,
-            Transmitter& transmitter);
+  WireModel(const LinkSpec* link, const NicSpec& nic, const NicCosts& costs, const Wires& wires);
 
   bool modelled() const noexcept {
     return link_ticks_per_byte_ > 0 || nic_ticks_per_byte_ > 0 || qp_ticks_per_byte_ > 0 ||
@@ -49,18 +64,17 @@ class WireModel {
 
   // Returns when this NIC can put its next quantum on the cable.
   std::uint64_t free_at_ticks() const noexcept {
-    return std::max(nic_free_at_ticks_, transmitter_.free_at_ticks.load(std::memory_order_relaxed));
+    return std::max(wires_.bus.free(), wires_.cable.free());
   }
-  // Sends the bytes from at_ticks on, which is not before free_at_ticks(). Returns when the last of
-  // them has left.
+  // Sends the bytes from at_ticks on, or as soon as the wire is free. Returns when the last of them
+  // has left.
   std::uint64_t send(std::uint64_t at_ticks, std::uint64_t bytes) noexcept;
 
  private:
   static std::uint64_t scaled(std::uint64_t bytes, double ticks) noexcept {
     return static_cast<std::uint64_t>(std::llround(static_cast<double>(bytes) * ticks));
   }
-  Transmitter& transmitter_;
-  std::uint64_t nic_free_at_ticks_ = 0;
+  const Wires wires_;
   double link_ticks_per_byte_ = 0, nic_ticks_per_byte_ = 0, qp_ticks_per_byte_ = 0;
   std::uint64_t delay_ns_ = 0, quantum_bytes_, fetch_ticks_;
 };

@@ -76,6 +76,9 @@ Host open_pair(Side side) {
   return open_host(std::move(options));
 }
 
+// Both sides are processes of one host.
+Host open_sibling(Side) { return open_pair<soft::CopyMode::Auto, soft::Agent::Thread>(Side::Left); }
+
 template <const soft::FabricFile& (*kFabric)()>
 Host open_on(Side side) {
   soft::SoftOptions options = options_for(kFabric(), host_of(side));
@@ -136,7 +139,8 @@ std::vector<ProviderKind> soft_kinds() {
 std::vector<ProviderKind> soft_process_kinds() {
   static_cast<void>(pair_fabric());  // before the test forks
   return {pair_kind("SoftCma", open_pair<soft::CopyMode::Cma, soft::Agent::Thread>),
-          pair_kind("SoftCells", open_pair<soft::CopyMode::Cells, soft::Agent::Thread>)};
+          pair_kind("SoftCells", open_pair<soft::CopyMode::Cells, soft::Agent::Thread>),
+          pair_kind("SoftSiblings", open_sibling)};
 }
 
 }  // namespace mesh::contract

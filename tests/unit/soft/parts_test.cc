@@ -133,8 +133,8 @@ TEST(Stream, WrapsAround) {
 }
 
 TEST(WireModel, ATurnEndsWithAWholePacket) {
-  Transmitter transmitter;
-  const WireModel wire(nullptr, {}, {.quantum_bytes = 10'000}, transmitter);
+  Transmitter cable, bus;
+  const WireModel wire(nullptr, {}, {.quantum_bytes = 10'000}, {cable, bus});
   const std::uint64_t packet = 4096 + 82, turn = 3 * packet;
   const std::uint64_t total = WireModel::wire_bytes(24'576, 4096, true);  // six packets
   EXPECT_EQ(wire.turn_bytes(0, total, 4096), turn + 16);
@@ -149,8 +149,8 @@ TEST(WireModel, CountsHeadersAsRoceDoes) {
   EXPECT_EQ(WireModel::wire_bytes(4097, 4096, false), 4097u + 2 * 82 + 16);
   LinkSpec link;
   link.gbps = 100;
-  Transmitter transmitter;
-  WireModel wire(&link, {}, {}, transmitter);
+  Transmitter cable, bus;
+  WireModel wire(&link, {}, {}, {cable, bus});
   EXPECT_EQ(wire.send(0, 12'500), 1000 * kTicksPerNs) << "100 Gb/s are 12.5 bytes per ns";
 }
 

@@ -21,6 +21,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -52,9 +53,9 @@ class RendezvousTest : public ::testing::Test {
   }
 
   Result<std::unique_ptr<Rendezvous>> open(const std::string& host) {
-    return Rendezvous::open({universe_, host, CopyMode::Auto, board_.get(), &events_});
+    return Rendezvous::open({universe_, host, 0, CopyMode::Auto, board_.get(), &events_});
   }
-  std::string name_of(const std::string& host) const { return rendezvous_name(universe_, host); }
+  std::string name_of(const std::string& host) const { return rendezvous_name(universe_, host, 0); }
 
   // Sends the greeting of a process that claims to be `host`, with that memory.
   static bool greet(int fd, const std::string& host, std::uint32_t type, int memory) {
@@ -139,7 +140,7 @@ TEST_F(RendezvousTest, WhoHoldsAHostsNameIsSaid) {
       fmt::format("process {} of user {} holds", squatter.pid(), testkit::kNobody);
   EXPECT_EQ(log.joined(), "soft fabric: host a cannot be claimed: " + holder + " its name\n");
   const std::unique_ptr<Rendezvous> b = std::move(*open("b"));
-  EXPECT_TRUE(b->peer("a")->lost());
+  EXPECT_TRUE(b->peer("a", 0)->lost());
   EXPECT_EQ(log.count(LogLevel::Warn, holder + " the name of host a, which is lost"), 1)
       << log.joined();
   EXPECT_EQ(squatter.join(), 0);
@@ -168,7 +169,7 @@ TEST_F(RendezvousTest, ANetworkNamespaceIsAFabricOfItsOwn) {
 TEST_F(RendezvousTest, ASecondWelcomeReplacesNoBoard) {
   const UniqueFd listener = listen_abstract(name_of("b"));
   const std::unique_ptr<Rendezvous> a = std::move(*open("a"));
-  const std::shared_ptr<Peer> b = a->peer("b");
+  const std::shared_ptr<Peer> b = a->peer("b", 0);
   const UniqueFd connection = accept_connection(listener.get());
   ASSERT_TRUE(connection.valid());
   ASSERT_TRUE(greet(connection.get(), "b", kWelcome, board_->memory_fd()));
@@ -227,7 +228,7 @@ TEST_F(RendezvousTest, AHostWhoseQueueIsFullIsWaitedFor) {
     for (std::size_t i = 0; i < crowd.size(); ++i)
       static_cast<void>(accept_connection(listener.get()));
   });
-  EXPECT_FALSE(a->peer("b")->lost());
+  EXPECT_FALSE(a->peer("b", 0)->lost());
   drain.join();
 }
 
@@ -272,22 +273,32 @@ TEST_F(RendezvousTest, WhatCannotBeTakenForWantOfDescriptorsIsSaid) {
 TEST_F(RendezvousTest, AHostThatIsLostForWantOfDescriptorsIsSaid) {
   const std::unique_ptr<Rendezvous> a = std::move(*open("a"));
   const LogCapture log;
-  EXPECT_TRUE(a->peer("b")->lost());
+  EXPECT_TRUE(a->peer("b", 0)->lost());
   EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << "that nobody is b is no warning";
   const Limit none(RLIMIT_NOFILE, files_and(0));
-  EXPECT_TRUE(a->peer("b")->lost());
+  EXPECT_TRUE(a->peer("b", 0)->lost());
   EXPECT_EQ(log.count(LogLevel::Warn, "soft fabric: host b cannot be reached: Too many open files"),
             1)
       << log.joined();
 }
 
-// At whichever descriptor the limit stops a host that opens: one line, and nothing is kept.
-TEST(SoftLimits, EveryNumberOfDescriptorsIsEnoughOrAnError) {
+// At whichever descriptor the limit stops a process that becomes a host, the first one or another:
+// one line, and nothing is kept.
+class SoftLimits : public ::testing::TestWithParam<bool> {};
+TEST_P(SoftLimits, EveryNumberOfDescriptorsIsEnoughOrAnError) {
   SoftOptions options;
   options.fabric = *load(MESH_SOURCE_DIR "/perf/fabrics/pair.json");
   options.fabric.identity += fmt::format("-limits-{}", ::getpid());
   options.host = "a";
   ASSERT_TRUE(SoftProvider::open(options).ok());
+  std::optional<Child> other;
+  if (GetParam()) {
+    other.emplace([&](int fd) {
+      const auto there = SoftProvider::open(options);
+      return Child::tell(fd, there.ok() ? 1 : 0) && Child::hear(fd) < 0 ? 0 : 1;
+    });
+    ASSERT_EQ(other->next(), 1);
+  }
   const std::ptrdiff_t files = open_files();
   bool enough = false;
   for (int more = 0; more < 20 && !enough; ++more) {
@@ -304,6 +315,7 @@ TEST(SoftLimits, EveryNumberOfDescriptorsIsEnoughOrAnError) {
   }
   EXPECT_TRUE(enough);
 }
+INSTANTIATE_TEST_SUITE_P(FirstAndSecond, SoftLimits, ::testing::Bool());
 
 }  // namespace
 
