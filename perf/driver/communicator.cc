@@ -46,7 +46,8 @@ int Communicator::open() {
   open_ = true;
   result = api_.devices(&device_count_);
   if (result != kNetSuccess) return result;
-  result = api_.properties(options_.device, &properties_);
+  if (device_count_ > 0) device_ = options_.device % device_count_;
+  result = api_.properties(device_, &properties_);
   if (result != kNetSuccess) return result;
   service_ = std::make_unique<ServiceThread>();
   progress_ = std::make_unique<ProgressThread>();
@@ -67,10 +68,10 @@ int Communicator::on_service(const std::function<int()>& work) {
 int Communicator::listen(Listening& listening) {
   return on_service([&] {
     NetProperties properties;
-    const int result = api_.properties(options_.device, &properties);
+    const int result = api_.properties(device_, &properties);
     if (result != kNetSuccess) return result;
     listening.handle.fill(std::byte{0});
-    return api_.listen(context_, options_.device, listening.handle.data(), &listening.comm);
+    return api_.listen(context_, device_, listening.handle.data(), &listening.comm);
   });
 }
 
@@ -102,7 +103,7 @@ std::future<CommOutcome> Communicator::start_connect(const NetHandle& remote,
   std::future<CommOutcome> outcome = attempt->answer.get_future();
   service_->post([this, attempt] {
     void* comm = nullptr;
-    const int result = api_.connect(context_, options_.device, attempt->handle.data(), &comm);
+    const int result = api_.connect(context_, device_, attempt->handle.data(), &comm);
     return attempt->settle(result, comm);
   });
   return outcome;

@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 
 struct CommunicatorOptions {
   std::uint64_t id = 0;
-  int device = 0;
+  int device = 0;  // counted from the first again where there are fewer
 };
 
 // A listen comm and the handle that travels to the peer.
@@ -77,6 +77,7 @@ class Communicator {
   bool open_ = false;
   std::atomic<std::uint64_t> attempts_era_{0};  // attempts of an older one are abandoned
   int device_count_ = 0;
+  int device_ = 0;
   NetProperties properties_;
   std::unique_ptr<ServiceThread> service_;
   std::unique_ptr<ProgressThread> progress_;

@@ -51,7 +51,7 @@ bool start_all(const LocalRanks& run, const SoftFabric& fabric, Rendezvous& rend
 }  // namespace
 
 std::optional<LocalRanksEnd> run_local_ranks(const LocalRanks& run) {
-  auto fabric = SoftFabric::open(run.fabric, run.hosts);
+  auto fabric = SoftFabric::open(run.fabric, run.hosts, run.ranks_per_host);
   auto rendezvous = open_loopback_rendezvous();
   if (!fabric.ok() || !rendezvous.ok()) return std::nullopt;
   const UniqueFd signals = open_signals();

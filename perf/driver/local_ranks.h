@@ -1,6 +1,6 @@
 #pragma once
-// Starts the running program once for each host of a software fabric, as the ranks of one run on
-// this machine. A rank is told its place by --rank, --world-size, --rendezvous and --launched, and
+// Starts the running program for each host of a software fabric, as the ranks of one run on this
+// machine. A rank is told its place by --rank, --world-size, --rendezvous and --launched, and
 // rank 0 also gets --rendezvous-fd. Thread: one owner. Bound: the timeout.
 
 #include "perf/driver/launcher.h"
@@ -13,9 +13,10 @@
 namespace mesh::driver {
 
 struct LocalRanks {
-  std::string tool;                    // its name, for messages
-  std::string fabric;                  // the file
-  std::vector<std::string> hosts;      // of the file, by rank; empty: all
+  std::string tool;                // its name, for messages
+  std::string fabric;              // the file
+  std::vector<std::string> hosts;  // of the file; empty: all
+  int ranks_per_host = 1;
   std::vector<std::string> arguments;  // what every rank is started with
   std::chrono::seconds timeout{0};
 };

@@ -25,7 +25,7 @@ inline void add_rank_options(CLI::App& app, RankOptions& options) {
       ->default_str("");
   app.add_option(
       "--rendezvous", options.world.rendezvous,
-      "host:port or [v6]:port where rank 0 listens: one process per host (Env: MESH_RENDEZVOUS)");
+      "host:port or [v6]:port where rank 0 listens: this process is a rank (Env: MESH_RENDEZVOUS)");
   app.add_option("--rendezvous-fd", options.rendezvous_fd, "")->group("");
   app.add_flag("--launched", options.launched, "")->group("");
 }

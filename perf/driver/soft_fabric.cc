@@ -33,27 +33,28 @@ void tell(const std::string& wrong) {
 
 }  // namespace
 
-Result<SoftFabric> SoftFabric::open(const std::string& file,
-                                    const std::vector<std::string>& wanted) {
+Result<SoftFabric> SoftFabric::open(const std::string& file, const std::vector<std::string>& wanted,
+                                    int ranks_per_host) {
   const Result<std::string> text = read_short_file(file, soft::kFileBytesMax);
   Result<soft::FabricFile> parsed = Errc::NotFound;
   const std::string wrong = first_warning([&] { parsed = soft::load(file); });
-  if (text.ok() && parsed.ok()) return make_copy(*text, *parsed, wanted);
+  if (text.ok() && parsed.ok()) return make_copy(*text, *parsed, wanted, ranks_per_host);
   tell(wrong);
   return parsed.ok() ? text.code() : parsed.code();
 }
 
-Result<SoftFabric> SoftFabric::make(const std::string& text,
-                                    const std::vector<std::string>& wanted) {
+Result<SoftFabric> SoftFabric::make(const std::string& text, const std::vector<std::string>& wanted,
+                                    int ranks_per_host) {
   Result<soft::FabricFile> parsed = Errc::NotFound;
   const std::string wrong = first_warning([&] { parsed = soft::parse(text); });
-  if (parsed.ok()) return make_copy(text, *parsed, wanted);
+  if (parsed.ok()) return make_copy(text, *parsed, wanted, ranks_per_host);
   tell(wrong);
   return parsed.code();
 }
 
 Result<SoftFabric> SoftFabric::make_copy(const std::string& text, const soft::FabricFile& file,
-                                         const std::vector<std::string>& wanted) {
+                                         const std::vector<std::string>& wanted,
+                                         int ranks_per_host) {
   if (file.null) {
     tell(
         "the fabric file is of a null fabric, which moves no data; perf/instructions/run counts "
@@ -78,13 +79,17 @@ Result<SoftFabric> SoftFabric::make_copy(const std::string& text, const soft::Fa
   if (!fabric.copy_.valid()) return Errc::System;
   fabric.path_ =
       "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(fabric.copy_.get());
-  fabric.hosts_ = wanted.empty() ? names : wanted;
+  fabric.ranks_per_host_ = static_cast<std::size_t>(ranks_per_host);
+  for (const std::string& host : wanted.empty() ? names : wanted)
+    fabric.hosts_.insert(fabric.hosts_.end(), fabric.ranks_per_host_, host);
   return fabric;
 }
 
 std::vector<std::pair<std::string, std::string>> SoftFabric::environment(std::size_t rank) const {
   return {{"NCCL_MESH_FABRIC", "soft:" + path_},
           {"NCCL_MESH_HOST", hosts_[rank]},
+          {"LOCAL_RANK", std::to_string(rank % ranks_per_host_)},
+          {"LOCAL_WORLD_SIZE", std::to_string(ranks_per_host_)},
           {"NCCL_SOCKET_IFNAME", "lo"}};
 }
 

@@ -16,12 +16,15 @@ constexpr int kPortMax = 65535;
 struct Launcher {
   const char* rank;
   const char* size;
+  const char* local_rank;
+  const char* local_size;
 };
 constexpr std::array kLaunchers{
-    Launcher{"RANK", "WORLD_SIZE"},
-    Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-    Launcher{"PMI_RANK", "PMI_SIZE"},
-    Launcher{"SLURM_PROCID", "SLURM_NTASKS"},
+    Launcher{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+    Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+             "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    Launcher{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+    Launcher{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", ""},
 };
 
 std::optional<int> number(const std::string& text) {
@@ -80,6 +83,20 @@ std::string take(const Launcher& launcher, const Texts& texts, World& world) {
   return {};
 }
 
+// Takes the place among the ranks of this host. A launcher may tell nothing of it.
+std::string take_local(const Launcher& launcher, const Environment& environment, World& world) {
+  const std::string size = variable(environment, launcher.local_size),
+                    rank = variable(environment, launcher.local_rank);
+  if (!size.empty()) world.local_size = number(size).value_or(0);
+  if (!size.empty() && (world.local_size < 1 || world.local_size > world.size))
+    return unusable(launcher.local_size, size, "1.." + std::to_string(world.size));
+  const int most = world.local_size > 0 ? world.local_size : world.size;
+  if (!rank.empty()) world.local_rank = number(rank).value_or(-1);
+  if (world.local_rank < 0 || world.local_rank >= most)
+    return unusable(launcher.local_rank, rank, "0.." + std::to_string(most - 1));
+  return {};
+}
+
 }  // namespace
 
 std::string variable(const Environment& environment, const std::string& name) {
@@ -109,6 +126,7 @@ Result<World> find_world(const World& flags, const Environment& environment, std
     const Texts texts = said_by(launcher, flags, environment);
     if (texts.rank.empty() && texts.size.empty()) continue;
     why = take(launcher, texts, world);
+    if (why.empty()) why = take_local(launcher, environment, world);
     if (!why.empty()) return Errc::InvalidArgument;
     return world;
   }

@@ -1,7 +1,8 @@
 #pragma once
-// Finds the rank of this process and the number of ranks when a cluster starts them: from flags,
-// then RANK and WORLD_SIZE, then the variables of Open MPI, MPICH and Slurm. A rendezvous makes a
-// run a cluster's. Thread: any (values).
+// Finds the rank of this process and the number of ranks, and both among the ranks of its host,
+// when a cluster starts them: from flags, then the variables of torchrun (RANK, WORLD_SIZE,
+// LOCAL_RANK, LOCAL_WORLD_SIZE), then those of Open MPI, MPICH and Slurm. A rendezvous makes a run
+// a cluster's. Thread: any (values).
 
 #include <mesh/status.h>
 
@@ -14,6 +15,8 @@ namespace mesh::driver {
 struct World {
   int rank = -1;           // -1: unknown
   int size = 0;            // 0: unknown; otherwise 1..kWorldMax
+  int local_rank = 0;      // among the ranks of this host; 0 also if the launcher does not tell
+  int local_size = 0;      // the ranks of this host; 0: unknown
   std::string rendezvous;  // host:port or [v6]:port of rank 0; empty: this is no cluster's run, and
                            // the rest means nothing
 };

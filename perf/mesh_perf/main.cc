@@ -23,12 +23,13 @@ int report_end(const driver::LocalRanksEnd& run) {
   return worst;
 }
 
-// Starts one process per host of the fabric file, and takes all of them down again whatever
+// Starts the ranks on the hosts of the fabric file, and takes all of them down again whatever
 // happens. Returns the exit status of the whole run.
 int launch_ranks(const Options& options, int argc, char** argv) {
   driver::LocalRanks run{.tool = "mesh_perf",
                          .fabric = options.fabric,
                          .hosts = options.hosts,
+                         .ranks_per_host = options.ranks_per_host,
                          .arguments = {argv + 1, argv + argc},
                          .timeout = std::chrono::seconds(options.timeout_s)};
   run.hosts.insert(run.hosts.end(), options.via.begin(), options.via.end());

@@ -3,6 +3,7 @@
 #include "perf/driver/command_line.h"
 #include "perf/driver/own_process.h"
 #include "perf/driver/rank_options.h"
+#include "src/soft/host_state.h"
 
 #include <CLI/CLI.hpp>
 
@@ -132,9 +133,14 @@ void add_place(CLI::App& app, Options& options) {
   app.add_option("--fabric", options.fabric,
                  "Fabric file of the software fabric, or rdma for real devices");
   app.add_option("--hosts", options.hosts,
-                 "Hosts of the file to run on, by rank (default: every host)")
+                 "Hosts of the file to run on, in the order of ranks (default: every host)")
       ->delimiter(',')
       ->default_str("");
+  app.add_option("--ranks-per-host", options.ranks_per_host,
+                 "Ranks on each host, one after the other, each a process; each takes another NIC "
+                 "of the host first. Between hosts the launcher decides, and this must agree "
+                 "(Env: LOCAL_WORLD_SIZE, or the variable of mpirun or srun)")
+      ->check(driver::in_range(1, soft::kSlotsMax));
   app.add_option("--via", options.via,
                  "Hosts of the file between the first and the second of --hosts that only carry "
                  "the messages of these two (latency, sendrecv)")
@@ -156,6 +162,7 @@ void set_defaults(const CLI::App& app, Options& options) {
     if (app.count("--iters") == 0) options.iterations = kLatencyIterations;
     if (app.count("--warmup_iters") == 0) options.warmup = kLatencyWarmup;
   }
+  options.ranks_per_host_given = app.count("--ranks-per-host") != 0;
   options.compares = app.count("--algorithm") != 0;
   if (options.plugin.empty()) options.plugin = driver::own_plugin_file();
   if (app.count("--maxbytes") == 0)
@@ -188,7 +195,7 @@ std::string reduction_name(const Options& options) {
 
 bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
   CLI::App app(
-      "Drives the nccl-mesh plugin as NCCL does, one process per host, and prints nccl-tests' "
+      "Drives the nccl-mesh plugin as NCCL does, with processes as ranks, and prints nccl-tests' "
       "table.",
       "mesh_perf");
   app.footer(kFooter);

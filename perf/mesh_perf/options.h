@@ -42,7 +42,9 @@ struct Options : driver::RankOptions {
   std::string until_file;
   std::string fabric;              // file of the software fabric, or "rdma"
   std::vector<std::string> hosts;  // empty: every host of the file
-  std::vector<std::string> via;    // further hosts, between the two, that only carry
+  int ranks_per_host = 1;
+  bool ranks_per_host_given = false;
+  std::vector<std::string> via;  // further hosts, between the two, that only carry
   std::string plugin;
   std::string json_file;
   std::vector<std::string> arguments;  // as the user gave them

@@ -247,7 +247,7 @@ int run_rank(const Options& options) {
   const std::unique_ptr<driver::NetApi> api =
       driver::NetApi::load(options.plugin, options.net_version, error);
   if (api == nullptr) return fail(limit, "no plugin", error);
-  driver::Communicator communicator(*api, {.id = 1});
+  driver::Communicator communicator(*api, {.id = 1, .device = options.world.local_rank});
   int result = communicator.open();
   if (result != driver::kNetSuccess)
     return fail(limit, "init failed", driver::net_result_name(result));

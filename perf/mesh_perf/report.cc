@@ -126,12 +126,15 @@ results::File result_file(const Options& options, const Ground& ground,
   file.place.ranks = static_cast<std::uint64_t>(ground.world);
   // The places of ranks are known only if our launcher placed them.
   std::optional<double> ceiling;
-  if (options.soft() && options.launched && options.algorithm == Algorithm::Ring)
+  if (options.soft() && options.launched && options.algorithm == Algorithm::Ring &&
+      options.ranks_per_host == 1)
     ceiling = link_ceiling(options.fabric, options.hosts, options.kind);
   results::Series series;
   series.operation =
       kind_name(options.kind) + (options.algorithm == Algorithm::OneShot ? " one-shot" : "") +
-      (options.one_way ? " one way" : "") + (options.pause().count() != 0 ? " after a pause" : "");
+      (options.one_way ? " one way" : "") + (options.pause().count() != 0 ? " after a pause" : "") +
+      (options.ranks_per_host > 1 ? fmt::format(", {} ranks on a host", options.ranks_per_host)
+                                  : "");
   if (reduces(options.kind) && options.reduction != Reduction::Sum)
     series.operation += " " + reduction_name(options);
   series.settings = settings_of(options);
@@ -148,11 +151,12 @@ results::File result_file(const Options& options, const Ground& ground,
 
 void print_header(const Options& options, const Ground& ground) {
   say(fmt::format(
-      "# mesh_perf {}: {} ranks, 1 process each, {} channel(s), over {}\n"
+      "# mesh_perf {}: {} ranks, 1 process each{}, {} channel(s), over {}\n"
       "# minBytes {} maxBytes {} step: {} warmup iters: {} iters: {} checks: {}\n"
       "# plugin {} driven as ncclNet v{}, first device {}; host memory, reduced by the CPU\n#\n",
-      kind_name(options.kind), ground.world, options.channels, ground.sentence(), options.bytes_min,
-      options.bytes_max,
+      kind_name(options.kind), ground.world,
+      options.ranks_per_host > 1 ? fmt::format(", {} on a host", options.ranks_per_host) : "",
+      options.channels, ground.sentence(), options.bytes_min, options.bytes_max,
       options.step_factor > 1 ? fmt::format("{}(factor)", options.step_factor)
                               : fmt::format("{}(bytes)", options.step_bytes),
       options.warmup, options.iterations, options.checks,

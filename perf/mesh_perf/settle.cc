@@ -30,8 +30,22 @@ std::string choose_fabric(const Environment& environment, Options& options) {
          "WORLD_SIZE=2 mesh_perf ..., or with mpirun or srun";
 }
 
+// Takes the number of ranks of this host from what has started them. Returns a mistake in it.
+std::string settle_ranks_per_host(Options& options) {
+  const driver::World& world = options.world;
+  if (!options.is_rank()) return {};
+  const int told = world.local_size;
+  if (!options.ranks_per_host_given) options.ranks_per_host = told > 0 ? told : 1;
+  const std::string given = "--ranks-per-host is " + std::to_string(options.ranks_per_host);
+  if (told > 0 && options.ranks_per_host != told)
+    return given + ", but " + std::to_string(told) + " ranks were started on this host";
+  if (!options.ranks_per_host_given || world.size % options.ranks_per_host == 0) return {};
+  return given + ", but the world size is " + std::to_string(world.size) + ", no multiple of it";
+}
+
 std::string check_via(const Options& options) {
   if (options.via.empty()) return {};
+  if (options.ranks_per_host != 1) return "--via needs one rank per host";
   const bool pair = options.kind == Kind::Latency || options.kind == Kind::SendRecv;
   if (pair && options.soft() && options.hosts.size() == 2) return {};
   return "--via needs latency or sendrecv on the software fabric, between two --hosts";
@@ -60,7 +74,8 @@ std::string find_place(Options& options) {
   auto world = driver::find_world(options.world, environment, why);
   if (!world.ok()) return why;
   options.world = std::move(*world);
-  why = choose_fabric(environment, options);
+  why = settle_ranks_per_host(options);
+  if (why.empty()) why = choose_fabric(environment, options);
   return why.empty() ? check_via(options) : why;
 }
 
@@ -68,7 +83,8 @@ std::string find_place(Options& options) {
 // usable.
 int ranks_of(const Options& options) {
   if (options.is_rank()) return options.world.size - static_cast<int>(options.via.size());
-  const auto fabric = driver::SoftFabric::open(options.fabric, options.hosts);
+  const auto fabric =
+      driver::SoftFabric::open(options.fabric, options.hosts, options.ranks_per_host);
   return fabric.ok() ? static_cast<int>(fabric->hosts().size()) : 0;
 }
 
