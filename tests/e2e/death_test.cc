@@ -1,5 +1,4 @@
 // A dead peer soon causes an error; a peer that only stands still is waited for.
-#include "perf/collectives/repeat.h"
 #include "tests/e2e/line.h"
 
 #include <gtest/gtest.h>
@@ -15,38 +14,8 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-constexpr std::uint64_t kForEver = std::uint64_t{1} << 60;
 // This path time-out is so long that only the peer's death can end the flow.
 constexpr const char* kPathTimeoutS = "3600";
-
-// Data flows without end from rank 0 to rank 1.
-struct Flow {
-  explicit Flow(Peer& peer)
-      : api(peer.load()),
-        communicator(open_communicator(*api)),
-        line(peer, *communicator, {.bytes = 8 * kMiB}),
-        repeat(line.pipe()) {
-    communicator->progress().attach(repeat);
-    repeat.start({.first = line.memory().piece(0, kMiB), .stride = kMiB, .slots = 8}, kForEver);
-  }
-  ~Flow() { communicator->progress().detach(repeat); }
-
-  // Waits until `count` more messages are through.
-  void let_flow(std::uint64_t count) {
-    const std::uint64_t goal = line.pipe().completed() + count;
-    const auto end = SteadyClock::now() + patience();
-    while (line.pipe().completed() < goal) {
-      require(SteadyClock::now() < end, "no data flows");
-      std::this_thread::yield();
-    }
-  }
-
-  std::unique_ptr<driver::NetApi> api;
-  std::unique_ptr<driver::Communicator> communicator;
-  Line line;
-  perf::Repeat repeat;
-};
 
 [[noreturn]] void die() {
   ::raise(SIGKILL);
@@ -65,17 +34,7 @@ const Scenario kKilled("killed", [](Peer& peer) {
   }
   peer.barrier();
   if (peer.rank() == victim) die();
-  // Two seconds are promised; resume_test has them on a manual clock
-  // (WhereNobodyListensAnyMoreThePeerIsGoneAtOnce).
-  const int result = flow.line.wait_result(clock_bar(std::chrono::seconds(2)));
-  require(result == driver::kNetRemoteError || result == driver::kNetSystemError,
-          std::string("the flow ended with ") + driver::net_result_name(result));
-  const auto closing = SteadyClock::now();
-  flow.line.close();
-  require_success(flow.communicator->close(), "finalize");
-  const std::chrono::duration<double> closed = SteadyClock::now() - closing;
-  require(closed.count() < clock_bar_s(3),
-          "closing after a peer's death took " + std::to_string(closed.count()) + " s");
+  flow.expect_death();
 });
 
 // Returns true if a line says that the peer is gone. On real verbs a write may meet memory that the
@@ -130,13 +89,13 @@ const Scenario kStopped("stopped", [](Peer& peer) {
     stand_still(std::chrono::seconds(6));
   } else {
     // Standing still takes real time; nothing else can show that it is not taken for death.
-    const int meanwhile = flow.line.wait_result(driver::milliseconds(4000));
+    const int meanwhile = flow.communicator().progress().wait_idle(driver::milliseconds(4000));
     require(meanwhile == driver::kDriverTimeout,
             std::string("a stopped peer was given up: ") + driver::net_result_name(meanwhile));
   }
   flow.let_flow(50);
   peer.barrier();
-  require_success(flow.communicator->progress().error(), "data");
+  require_success(flow.communicator().progress().error(), "data");
 });
 TEST(Death, AStoppedPeerIsWaitedFor) { expect_run(kStopped); }
 

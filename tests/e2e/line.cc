@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <future>
+#include <thread>
 
 namespace mesh::e2e {
 namespace {
@@ -69,17 +70,18 @@ Line::Line(Peer& peer, driver::Communicator& communicator, const LineOptions& op
     : communicator_(communicator),
       options_(options),
       connections_(communicator),
-      sends_(peer.rank() == 0) {
+      sends_(peer.rank() == options.from) {
   driver::ConnectionPlan plan;
-  if (sends_) plan.send_to = {1};
-  if (peer.rank() == 1) plan.recv_from = {0};
+  const bool receives = peer.rank() == options.to;
+  if (sends_) plan.send_to = {options.to};
+  if (receives) plan.recv_from = {options.from};
   plan.timeout = scaled(options.patience);
   require_success(connections_.connect(peer.bootstrap(), plan), "connecting");
   comm_ = sends_ ? connections_.send(0) : connections_.recv(0);
   memory_ = driver::Registered(communicator, comm_, options.bytes);
   require_success(memory_.result(), "regMr");
   const driver::Side side = sends_ ? driver::Side::Send : driver::Side::Recv;
-  if (sends_ || peer.rank() == 1) Raw(communicator.api(), comm_, side).wake();
+  if (sends_ || receives) Raw(communicator.api(), comm_, side).wake();
   pipe_ = std::make_unique<driver::Pipe>(
       communicator.api(), driver::PipeOptions{.side = side,
                                               .comm = comm_,
@@ -105,6 +107,40 @@ void Line::close() {
   communicator_.progress().detach(*pipe_);
   require_success(memory_.release(), "deregMr");
   require_success(connections_.close(), "close");
+}
+
+Flow::Flow(Peer& peer, const LineOptions& options)
+    : api_(peer.load()),
+      communicator_(open_communicator(*api_)),
+      line_(peer, *communicator_, options),
+      repeat_(line_.pipe()) {
+  constexpr std::size_t kBytes = std::size_t{1} << 20;
+  communicator_->progress().attach(repeat_);
+  repeat_.start({.first = line_.memory().piece(0, kBytes), .stride = kBytes, .slots = 8},
+                std::uint64_t{1} << 60);
+}
+
+void Flow::let_flow(std::uint64_t count) {
+  const std::uint64_t goal = line_.pipe().completed() + count;
+  const auto end = std::chrono::steady_clock::now() + patience();
+  while (line_.pipe().completed() < goal) {
+    require(std::chrono::steady_clock::now() < end, "no data flows");
+    std::this_thread::yield();
+  }
+}
+
+// Two seconds are promised; resume_test has them on a manual clock
+// (WhereNobodyListensAnyMoreThePeerIsGoneAtOnce).
+void Flow::expect_death() {
+  const int result = line_.wait_result(clock_bar(std::chrono::seconds(2)));
+  require(result == driver::kNetRemoteError || result == driver::kNetSystemError,
+          std::string("the flow ended with ") + driver::net_result_name(result));
+  const auto closing = std::chrono::steady_clock::now();
+  line_.close();
+  require_success(communicator_->close(), "finalize");
+  const std::chrono::duration<double> closed = std::chrono::steady_clock::now() - closing;
+  require(closed.count() < clock_bar_s(3),
+          "closing after a peer's death took " + std::to_string(closed.count()) + " s");
 }
 
 void transfer(Line& line, const Transfer& message) {

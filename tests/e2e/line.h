@@ -3,6 +3,7 @@
 // to the next odd one, each with a pipe and registered memory. Thread: main.
 
 #include "perf/collectives/collective.h"
+#include "perf/collectives/repeat.h"
 #include "perf/driver/pattern.h"
 #include "perf/driver/pipe.h"
 #include "perf/driver/registered.h"
@@ -26,9 +27,10 @@ struct LineOptions {
   bool optional_marker = false;
   bool ask_sizes = true;
   driver::milliseconds patience = kPatience;
+  int from = 0, to = 1;  // ranks
 };
 
-// Rank 0 sends to rank 1.
+// One rank sends to another one. All ranks make it at once.
 class Line {
  public:
   Line(Peer& peer, driver::Communicator& communicator, const LineOptions& options);
@@ -56,6 +58,26 @@ class Line {
   void* comm_ = nullptr;
   driver::Registered memory_;
   std::unique_ptr<driver::Pipe> pipe_;
+};
+
+// Messages of 1 MiB flow without end.
+class Flow {
+ public:
+  explicit Flow(Peer& peer, const LineOptions& options = {.bytes = std::size_t{8} << 20});
+  ~Flow() { communicator_->progress().detach(repeat_); }
+  Flow(const Flow&) = delete;
+  Flow& operator=(const Flow&) = delete;
+
+  void let_flow(std::uint64_t count);  // waits until so many messages more are through
+  // Waits for the end that the peer's death brings, and closes. Both have a bar of time.
+  void expect_death();
+  driver::Communicator& communicator() noexcept { return *communicator_; }
+
+ private:
+  std::unique_ptr<driver::NetApi> api_;
+  std::unique_ptr<driver::Communicator> communicator_;
+  Line line_;
+  perf::Repeat repeat_;
 };
 
 // Connects each rank with the rank half-way round the ring, which none of its rails reaches. Comms

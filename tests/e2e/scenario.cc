@@ -110,6 +110,7 @@ std::vector<RankEnd> run_between_hosts(Cluster& cluster, const Scenario& scenari
     return {};
   }
   Placement placement = place(*wanted, cluster.shape());
+  if (options.ranks_per_host != 1) placement = {{}, "a cluster has one rank on a host"};
   if (!options.software_only.empty())
     placement = {{}, "needs the software fabric: " + options.software_only};
   if (!placement.ranks.empty()) return cluster.run(scenario, options, placement.ranks);
@@ -152,7 +153,7 @@ std::vector<RankEnd> run(const Scenario& scenario, const RunOptions& options) {
   const std::string text = fabric_of_run(options);
   if (text.empty()) skip("no two hosts that other hosts could be put between");
   if (text.empty()) return {};
-  auto fabric = driver::SoftFabric::make(text, options.hosts);
+  auto fabric = driver::SoftFabric::make(text, options.hosts, options.ranks_per_host);
   auto rendezvous = driver::open_loopback_rendezvous();
   if (!fabric.ok() || !rendezvous.ok()) {
     ADD_FAILURE() << "no fabric or no rendezvous";

@@ -68,6 +68,7 @@ struct RunOptions {
   std::string fabric = "pair.json";  // of perf/fabrics
   std::string fabric_text{};         // instead of a file
   std::vector<std::string> hosts{};  // empty: every host of the fabric
+  int ranks_per_host = 1;            // their ranks follow one another; a cluster has one a host
   std::string argument{};            // for the scenario
   // Why the test makes no sense between real hosts. Needed with a fabric_text.
   std::string software_only{};
@@ -86,8 +87,8 @@ struct RankEnd {
 // the line before it ("WARN NET/Mesh : peer b: ") carries on with its text.
 std::string unbroken(const std::string& output);
 
-// Runs the scenario in one process per host. If it cannot run on this cluster, the test is skipped
-// with the reason, and the result is empty.
+// Runs the scenario in a process for each rank. If it cannot run on this cluster, the test is
+// skipped with the reason, and the result is empty.
 std::vector<RankEnd> run(const Scenario& scenario, const RunOptions& options);
 
 // Expects that every rank ended well and that no receiver was ever not ready; otherwise shows the
