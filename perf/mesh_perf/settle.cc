@@ -38,7 +38,7 @@ std::string settle_ranks_per_host(Options& options) {
   if (!options.ranks_per_host_given) options.ranks_per_host = told > 0 ? told : 1;
   const std::string given = "--ranks-per-host is " + std::to_string(options.ranks_per_host);
   if (told > 0 && options.ranks_per_host != told)
-    return given + ", but " + std::to_string(told) + " ranks were started on this host";
+    return given + ", but the launcher says " + std::to_string(told);
   if (!options.ranks_per_host_given || world.size % options.ranks_per_host == 0) return {};
   return given + ", but the world size is " + std::to_string(world.size) + ", no multiple of it";
 }

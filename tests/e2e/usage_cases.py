@@ -31,6 +31,11 @@ TOOLS = {
         ("all_reduce --plugin ./nix.so", "no plugin: ./nix.so: cannot open shared object"),
         ("all_reduce --json /nix/x", "/nix/x cannot be written; wanted: a file"),
         (SOME + " all_reduce", "NCCL_MESH_QPS: '99' is not usable; wanted: 1..32"),
+        ("all_reduce --ranks-per-host 17", "--ranks-per-host: '17' is not usable; wanted: 1..16"),
+        ("latency --hosts a,b --via c --ranks-per-host 2", "--via needs one rank per host"),
+        (RANK + "RANK=0 LOCAL_WORLD_SIZE=1 all_reduce --ranks-per-host 2",
+         "but the launcher says 1"),
+        (RANK + "RANK=0 LOCAL_RANK=2 all_reduce", "LOCAL_RANK: '2' is not usable; wanted: 0..1"),
         ("all_reduce --one-way", "one way needs sendrecv between exactly 2 ranks"),
     ],
     "mesh_tune": [

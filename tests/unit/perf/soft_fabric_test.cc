@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace mesh::driver {
 namespace {
 
@@ -11,6 +13,18 @@ TEST(SoftFabric, KnowsTheHostsOfAFile) {
   const Result<SoftFabric> fabric = SoftFabric::open(kFabrics + "/pair.json", {});
   ASSERT_TRUE(fabric.ok());
   EXPECT_EQ(fabric->hosts(), (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(SoftFabric, RanksOfAHostFollowOneAnother) {
+  const Result<SoftFabric> fabric = SoftFabric::open(kFabrics + "/pair.json", {"b", "a"}, 2);
+  ASSERT_TRUE(fabric.ok());
+  EXPECT_EQ(fabric->hosts(), (std::vector<std::string>{"b", "b", "a", "a"}));
+  const auto third = fabric->environment(3);
+  for (const std::pair<std::string, std::string>& wanted :
+       {std::pair<std::string, std::string>("NCCL_MESH_HOST", "a"),
+        {"LOCAL_RANK", "1"},
+        {"LOCAL_WORLD_SIZE", "2"}})
+    EXPECT_EQ(std::count(third.begin(), third.end(), wanted), 1) << wanted.first;
 }
 
 // Figures on a null fabric would look like figures of the software fabric.

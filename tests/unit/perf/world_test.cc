@@ -28,14 +28,24 @@ TEST(World, EachLauncherIsUnderstood) {
   struct Case {
     const char* rank;
     const char* size;
+    const char* local_rank;
+    const char* local_size = "";  // the launcher has none
   };
-  for (const Case& launcher :
-       {Case{"RANK", "WORLD_SIZE"}, Case{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-        Case{"PMI_RANK", "PMI_SIZE"}, Case{"SLURM_PROCID", "SLURM_NTASKS"}}) {
-    const World world = found(
-        kNoFlags, {{"MESH_RENDEZVOUS", "host0:29500"}, {launcher.rank, "2"}, {launcher.size, "3"}});
+  for (const Case& launcher : {Case{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+                               Case{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                                    "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+                               Case{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+                               Case{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}}) {
+    Environment environment{
+        {"MESH_RENDEZVOUS", "host0:29500"}, {launcher.rank, "2"}, {launcher.size, "6"}};
+    EXPECT_EQ(found(kNoFlags, environment).local_rank, 0);
+    EXPECT_EQ(found(kNoFlags, environment).local_size, 0) << "nobody tells";
+    environment.insert({{launcher.local_rank, "1"}, {launcher.local_size, "2"}});
+    const World world = found(kNoFlags, environment);
     EXPECT_EQ(world.rank, 2) << launcher.rank;
-    EXPECT_EQ(world.size, 3) << launcher.rank;
+    EXPECT_EQ(world.size, 6) << launcher.rank;
+    EXPECT_EQ(world.local_rank, 1) << launcher.rank;
+    EXPECT_EQ(world.local_size, launcher.local_size[0] != '\0' ? 2 : 0) << launcher.rank;
     EXPECT_EQ(world.rendezvous, "host0:29500");
   }
 }
@@ -64,6 +74,11 @@ TEST(World, MistakesAreNamed) {
             "WORLD_SIZE: '257' is not usable; wanted: 1..256");
   EXPECT_EQ(refusal(kNoFlags, {{"MESH_RENDEZVOUS", "a:1"}, {"RANK", "3"}, {"WORLD_SIZE", "3"}}),
             "RANK: '3' is not usable; wanted: 0..2 (WORLD_SIZE is 3)");
+  Environment local{{"MESH_RENDEZVOUS", "a:1"}, {"RANK", "0"}, {"WORLD_SIZE", "4"}};
+  local["LOCAL_WORLD_SIZE"] = "5";
+  EXPECT_EQ(refusal(kNoFlags, local), "LOCAL_WORLD_SIZE: '5' is not usable; wanted: 1..4");
+  local["LOCAL_WORLD_SIZE"] = local["LOCAL_RANK"] = "2";
+  EXPECT_EQ(refusal(kNoFlags, local), "LOCAL_RANK: '2' is not usable; wanted: 0..1");
   EXPECT_NE(refusal(kNoFlags, {{"MESH_RENDEZVOUS", "a:1"}}).find("without a rank"),
             std::string::npos);
   EXPECT_NE(refusal({.rank = 1, .size = 2, .rendezvous = {}}, {}).find("without a rendezvous"),
