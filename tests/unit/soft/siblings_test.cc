@@ -3,13 +3,17 @@
 
 #include "src/soft/fault_door.h"
 #include "src/soft/host_state.h"
+#include "src/verbs/cable_datagrams.h"
 #include "tests/contract/endpoint_pair.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/soft/open_host.h"
 
 #include <gtest/gtest.h>
 
+#include <poll.h>
+
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <memory>
 #include <vector>
@@ -122,7 +126,42 @@ TEST_F(Siblings, QueuePairsAreCountedOverAllProcesses) {
   EXPECT_EQ(tell(FaultVerb::FailQueuePairs).count, 2u);
 }
 
-// Three hosts' worth of processes on one manual clock: two of a write to one of b.
+// A process's card, with an end of datagrams there.
+struct Ear {
+  Ear(SoftProvider& process, verbs::DatagramEnd takes)
+      : provider(process), context(process.open_device("n0")) {
+    const std::vector<verbs::GidEntry> gids = process.gids(context, 1);
+    end = process.open_datagrams(context, gids.front(), takes);
+  }
+  ~Ear() {
+    end.reset();
+    provider.close_device(context);
+  }
+  // Returns true if a datagram arrives within 60 s.
+  bool hears() const {
+    pollfd waiting{end->fd(), POLLIN, 0};
+    return ::poll(&waiting, 1, 60'000) == 1 && end->next().has_value();
+  }
+  SoftProvider& provider;
+  ibv_context* context;
+  std::unique_ptr<verbs::CableDatagrams> end;
+};
+
+TEST_F(Siblings, ADatagramIsForAllProcessesOrForOne) {
+  const Process b = testkit::open_host({.fabric = fabric_, .host = "b", .clock = Clock()});
+  const Ear asks(*b, verbs::DatagramEnd::Port), first(*first_, verbs::DatagramEnd::Group),
+      second(*second_, verbs::DatagramEnd::Group), one(*first_, verbs::DatagramEnd::Port),
+      other(*second_, verbs::DatagramEnd::Port);
+  const std::array<std::byte, 4> bytes{};
+  asks.end->send(verbs::kCableGroup, bytes);
+  EXPECT_TRUE(first.hears() && second.hears()) << "the group is in both processes";
+  EXPECT_NE(one.end->place(), other.end->place());
+  asks.end->send(other.end->place(), bytes);
+  EXPECT_TRUE(other.hears());
+  EXPECT_FALSE(one.end->next().has_value()) << "it was for the other process";
+}
+
+// On a manual clock two processes of a write to one of b.
 TEST(SiblingsOnTheWire, ShareTheRateOfTheirPort) {
   constexpr std::uint32_t kBytes = 1 << 20;
   constexpr std::uint64_t kEach = 8;
