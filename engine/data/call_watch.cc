@@ -27,6 +27,15 @@ CallWatch::Call::~Call() {
              (Clock().now_ns() - began_ns_) / kNsPerMs);
 }
 
+std::string CallWatch::oldest() const {
+  const std::lock_guard guard(mutex_);
+  const Call* oldest = newest_;
+  while (oldest != nullptr && oldest->next_ != nullptr) oldest = oldest->next_;
+  if (oldest == nullptr) return {};
+  return fmt::format("{}: {} has not returned in {} ms", oldest->device_, oldest->command_,
+                     (Clock().now_ns() - oldest->began_ns_) / kNsPerMs);
+}
+
 void CallWatch::look() noexcept {
   const std::lock_guard guard(mutex_);
   Call* oldest = nullptr;

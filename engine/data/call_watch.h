@@ -1,7 +1,8 @@
 #pragma once
 // The calls to one device that a bring-up waits for. A link waits up to kHandshakeStepToAnswerNs
 // for them, so a call that lasts is told in a line, with the device and the command, and so is its
-// end. Thread: Call on any, tell_late() control. Bound: one call for each thread of the engine.
+// end. Thread: Call and oldest() on any, tell_late() control. Bound: one call for each thread of
+// the engine.
 
 #include <atomic>
 #include <cstdint>
@@ -35,10 +36,13 @@ class CallWatch {
     if (any_.load(std::memory_order_relaxed)) look();
   }
 
+  // Returns the command of the oldest call and its time; empty if there is none.
+  std::string oldest() const;
+
  private:
   void look() noexcept;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   Call* newest_ = nullptr;
   std::atomic<bool> any_{false};
 };

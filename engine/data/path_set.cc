@@ -298,13 +298,6 @@ Status PathSet::make(Path& path, const Making& making) {
   return {};
 }
 
-void PathSet::stop_all(const Path* but) noexcept {
-  DCHECK(loop_.held());
-  for (Path& path : paths_) {
-    if (&path != but) path.stop();
-  }
-}
-
 void PathSet::destroy(Path& path) noexcept {
   DCHECK(loop_.held());
   DCHECK(path.health.state != PathState::Up);

@@ -180,8 +180,7 @@ class PathSet {
   // Makes new queue pairs for it, in RESET, on a bring-up's thread: without the control mutex and
   // the progress lock. Returns PeerClosed if abandoned.
   Status make(Path& path, const Making& making = {});
-  void stop_all(const Path* but = nullptr) noexcept;  // Path::stop() of each
-  void destroy(Path& path) noexcept;                  // the queue pairs of a path that is not up
+  void destroy(Path& path) noexcept;  // the queue pairs of a path that is not up
   void destroy_all() noexcept;
 
  private:

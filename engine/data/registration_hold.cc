@@ -25,6 +25,7 @@ Status RegistrationTable::prepare(Registration& registration, std::uint32_t rail
   // Another link's thread may be registering it, and its last use may end meanwhile.
   no_longer_busy_.wait(lock, [&] { return !registration.busy_by_rail[rail]; });
   if (registration.count == 0) return {};
+  const CallWatch::Call waits(devices_[rail]->calls, devices_[rail]->name(), "ibv_reg_mr");
   if (const Status status = add_rail(lock, registration, rail); !status.ok()) return status;
   DCHECK(registration.count != 0);  // the last use waits for us
   ++registration.held_by_rail[rail];

@@ -5,6 +5,7 @@
 #include "engine/data/registration.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <span>
 #include <utility>
@@ -42,6 +43,12 @@ StandbyMemory::~StandbyMemory() {
   for (const Held& each : held_) table_.leave(*each.region, std::span(rails_).first(each.on_rails));
 }
 
+std::uint64_t StandbyMemory::rails() const noexcept {
+  std::uint64_t rails = 0;
+  for (const std::uint32_t rail : rails_) rails |= std::uint64_t{1} << rail;
+  return rails;
+}
+
 void StandbyMemory::drop_all() noexcept {
   for (const Held& each : held_) table_.drop(*each.region, std::span(rails_).first(each.on_rails));
   held_.clear();
@@ -75,18 +82,21 @@ bool StandbyMemory::covers(const PeerLink& link) const {
 
 Status StandbyMemory::take_over(PeerLink& link) {
   const std::map<Registration*, std::uint32_t> regions = regions_of(link);
+  std::vector<std::uint32_t> rails;  // without those that another path has brought meanwhile
+  std::set_difference(rails_.begin(), rails_.end(), link.paths().rails().begin(),
+                      link.paths().rails().end(), std::back_inserter(rails));
   std::vector<std::pair<Registration*, std::uint32_t>> done;
-  done.reserve(regions.size() * rails_.size());
+  done.reserve(regions.size() * rails.size());
   Status status;
   for (const auto& [region, uses] : regions) {
-    for (const std::uint32_t rail : rails_) {
+    for (const std::uint32_t rail : rails) {
       if (status.ok()) status = table_.extend(*region, rail, uses);
       if (status.ok()) done.emplace_back(region, rail);
     }
   }
   if (status.ok()) {
     const ProgressLoop::Guard guard(link.loop());
-    link.paths().add_rails(rails_);
+    link.paths().add_rails(rails);
     return {};
   }
   for (const auto& [region, rail] : done) table_.retract(*region, rail, regions.at(region));

@@ -35,6 +35,7 @@ class StandbyMemory {
   // Returns System if a rail refused; logged. Then what the other rails have registered is given
   // back at once, and the link stays as it was.
   Status register_all();
+  std::uint64_t rails() const noexcept;                 // bits
   bool complete() const noexcept { return complete_; }  // register_all() has succeeded
   // Returns true if all that is registered through the link now is on these rails.
   bool covers(const PeerLink& link) const;

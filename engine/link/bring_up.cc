@@ -1,6 +1,7 @@
 #include "engine/link/bring_up.h"
 
 #include "engine/data/patient_call.h"
+#include "engine/link/link.h"
 #include "engine/link/link_setup.h"
 #include "src/base/check.h"
 #include "src/base/held_locks.h"
@@ -12,11 +13,33 @@
 
 namespace mesh::engine {
 
-BringUp::BringUp(Order order) : order_(std::move(order)) { failed_.reserve(order_.paths.size()); }
+BringUp::BringUp(Order order) : order_(std::move(order)), cards_(cards()) {
+  failed_.reserve(order_.paths.size());
+}
 
 BringUp::~BringUp() {
   abandon();
   task_.wait();
+}
+
+PeerLink& BringUp::peer_link() const noexcept { return order_.link->peer_link(); }
+
+std::uint64_t BringUp::cards() const noexcept {
+  std::uint64_t cards = order_.memory == nullptr ? 0 : order_.memory->rails();
+  for (const std::vector<std::uint32_t>* const paths : {&order_.makes, &order_.indices})
+    for (const std::uint32_t path : *paths)
+      cards |= std::uint64_t{1} << peer_link().paths()[path].rail;
+  return cards;
+}
+
+BringUpTurn BringUp::turn() const {
+  return {
+      .peer = link().handshake().source(), .asked_ns = asked_ns(), .kind = kind(), .cards = cards_};
+}
+
+// The memory of a whole link may be on every rail.
+bool BringUp::needs(const DeviceContext& device) const noexcept {
+  return is_of_link() || (cards_ >> device.index() & 1) != 0;
 }
 
 // Returns true if a link comes up without this path, because the card of its rail has left. It
@@ -27,7 +50,7 @@ bool BringUp::may_lack(const Path& path) const noexcept {
 
 // The device may take long to register the memory of a link, too.
 Status BringUp::register_memory() {
-  PathSet& paths = order_.link->paths();
+  PathSet& paths = peer_link().paths();
   for (const std::uint32_t index : order_.makes) {
     DeviceContext& device = *paths[index].device;
     const CallWatch::Call waits(device.calls, device.name(), "ibv_reg_mr");
@@ -39,7 +62,7 @@ Status BringUp::register_memory() {
     const auto provide = [device] { static_cast<void>(device->provide_probes()); };
     static_cast<void>(PatientCall::begin(*device, provide, [] {})->wait());
   }
-  LinkMemory& memory = order_.link->memory();
+  LinkMemory& memory = peer_link().memory();
   if (order_.has_records) return memory.channel_memory(0).status();
   if (order_.window_bytes == 0) return {};
   Result<PeerWritable> made = memory.window_words(order_.window_bytes);
@@ -50,7 +73,7 @@ Status BringUp::register_memory() {
 Status BringUp::make() {
   if (const Status status = register_memory(); !status.ok()) return status;
   for (const std::uint32_t index : order_.makes) {
-    PathSet& paths = order_.link->paths();
+    PathSet& paths = peer_link().paths();
     if (may_lack(paths[index])) continue;
     const Status made = paths.make(paths[index], {.abandoned = &abandoned_, .late = order_.widens});
     if (!made.ok() && may_lack(paths[index])) continue;
@@ -66,7 +89,7 @@ Status BringUp::connect(std::size_t at) {
     if (const Status status = order_.memory->register_all(); !status.ok()) return status;
   }
   if (order_.connected) return {};
-  Path& path = order_.link->paths()[order_.indices[at]];
+  Path& path = peer_link().paths()[order_.indices[at]];
   const PeerEnd peer{.rail = &order_.peer_rails[path.ends.peer_rail],
                      .path = &order_.paths[at],
                      .own_psn = order_.psn,
@@ -94,7 +117,7 @@ Status guarded(const PeerLink& link, const Step& step) noexcept {
 
 void BringUp::connect_all() noexcept {
   for (std::size_t i = 0; i < order_.paths.size(); ++i) {
-    const Status status = guarded(*order_.link, [&] { return connect(i); });
+    const Status status = guarded(peer_link(), [&] { return connect(i); });
     if (status.ok()) continue;
     failed_.push_back(order_.indices[i]);
     outcome_ = status.code();
@@ -105,7 +128,7 @@ void BringUp::connect_all() noexcept {
 
 void BringUp::run() noexcept {
   CHECK(!over() && order_.paths.size() == order_.indices.size());
-  const Status made = guarded(*order_.link, [this] { return make(); });
+  const Status made = guarded(peer_link(), [this] { return make(); });
   unmade_ = !made.ok();
   outcome_ = made.code();
   if (made.ok()) connect_all();
@@ -123,24 +146,24 @@ void BringUp::start(ThreadPool& pool, ControlWaker& waker) {
   work();
 }
 
-std::size_t next_in_turn(std::span<const RunningBringUp> running,
-                         std::span<const WaitingBringUp> waiting) {
-  const auto is_again = [](const auto& each) { return each.kind == BringUpKind::Again; };
-  if (running.size() >= kBringUpsMax) return waiting.size();
-  const bool room_again = std::count_if(running.begin(), running.end(), is_again) <
-                          static_cast<std::ptrdiff_t>(kReopensMax);
+std::size_t next_in_turn(std::span<const BringUpTurn> running,
+                         std::span<const BringUpTurn> waiting) {
   std::size_t best = waiting.size();
   std::tuple<BringUpKind, std::size_t, std::uint64_t> least;
   for (std::size_t i = 0; i < waiting.size(); ++i) {
-    const bool again = is_again(waiting[i]);
-    if (again && !room_again) continue;
-    std::size_t of_peer = 0, of_peer_again = 0;
-    for (const RunningBringUp& each : running) {
-      if (!each.peer.same_host(waiting[i].peer)) continue;
-      ++of_peer;
-      if (is_again(each)) ++of_peer_again;
+    const bool again = waiting[i].kind == BringUpKind::Again;
+    std::size_t all = 0, all_again = 0, of_peer = 0, of_peer_again = 0;
+    for (const BringUpTurn& each : running) {
+      if ((each.cards & waiting[i].cards) == 0) continue;
+      const bool same_peer = each.peer.same_host(waiting[i].peer);
+      const bool each_again = each.kind == BringUpKind::Again;
+      ++all;
+      of_peer += same_peer;
+      all_again += each_again;
+      of_peer_again += same_peer && each_again;
     }
-    if (of_peer >= kBringUpsPerPeerMax || (again && of_peer_again >= kReopensPerPeerMax)) continue;
+    if (all >= kBringUpsMax || of_peer >= kBringUpsPerPeerMax) continue;
+    if (again && (all_again >= kReopensMax || of_peer_again >= kReopensPerPeerMax)) continue;
     const std::tuple turn{waiting[i].kind, of_peer, waiting[i].asked_ns};
     if (best < waiting.size() && turn >= least) continue;
     best = i;

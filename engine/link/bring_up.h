@@ -3,10 +3,11 @@
 // that is opened again, or the late ones of one path. It has a thread of the pool if the engine has
 // threads. A device may take seconds for a queue pair. On the way to RTS the kernel resolves the
 // peer's address, and may wait a second for it, three times a path. Frames, closes and memory of
-// other links do not wait for that. Thread: control mutex. While running() nobody else touches the
-// queue pairs; the loop does not know them before the link is up. Bounds: ResolveTries, a second
-// each, for a path, and the device's time for each queue pair; after abandon() only the try or the
-// queue pair under way, which the destructor waits for.
+// other links do not wait for that, and the link's other paths do not either. Thread: control
+// mutex. While running() nobody else touches the queue pairs; the loop does not know them before
+// the link is up. Bounds: ResolveTries, a second each, for a path, and the device's time for each
+// queue pair; after abandon() only the try or the queue pair under way, which the destructor waits
+// for.
 
 #include <mesh/config.h>
 #include <mesh/status.h>
@@ -26,7 +27,9 @@
 
 namespace mesh::engine {
 
-// Threads at a time. A link that gets none waits until one ends.
+class Link;
+
+// Threads at a time at the cards of one bring-up. A bring-up that gets none waits until one ends.
 inline constexpr std::size_t kBringUpsMax = 16;
 inline constexpr std::size_t kBringUpsPerPeerMax = 4;  // for links to one peer address
 // The part of these threads for paths that are opened again. They have fewer, because somebody
@@ -38,25 +41,23 @@ enum class BringUpKind : std::uint8_t {
   First,  // of a whole link
   Again,  // of one path of a link that is up
 };
-struct RunningBringUp {
-  SocketAddress peer;
-  BringUpKind kind = BringUpKind::First;
-};
-struct WaitingBringUp {
+struct BringUpTurn {
   SocketAddress peer;
   std::uint64_t asked_ns = 0;
   BringUpKind kind = BringUpKind::First;
+  std::uint64_t cards = 1;  // bits: the rails whose devices it needs
 };
 // Returns the index of the waiting bring-up that gets the next thread, or waiting.size() if none
-// may start. Kind First goes first, then the peer for which the fewest run, and for one peer the
-// bring-up that has waited longest.
-std::size_t next_in_turn(std::span<const RunningBringUp> running,
-                         std::span<const WaitingBringUp> waiting);
+// may start. Only those that run on one of its cards count against a bring-up, so that a card that
+// hangs holds up nobody else. Kind First goes first, then the peer for which the fewest run, and
+// for one peer the bring-up that has waited longest.
+std::size_t next_in_turn(std::span<const BringUpTurn> running,
+                         std::span<const BringUpTurn> waiting);
 
 class BringUp {
  public:
   struct Order {
-    PeerLink* link = nullptr;
+    Link* link = nullptr;  // set by Link::begin_bring_up()
     std::vector<WireRail> peer_rails{};
     std::vector<std::uint32_t> makes{};    // paths whose queue pairs are made first
     std::vector<WirePath> paths{};         // the peer's queue pairs
@@ -106,7 +107,10 @@ class BringUp {
   BringUpKind kind() const noexcept {
     return order_.reopens ? BringUpKind::Again : BringUpKind::First;
   }
+  Link& link() const noexcept { return *order_.link; }
   std::uint64_t asked_ns() const noexcept { return order_.asked_ns; }
+  BringUpTurn turn() const;
+  bool needs(const DeviceContext& device) const noexcept;                 // may make calls to it
   StandbyMemory* memory() const noexcept { return order_.memory.get(); }  // valid when over
   std::unique_ptr<StandbyMemory> give_memory() noexcept { return std::move(order_.memory); }
   // Valid when over; null: none were ordered.
@@ -115,7 +119,9 @@ class BringUp {
   }
 
  private:
+  std::uint64_t cards() const noexcept;
   bool may_lack(const Path& path) const noexcept;
+  PeerLink& peer_link() const noexcept;
   Status register_memory();
   Status make();  // the queue pairs of all paths of order_.makes; the first error ends it
   Status connect(std::size_t at);
@@ -123,6 +129,7 @@ class BringUp {
   bool abandoned() const noexcept { return abandoned_.load(std::memory_order_relaxed); }
 
   Order order_;
+  const std::uint64_t cards_;  // bits: rails
   Errc outcome_ = Errc::Ok;
   bool unmade_ = false;
   PeerWritable window_words_;

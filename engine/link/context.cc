@@ -156,29 +156,28 @@ bool Context::destroys() const noexcept {
 
 namespace engine {
 
-void RisingLinks::add(Link& link) {
+void BringUps::add(BringUp& bring_up) {
   const std::size_t all = waiting_.count() + started_.count() + 1;
   waiting_.reserve_for(all);
   started_.reserve_for(all);
-  waiting_.add(link);
+  waiting_.add(bring_up);
   changed_ = true;
 }
 
-void RisingLinks::started(Link& link) noexcept {
-  waiting_.remove(link);
-  started_.add(link);
+void BringUps::started(BringUp& bring_up) noexcept {
+  waiting_.remove(bring_up);
+  started_.add(bring_up);
 }
 
-void RisingLinks::remove(const Link& link) noexcept {
-  waiting_.remove(link);
-  started_.remove(link);
+void BringUps::remove(const BringUp& bring_up) noexcept {
+  waiting_.remove(bring_up);
+  started_.remove(bring_up);
   changed_ = true;
 }
 
-void RisingLinks::touch_those_that_are_over() const noexcept {
-  for (Link* const link : started_.span()) {
-    if (link->bring_up()->over()) link->touch();
-  }
+void BringUps::touch_those_that_are_over() const noexcept {
+  for (const BringUp* const bring_up : started_.span())
+    if (bring_up->over()) bring_up->link().touch();
 }
 
 }  // namespace engine

@@ -22,48 +22,50 @@ namespace mesh {
 
 namespace engine {
 
-// A list of those links of a context that the control thread looks at, in no order. Room for all
-// links is made before, so that adding a link allocates nothing.
-class LinkList {
+// A list of those links of a context, or of their bring-ups, that the control thread looks at, in
+// no order. Room for all is made before, so that adding one allocates nothing.
+template <typename Item>
+class ItemList {
  public:
-  void reserve_for(std::size_t links) { make_room_for(all_, links); }
-  void add(Link& link) noexcept { all_.push_back(&link); }
-  void remove(const Link& link) noexcept {
-    const auto found = std::find(all_.begin(), all_.end(), &link);
+  void reserve_for(std::size_t items) { make_room_for(all_, items); }
+  void add(Item& item) noexcept { all_.push_back(&item); }
+  void remove(const Item& item) noexcept {
+    const auto found = std::find(all_.begin(), all_.end(), &item);
     if (found == all_.end()) return;
     *found = all_.back();
     all_.pop_back();
   }
   template <typename Drops>
   void drop_if(const Drops& drops) noexcept {
-    std::erase_if(all_, [&drops](Link* link) { return drops(*link); });
+    std::erase_if(all_, [&drops](Item* item) { return drops(*item); });
   }
   // For loops by index: the list may grow meanwhile.
   std::size_t count() const noexcept { return all_.size(); }
-  Link& operator[](std::size_t at) const noexcept { return *all_[at]; }
-  std::span<Link* const> span() const noexcept { return all_; }
+  Item& operator[](std::size_t at) const noexcept { return *all_[at]; }
+  std::span<Item* const> span() const noexcept { return all_; }
 
  private:
-  std::vector<Link*> all_;
+  std::vector<Item*> all_;
 };
+using LinkList = ItemList<Link>;
 
-// Links whose queue pairs are being made or brought up, or wait for that.
-class RisingLinks {
+// The bring-ups of a context's links.
+class BringUps {
  public:
-  void add(Link& link);               // the link waits for a thread
-  void started(Link& link) noexcept;  // the link has got its thread
-  void remove(const Link& link) noexcept;
-  void touch_those_that_are_over() const noexcept;
+  void add(BringUp& bring_up);               // it waits for a thread
+  void started(BringUp& bring_up) noexcept;  // it has got its thread
+  void remove(const BringUp& bring_up) noexcept;
+  void touch_those_that_are_over() const noexcept;  // their links
 
   bool empty() const noexcept { return waiting_.count() + started_.count() == 0; }
-  std::span<Link* const> waiting() const noexcept { return waiting_.span(); }
-  std::span<Link* const> running() const noexcept { return started_.span(); }  // running or over
-  // Returns true after add() and remove(), until settle(): another link may get a thread.
+  std::span<BringUp* const> waiting() const noexcept { return waiting_.span(); }
+  std::span<BringUp* const> running() const noexcept { return started_.span(); }  // or over
+  // Returns true after add() and remove(), until settle(): another one may get a thread.
   bool changed() const noexcept { return changed_; }
   void settle() noexcept { changed_ = false; }
 
  private:
-  LinkList waiting_, started_;
+  ItemList<BringUp> waiting_, started_;
   bool changed_ = false;
 };
 
@@ -135,7 +137,7 @@ class Context {
   std::vector<std::unique_ptr<Listener>> listeners;
   engine::LinkList restless;  // links that have something due
   engine::LinkList idle;      // all links without a channel, and perhaps others
-  engine::RisingLinks rising;
+  engine::BringUps rising;
   std::vector<std::unique_ptr<engine::Link>> links;
   bool closing = false;    // close_context was called; there are no new links
   bool lingering = false;  // close_context has returned; the control thread may destroy it

@@ -110,12 +110,12 @@ void Handshake::turn_away() {
 
 // Orders the queue pairs of the link's primary paths.
 BringUp::Order Handshake::to_make() const {
-  BringUp::Order order{.link = &link_.peer_link(), .settings = link_.settings()};
+  BringUp::Order order{.settings = link_.settings()};
   if (link_.connector()) order.window_bytes = window_bytes();
   order.has_records = !link_.connector();
   for (std::uint32_t i = 0; i < attached_count(); ++i) order.makes.push_back(i);
   // A rail that has no probes carries no path whose rails are named later (RelayedPaths::may_use).
-  if (names_rails(order.link->paths()))
+  if (names_rails(link_.peer_link().paths()))
     for (const auto& device : link_.context().loop.devices) order.may_probe.push_back(device.get());
   return order;
 }

@@ -8,8 +8,10 @@
 #include "src/base/held_locks.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
+#include "src/base/room.h"
 #include "src/base/timeouts.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -26,7 +28,7 @@ Link::~Link() {
   if (peer_link_) host_.index().remove(*peer_link_);
   if (listed_) context_.restless.remove(*this);
   if (listed_idle_) context_.idle.remove(*this);
-  take_bring_up();
+  drop_bring_ups([](const BringUp&) { return true; });
 }
 
 void Link::set_peer_link(std::unique_ptr<PeerLink> made) {
@@ -201,13 +203,16 @@ bool Link::on(const CardKeys& body) {
 }
 
 bool Link::memory_rests(const DeviceContext& device) const noexcept {
-  return bring_up() == nullptr && !openings_.growing() &&
+  const bool rises = std::any_of(bring_ups_.begin(), bring_ups_.end(),
+                                 [&device](const auto& each) { return each->needs(device); });
+  return !rises && !openings_.growing() &&
          (!has_peer_link() || !peer_link().memory().is_late(device));
 }
 
 // Devices that were late have the link's memory now, so paths may be opened on them.
 void Link::tend_late_memory() {
-  if (!has_peer_link() || state_ == LinkState::Down || bring_up() || openings_.growing()) return;
+  if (!has_peer_link() || state_ == LinkState::Down || bring_up() != nullptr || openings_.growing())
+    return;
   for (DeviceContext* const device : peer_link().memory().take_late()) {
     tell_card_keys(*device);
     LOG_DETAIL("peer {}: {} stands by from now on", identity_.peer_host, device->name());
@@ -271,14 +276,15 @@ bool Link::tend() noexcept {
 // Returns true if the link is up and well, or waits for the peer or for its queue pairs: only
 // frames, deadlines, calls, its loop and its bring-up can change that.
 bool Link::at_rest() const noexcept {
-  const bool rises = bring_up_ != nullptr && !bring_up_->over();
+  const bool is_over = std::any_of(bring_ups_.begin(), bring_ups_.end(),
+                                   [](const auto& each) { return each->over(); });
+  const bool rises = !bring_ups_.empty() && !is_over;
   const bool rests = state_ == LinkState::Up || state_ == LinkState::ByeSent ||
                      state_ == LinkState::AwaitWelcome || state_ == LinkState::AwaitAttach ||
                      state_ == LinkState::AwaitReady || (rises && state_ != LinkState::Down);
-  if (!rests || (bring_up_ != nullptr && !rises) || openings_.growing() || failure() != Errc::Ok)
-    return false;
+  if (!rests || is_over || openings_.growing() || failure() != Errc::Ok) return false;
   if (!peer_link_) return true;
-  if (bring_up_ == nullptr && peer_link_->memory().has_late()) return false;
+  if (bring_up() == nullptr && peer_link_->memory().has_late()) return false;
   const bool wants_path =
       connector() && peer_link_->reach().lazy() && peer_link_->reach().wants_path();
   return peer_link_->paths().all_up() && !wants_path && !widening_.may_begin();
@@ -292,7 +298,7 @@ std::string Link::end_words(Errc why) const {
 }
 
 bool Link::tend_parts() {
-  finish_bring_up();
+  finish_bring_ups();
   tend_late_memory();
   handshake_.tend();
   openings_.tend();
@@ -306,7 +312,7 @@ bool Link::tend_parts() {
     handshake_.fail_named(why);
     take_down(why);
   }
-  if (!peer_link_ || (bring_up_ && bring_up_->is_of_link())) return false;
+  if (!peer_link_ || bring_up() != nullptr) return false;
   const bool parting = farewell_.tend();
   return lost || repairing || parting;
 }
@@ -314,46 +320,65 @@ bool Link::tend_parts() {
 // ---- Bring-up.
 
 void Link::begin_bring_up(BringUp::Order order) {
-  CHECK(bring_up_ == nullptr && order.link == peer_link_.get());
+  order.link = this;
   order.asked_ns = host_.now_ns();
   auto made = std::make_unique<BringUp>(std::move(order));
-  context_.rising.add(*this);
-  bring_up_ = std::move(made);
+  CHECK(bring_up() == nullptr && (made->is_of_link() ? bring_ups_.empty() : !rises(made->path())));
+  make_room_for(bring_ups_, bring_ups_.size() + 1);
+  context_.rising.add(*made);
+  BringUp& begun = *bring_ups_.emplace_back(std::move(made));
   touch();
   if (host_.options().threading != Threading::Manual) return;
   {
     const WaitsUnderLocks no_threads;
-    bring_up_->run();
+    begun.run();
   }
-  if (bring_up_->makes_only()) finish_bring_up();
+  if (begun.makes_only()) finish_bring_ups();
 }
 
-void Link::start_bring_up() {
-  CHECK(bring_up_ != nullptr);
-  handshake_.bring_up_starts();
-  context_.rising.started(*this);
-  bring_up_->start(host_.thread_pool(), host_.waker());
+void Link::start(BringUp& bring_up) {
+  if (bring_up.is_of_link()) handshake_.bring_up_starts();
+  context_.rising.started(bring_up);
+  bring_up.start(host_.thread_pool(), host_.waker());
 }
 
-std::unique_ptr<BringUp> Link::take_bring_up() noexcept {
-  if (bring_up_ != nullptr) context_.rising.remove(*this);
-  return std::move(bring_up_);
+// Waits for those that run.
+template <typename Matches>
+void Link::drop_bring_ups(const Matches& matches) noexcept {
+  std::erase_if(bring_ups_, [&](const auto& each) {
+    if (!matches(*each)) return false;
+    context_.rising.remove(*each);
+    return true;
+  });
 }
 
-void Link::finish_bring_up() {
-  if (!bring_up_ || !bring_up_->over()) return;
-  const std::uint64_t end_ns = bring_up_->asked_ns() + hooks_of(host_.options()).bring_up_ns;
-  if (host_.now_ns() < end_ns) return host_.tend_at(end_ns);
-  const std::unique_ptr<BringUp> done = take_bring_up();
+void Link::finish_bring_ups() {
+  const std::uint64_t now_ns = host_.now_ns();
+  const std::uint64_t least_ns = hooks_of(host_.options()).bring_up_ns;
+  for (;;) {
+    const auto next = std::find_if(bring_ups_.begin(), bring_ups_.end(), [&](const auto& each) {
+      if (each->over() && now_ns < each->asked_ns() + least_ns)
+        host_.tend_at(each->asked_ns() + least_ns);
+      return each->over() && now_ns >= each->asked_ns() + least_ns;
+    });
+    if (next == bring_ups_.end()) return;
+    const std::unique_ptr<BringUp> done = std::move(*next);
+    bring_ups_.erase(next);
+    context_.rising.remove(*done);
+    finish(*done);
+  }
+}
+
+void Link::finish(BringUp& done) {
   if (state_ == LinkState::Down) {
     const ProgressLoop::Guard guard(context_.loop);
     end_queue_pairs();  // the link was taken down meanwhile
-  } else if (done->reopens()) {
-    repair_.risen(*done);
-  } else if (done->widens()) {
-    widening_.risen(*done);
+  } else if (done.reopens()) {
+    repair_.risen(done);
+  } else if (done.widens()) {
+    widening_.risen(done);
   } else {
-    handshake_.brought_up(*done);
+    handshake_.brought_up(done);
   }
 }
 
@@ -364,19 +389,13 @@ void Link::take_down(Errc why) noexcept {
   state_ = LinkState::Down;
   touch();
   host_.tend_soon();
-  if (bring_up_) bring_up_->abandon();
-  if (bring_up_ && !bring_up_->running()) take_bring_up();
-  const bool one_rises = bring_up_ && bring_up_->reopens();
-  const bool late_ones_rise = bring_up_ && bring_up_->widens();
+  for (const auto& each : bring_ups_) each->abandon();
+  drop_bring_ups([](const BringUp& each) { return !each.running(); });
   if (peer_link_) {
     const ProgressLoop::Guard guard(context_.loop);
     peer_link_->paths().drain_completions();  // what was announced before the end still counts
     peer_link_->end(why);
-    // If a thread is still at work on the queue pairs, they end with it. Nothing is sent to them
-    // before READY.
-    if (!bring_up_) end_queue_pairs();
-    if (one_rises) peer_link_->paths().stop_all(&peer_link_->paths()[bring_up_->path()]);
-    if (late_ones_rise) peer_link_->paths().stop_all();
+    end_queue_pairs();
   }
   repair_.cut_chains();
   openings_.fail_all(why);
@@ -389,10 +408,20 @@ void Link::take_down(Errc why) noexcept {
   CHECK(connection_ == 0 && waiting.empty() && !redial_.under_way());
 }
 
+bool Link::is_reopened(const Path& path) const noexcept {
+  return std::any_of(bring_ups_.begin(), bring_ups_.end(), [&path](const auto& each) {
+    return each->reopens() && each->path() == path.index;
+  });
+}
+
+// If a thread is still at work on queue pairs, they end with it. Nothing is sent to those of a
+// whole link before READY.
 void Link::end_queue_pairs() noexcept {
-  CHECK(state_ == LinkState::Down && bring_up_ == nullptr);  // no thread is at work on them
-  peer_link_->paths().stop_all();
-  peer_link_->destroy_queue_pairs();
+  CHECK(state_ == LinkState::Down);
+  if (bring_up() != nullptr) return;
+  for (Path& path : peer_link_->paths().all())
+    if (!is_reopened(path)) path.stop();
+  if (bring_ups_.empty()) peer_link_->destroy_queue_pairs();
 }
 
 void Link::end(Errc why, const std::string& text) {
@@ -418,13 +447,14 @@ void Link::begin_close() {
 }
 
 bool Link::may_be_forgotten() const noexcept {
-  return state_ == LinkState::Down && !bring_up_ && !openings_.growing() && waiting.empty() &&
-         (!peer_link_ || peer_link_->channels().count() == 0);
+  return state_ == LinkState::Down && bring_ups_.empty() && !openings_.growing() &&
+         waiting.empty() && (!peer_link_ || peer_link_->channels().count() == 0);
 }
 
 void Link::cut() {
   take_down(Errc::PeerClosed);
-  const bool was_brought_up = take_bring_up() != nullptr;
+  const bool was_brought_up = !bring_ups_.empty();
+  drop_bring_ups([](const BringUp&) { return true; });
   openings_.end_growth();
   if (!peer_link_) return;
   const ProgressLoop::Guard guard(context_.loop);

@@ -42,8 +42,8 @@ class Link final : public LinkCore {
   ~Link();
 
   bool on_frame(const FrameHeader& header, std::span<const std::byte> bytes);
-  bool tend() noexcept;   // returns true if it must run again soon
-  void start_bring_up();  // called when a thread is free for it
+  bool tend() noexcept;           // returns true if it must run again soon
+  void start(BringUp& bring_up);  // called when a thread is free for it
   bool restless() const noexcept { return restless_; }
   bool leave_list() noexcept;  // leaves the list of restless links; returns false if it must stay
   bool leave_idle() noexcept;  // leaves the list of idle links; returns false if it must stay
@@ -107,9 +107,12 @@ class Link final : public LinkCore {
   bool tend_parts();
   void tend_late_memory();
   bool at_rest() const noexcept;
-  void finish_bring_up();
-  std::unique_ptr<BringUp> take_bring_up() noexcept;
-  void end_queue_pairs() noexcept;  // the caller holds the progress lock
+  void finish_bring_ups();
+  void finish(BringUp& done);
+  bool is_reopened(const Path& path) const noexcept;  // by a bring-up
+  template <typename Matches>
+  void drop_bring_ups(const Matches& matches) noexcept;
+  void end_queue_pairs() noexcept;  // of paths that do not rise; the caller holds the progress lock
 
   Handshake handshake_{*this};
   PathRepair repair_{*this};

@@ -53,6 +53,18 @@ void LinkCore::note_idle() noexcept {
   listed_idle_ = true;
 }
 
+const BringUp* LinkCore::bring_up() const noexcept {
+  const auto found = std::find_if(bring_ups_.begin(), bring_ups_.end(),
+                                  [](const auto& each) { return each->is_of_link(); });
+  return found == bring_ups_.end() ? nullptr : found->get();
+}
+
+bool LinkCore::rises(std::uint32_t path) const noexcept {
+  return std::any_of(bring_ups_.begin(), bring_ups_.end(), [path](const auto& each) {
+    return !each->is_of_link() && each->path() == path;
+  });
+}
+
 bool LinkCore::over() const noexcept {
   return !usable() || (peer_link_ && peer_link_->channels().all_ended() && waiting.empty());
 }

@@ -139,7 +139,9 @@ class LinkCore {
   bool has_carried() const noexcept {
     return peer_link_ && peer_link_->channels().index_bound() != 0;
   }
-  const BringUp* bring_up() const noexcept { return bring_up_.get(); }  // null: none is under way
+  // ---- Bring-ups: that of the link as a whole, and then one for each path at most.
+  const BringUp* bring_up() const noexcept;       // of the whole link; null: none is under way
+  bool rises(std::uint32_t path) const noexcept;  // the path has one
 
   // ---- Frames, and the connection that carries them.
   ConnectionId connection() const noexcept { return connection_; }  // 0: none
@@ -204,7 +206,7 @@ class LinkCore {
   Conversation conversation_;
   std::unique_ptr<PeerLink> peer_link_;
   bool unsaid_ = false;
-  std::unique_ptr<BringUp> bring_up_;
+  std::vector<std::unique_ptr<BringUp>> bring_ups_;
 };
 
 }  // namespace mesh::engine

@@ -153,30 +153,23 @@ bool Links::bring_ups_changed() const noexcept {
 // Starts bring-ups that wait for a thread. Called again when one ends and wakes this thread.
 void Links::start_bring_ups() {
   if (!bring_ups_changed()) return;
-  std::vector<RunningBringUp> running;
-  std::vector<WaitingBringUp> waiting;
-  std::vector<Link*> links;
+  std::vector<BringUpTurn> running, turns;
+  std::vector<BringUp*> waiting;
   for (const auto& context : contexts_) {
-    for (const Link* const link : context->rising.running()) {
-      const BringUp& bring_up = *link->bring_up();
-      if (!bring_up.over())  // it may end at any moment
-        running.push_back({.peer = link->handshake().source(), .kind = bring_up.kind()});
-    }
-    for (Link* const link : context->rising.waiting()) {
-      const BringUp& bring_up = *link->bring_up();
-      if (bring_up.over()) continue;  // it ran at once, without a thread
-      waiting.push_back({.peer = link->handshake().source(),
-                         .asked_ns = bring_up.asked_ns(),
-                         .kind = bring_up.kind()});
-      links.push_back(link);
+    for (const BringUp* const each : context->rising.running())
+      if (!each->over()) running.push_back(each->turn());  // it may end at any moment
+    for (BringUp* const each : context->rising.waiting()) {
+      if (each->over()) continue;  // it ran at once, without a thread
+      turns.push_back(each->turn());
+      waiting.push_back(each);
     }
   }
-  for (std::size_t next = next_in_turn(running, waiting); next < waiting.size();
-       next = next_in_turn(running, waiting)) {
-    links[next]->start_bring_up();
-    running.push_back({.peer = waiting[next].peer, .kind = waiting[next].kind});
-    links.erase(links.begin() + static_cast<std::ptrdiff_t>(next));
+  for (std::size_t next = next_in_turn(running, turns); next < turns.size();
+       next = next_in_turn(running, turns)) {
+    waiting[next]->link().start(*waiting[next]);
+    running.push_back(turns[next]);
     waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(next));
+    turns.erase(turns.begin() + static_cast<std::ptrdiff_t>(next));
   }
   for (const auto& context : contexts_) context->rising.settle();
 }

@@ -381,12 +381,18 @@ std::string PathRepair::causes() const {
   for (std::uint32_t i = 0; i < link.paths().count(); ++i) {
     const Path& path = link.paths()[i];
     if (path.health.state == PathState::Standby) continue;
-    text +=
-        fmt::format("{}{}: {}", text.empty() ? "" : "; ", path.name,
-                    path.health.last_cause.empty() ? what_is_awaited(i) : path.health.last_cause);
+    const bool waits = path.health.last_cause.empty() || link_.rises(i);
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", path.name,
+                        waits ? what_is_awaited(i) : path.health.last_cause);
     if (path.destroys()) text += " (the device has not yet destroyed the former queue pairs)";
   }
   return text;
+}
+
+// Names the card and the command that a bring-up of the path waits for.
+std::string PathRepair::what_holds_up(const Path& path) const {
+  std::string call = path.device->calls.oldest();
+  return call.empty() ? "its queue pairs are being made" : std::move(call);
 }
 
 // Returns what a path waits for that has no failure to name yet.
@@ -395,7 +401,7 @@ std::string PathRepair::what_is_awaited(std::uint32_t index) const {
     switch (repairs_[index].acceptor_step) {
       case AcceptorStep::AwaitReopen: return "the peer has not asked to open it";
       case AcceptorStep::Asked: return "its queue pairs cannot be made yet";
-      case AcceptorStep::Rising: return "its queue pairs are being made";
+      case AcceptorStep::Rising: return what_holds_up(link_.peer_link().paths()[index]);
       case AcceptorStep::AwaitPathUp: return "the peer's probe has not come through";
     }
   }
@@ -406,7 +412,7 @@ std::string PathRepair::what_is_awaited(std::uint32_t index) const {
     case ConnectorStep::AwaitReopened: return "the peer has not answered";
     case ConnectorStep::Reopened: return "its queue pairs cannot connect yet";
     case ConnectorStep::Making:
-    case ConnectorStep::Rising: return "its queue pairs are being made";
+    case ConnectorStep::Rising: return what_holds_up(link_.peer_link().paths()[index]);
     case ConnectorStep::Probing: return "its probe has not come through";
   }
   return {};

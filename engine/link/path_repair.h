@@ -8,8 +8,8 @@
 // path_repair_reopen.cc). If no path is up, standby paths are opened in this way too, and fenced
 // when a better one is back (path_repair_standby.cc). A path over other hosts needs chains through
 // them first (relayed_paths.h). Thread: control mutex; it takes the loop's progress lock where it
-// touches paths. Bounds: kPathsMax paths, one of them brought up at a time; ten seconds for each
-// answer; NCCL_MESH_PATH_TIMEOUT without any path, while requests wait.
+// touches paths. Bounds: kPathsMax paths; ten seconds for each answer; NCCL_MESH_PATH_TIMEOUT
+// without any path, while requests wait.
 
 #include <mesh/channel.h>
 #include <mesh/status.h>
@@ -98,14 +98,14 @@ class PathRepair {
     Making,         // our queue pairs are being made
     AwaitReopened,  // REOPEN was sent
     Joining,        // relayed path: REOPENED came, the middle hosts were told their neighbours
-    Reopened,       // the peer's queue pairs are known; ours wait until they may connect
+    Reopened,       // the peer's queue pairs are known
     Rising,         // our queue pairs connect
     Probing,        // a probe is under way
   };
   // How far the acceptor is with it.
   enum class AcceptorStep : std::uint8_t {
     AwaitReopen,
-    Asked,        // REOPEN came; our queue pairs wait until they may be made
+    Asked,        // REOPEN came; the device has still to destroy the former queue pairs
     Rising,       // our queue pairs are made and connect
     AwaitPathUp,  // REOPENED was sent; the connector probes the path
   };
@@ -136,7 +136,7 @@ class PathRepair {
     bool hurried = false;          // try_now() made the try, so its failure doubles no pause
     std::uint64_t hurried_ns = 0;  // when the last such try began
     std::uint32_t psn = 0;
-    // Connector: the acceptor's answer, kept while another path is brought up.
+    // Connector: the acceptor's answer, kept until the hosts on the way have joined.
     std::optional<Reopened> answer{};
     std::optional<Reopen> asked{};  // acceptor: the newest REOPEN, not yet begun
     Reopen asked_now{};             // acceptor: the REOPEN that is being done
@@ -172,6 +172,7 @@ class PathRepair {
   // it waits for.
   std::string causes() const;
   std::string what_is_awaited(std::uint32_t index) const;
+  std::string what_holds_up(const Path& path) const;
   void say_left_out(const Path& path) const;
   void note_admitted();
 

@@ -21,10 +21,9 @@ bool PathRepair::reopen(std::uint32_t index) {
   Repair& repair = repairs_[index];
   // A path gets new queue pairs after the old ones are gone: a hung device must not collect them.
   const bool begins = !repair.being_opened() || repair.acceptor_step == AcceptorStep::Asked;
-  if (begins && link_.peer_link().paths()[index].destroys()) return false;  // its end wakes us
-  if (!link_.connector()) {
-    return repair.acceptor_step == AcceptorStep::Asked && !link_.bring_up() && answer(index);
-  }
+  const bool is_held = link_.peer_link().paths()[index].destroys() || link_.rises(index);
+  if (begins && is_held) return false;  // its end wakes us
+  if (!link_.connector()) return repair.acceptor_step == AcceptorStep::Asked && answer(index);
   const bool due = link_.host().now_ns() >= repair.at_ns;
   switch (repair.connector_step) {
     case ConnectorStep::Waiting:
@@ -33,9 +32,9 @@ bool PathRepair::reopen(std::uint32_t index) {
         repair.at_ns = link_.host().now_ns();
         return true;
       }
-      if (due && !link_.bring_up()) return begin_try(index);
-      if (!due) link_.host().tend_at(repair.at_ns);
-      return due;
+      if (due) return begin_try(index);
+      link_.host().tend_at(repair.at_ns);
+      return false;
     case ConnectorStep::Chaining:
     case ConnectorStep::AwaitReopened:
     case ConnectorStep::Joining:
@@ -49,7 +48,6 @@ bool PathRepair::reopen(std::uint32_t index) {
       return false;
     case ConnectorStep::Probing: return probe(index);
     case ConnectorStep::Reopened:
-      if (link_.bring_up()) return true;
       raise(index, repair.answer->ends.front(), relayed_.first_hop(index));
       repair.answer.reset();
       return true;
@@ -102,7 +100,7 @@ void PathRepair::hurry(Repair& repair) const {
 }
 
 bool PathRepair::begin_try(std::uint32_t index) {
-  CHECK(link_.connector() && link_.bring_up() == nullptr);
+  CHECK(link_.connector() && !link_.rises(index));
   Repair& repair = repairs_[index];
   if (repair.hurried) repair.hurried_ns = link_.host().now_ns();
   const PathEnds& ends = link_.peer_link().paths()[index].ends;
@@ -124,10 +122,7 @@ void PathRepair::make(std::uint32_t index) {
     return give_up_try(index, why);
   repair.connector_step = ConnectorStep::Making;
   link_.host().tend_soon();
-  link_.begin_bring_up({.link = &link_.peer_link(),
-                        .makes = {index},
-                        .settings = link_.settings(),
-                        .reopens = true});
+  link_.begin_bring_up({.makes = {index}, .settings = link_.settings(), .reopens = true});
 }
 
 // The connector's queue pairs are made: sends REOPEN.
@@ -265,7 +260,6 @@ bool PathRepair::answer(std::uint32_t index) {
 
 // `via`: the middle host next to us; empty if the path is direct.
 void PathRepair::raise(std::uint32_t index, const WirePath& peer, std::vector<WireHop> via) {
-  CHECK(link_.bring_up() == nullptr);  // one path of a link at a time
   Repair& repair = repairs_[index];
   const std::vector<WireRail>& rails = link_.terms.peer_rails;
   const Path& path = link_.peer_link().paths()[index];
@@ -274,8 +268,7 @@ void PathRepair::raise(std::uint32_t index, const WirePath& peer, std::vector<Wi
   else
     repair.acceptor_step = AcceptorStep::Rising;
   using Indices = std::vector<std::uint32_t>;
-  link_.begin_bring_up({.link = &link_.peer_link(),
-                        .peer_rails = via.empty() ? rails : with_hop(rails, path, via.front()),
+  link_.begin_bring_up({.peer_rails = via.empty() ? rails : with_hop(rails, path, via.front()),
                         .makes = link_.connector() ? Indices{} : Indices{index},
                         .paths = {via.empty() ? peer : over_hop(peer, via.front())},
                         .indices = {index},

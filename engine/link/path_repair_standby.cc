@@ -129,7 +129,6 @@ bool PathRepair::tend_chains(std::uint32_t index) {
     return true;
   }
   if (step == ConnectorStep::Chaining && chains->step() == RelayedChains::Step::Made) {
-    if (link_.bring_up() != nullptr) return true;
     make(index);
     return true;
   }
@@ -193,8 +192,7 @@ bool PathRepair::lacks_memory(const BringUp& done) const {
 void PathRepair::register_the_rest(BringUp& done) {
   link_.host().tend_soon();
   link_.begin_bring_up(
-      {.link = &link_.peer_link(),
-       .paths = done.paths(),
+      {.paths = done.paths(),
        .indices = done.indices(),
        .settings = link_.settings(),
        .reopens = true,

@@ -21,11 +21,9 @@ bool Widening::is_as_it_was(const Path& path) const noexcept {
 }
 
 bool Widening::may_begin() const noexcept {
-  if (!link_.has_peer_link() || link_.state() != LinkState::Up || link_.bring_up() != nullptr)
-    return false;
-  const bool wish =
-      step_ == Step::Waiting && link_.connector() && link_.peer_link().late().wanted();
-  return wish || answer_ || asked_;
+  if (!link_.has_peer_link() || link_.state() != LinkState::Up) return false;
+  if (step_ != Step::Waiting) return answer_.has_value();
+  return asked_ || (link_.connector() && link_.peer_link().late().wanted());
 }
 
 void Widening::tend() {
@@ -61,10 +59,7 @@ void Widening::begin() {
   }
   step_ = Step::Making;
   link_.host().tend_soon();
-  link_.begin_bring_up({.link = &link_.peer_link(),
-                        .makes = {index_},
-                        .settings = link_.settings(),
-                        .widens = true});
+  link_.begin_bring_up({.makes = {index_}, .settings = link_.settings(), .widens = true});
 }
 
 void Widening::ask() {
@@ -104,8 +99,7 @@ void Widening::connect() {
   if (answer.result != Errc::Ok) return give_up(answer.text);
   step_ = Step::Rising;
   link_.host().tend_soon();
-  link_.begin_bring_up({.link = &link_.peer_link(),
-                        .peer_rails = link_.terms.peer_rails,
+  link_.begin_bring_up({.peer_rails = link_.terms.peer_rails,
                         .paths = {answer.ends.front()},
                         .indices = {index_},
                         .psn = psn_,
@@ -139,7 +133,7 @@ bool Widening::on(const Widen& body) {
 }
 
 void Widening::answer() {
-  CHECK(!link_.connector() && step_ == Step::Waiting && link_.bring_up() == nullptr);
+  CHECK(!link_.connector() && step_ == Step::Waiting);
   const Widen asked = *std::exchange(asked_, std::nullopt);
   index_ = asked.path;
   epoch_ = asked.epoch;
@@ -151,8 +145,7 @@ void Widening::answer() {
   }
   step_ = Step::Rising;
   link_.host().tend_soon();
-  link_.begin_bring_up({.link = &link_.peer_link(),
-                        .peer_rails = link_.terms.peer_rails,
+  link_.begin_bring_up({.peer_rails = link_.terms.peer_rails,
                         .makes = {index_},
                         .paths = {asked.ends},
                         .indices = {index_},

@@ -66,7 +66,7 @@ class Widening {
   std::uint64_t widen_number_ = 0;   // of WIDEN among our frames
   std::uint64_t until_ns_ = 0;       // when WIDENED is late
   bool asked_again_ = false;         // connector: WIDEN was said twice
-  std::optional<Widened> answer_{};  // connector: kept while another bring-up runs
+  std::optional<Widened> answer_{};  // connector: not yet looked at
   std::optional<Widen> asked_{};     // acceptor: the newest WIDEN, not yet begun
 };
 

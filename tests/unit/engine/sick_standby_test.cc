@@ -1,6 +1,7 @@
 // A device hangs while it registers memory. Links over the host's other devices come up without it,
 // a line names it and the call, and its paths stand by when the call returns. So does a line if a
-// link cannot do without the device.
+// link cannot do without the device. A device whose paths stand by hangs while one is opened: the
+// primary path is opened again meanwhile.
 
 #include "tests/unit/engine/sick_rail.h"
 
@@ -16,6 +17,8 @@
 #include <array>
 #include <cstdio>
 #include <memory>
+#include <tuple>
+#include <vector>
 
 namespace mesh {
 namespace {
@@ -23,9 +26,9 @@ namespace {
 using testkit::Call, testkit::EngineHost, testkit::Pair, testkit::SickRail, testkit::wait_until;
 
 constexpr const char* kTwoCables = R"({"name":"standby",
-  "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"},
+  "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24","ece":3},
                                {"name":"n1","address":"10.0.2.1/24"}]},
-           {"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24"},
+           {"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24","ece":3},
                                {"name":"n1","address":"10.0.2.2/24"}]}],
   "links":[{"ends":["a/n0","b/n0"]},{"ends":["a/n1","b/n1"]}]})";
 // n0 leads to another host: paths over other hosts may use it.
@@ -46,12 +49,15 @@ struct Command {
 
 class SickStandby : public testing::Test {
  protected:
-  void open(const char* cables) {
+  void open(const char* cables, std::size_t communicators = 1) {
     set_log_level(LogLevel::Info);
     EngineOptions options = testkit::on_loopback(1);
     options.settings.rails = "auto";
-    for (std::size_t i = 0; i < hosts_.size(); ++i)
-      hosts_[i].open(std::make_unique<SickRail>(testkit::open_host(cables, i)), options, 1);
+    for (std::size_t i = 0; i < hosts_.size(); ++i) {
+      options.settings.path_timeout_s = i == 0 ? path_timeout_s_ : 30;
+      hosts_[i].open(std::make_unique<SickRail>(testkit::open_host(cables, i)), options,
+                     communicators);
+    }
   }
   void TearDown() override {
     device().heal();
@@ -61,17 +67,22 @@ class SickStandby : public testing::Test {
   SickRail& device() { return *hosts_[0].provider; }
   // A link from one host to the other, over the healthy device; the other one still hangs then.
   Pair connect_while_it_hangs(std::size_t from, std::size_t to) {
+    const Pair pair = connect(from, to);
+    EXPECT_TRUE(device().is_waiting());
+    return pair;
+  }
+  Pair connect(std::size_t from, std::size_t to, std::size_t communicator = 0) {
     HandleBytes handle{};
     Engine &sender = *hosts_[from].engine, &receiver = *hosts_[to].engine;
-    Listener* const listener = receiver.listen(*hosts_[to].contexts[0], kOverN1, handle).value();
+    Listener* const listener =
+        receiver.listen(*hosts_[to].contexts[communicator], kOverN1, handle).value();
     Pair pair;
     EXPECT_TRUE(wait_until([&] {
       if (pair.send == nullptr)
-        pair.send = sender.connect(*hosts_[from].contexts[0], kOverN1, handle).value();
+        pair.send = sender.connect(*hosts_[from].contexts[communicator], kOverN1, handle).value();
       if (pair.receive == nullptr) pair.receive = receiver.accept(*listener).value();
       return pair.send != nullptr && pair.receive != nullptr;
     }));
-    EXPECT_TRUE(device().is_waiting());
     receiver.close_listener(listener);
     return pair;
   }
@@ -80,6 +91,7 @@ class SickStandby : public testing::Test {
   }
 
   testkit::LogCapture log_;
+  int path_timeout_s_ = 30;  // of the host with the sick device
   std::array<EngineHost<SickRail>, 2> hosts_;
 };
 
@@ -146,6 +158,42 @@ INSTANTIATE_TEST_SUITE_P(Of, SickPrimary,
                            return testkit::test_name_of(command.param.call);
                          });
 
+// Bring-ups that hang take all threads that there are for the peer on their card, and no others.
+TEST_F(SickStandby, HoldsUpNoLinkOverAnotherCardToTheSamePeer) {
+  constexpr int kOverN0 = 0;
+  constexpr std::size_t kMany = 6;
+  open(kTwoCables, kMany + 1);
+  device().slow_down(Call::ModifyToInit);
+  std::array<HandleBytes, kMany> handles{};
+  std::array<Listener*, kMany> listeners{};
+  std::array<Pair, kMany> pairs{};
+  const auto try_all = [&] {
+    std::size_t done = 0;
+    for (std::size_t i = 0; i < kMany; ++i) {
+      Pair& pair = pairs[i];
+      if (pair.send == nullptr)
+        pair.send = hosts_[0].engine->connect(*hosts_[0].contexts[i], kOverN0, handles[i]).value();
+      if (pair.receive == nullptr) pair.receive = hosts_[1].engine->accept(*listeners[i]).value();
+      if (pair.send != nullptr && pair.receive != nullptr) ++done;
+    }
+    return done;
+  };
+  for (std::size_t i = 0; i < kMany; ++i)
+    listeners[i] = hosts_[1].engine->listen(*hosts_[1].contexts[i], kOverN0, handles[i]).value();
+  EXPECT_TRUE(wait_until([&] { return try_all() == 0 && device().waiting() == 4; }));
+  const Pair well = connect(0, 1, kMany);
+  testkit::exchange(well, {8, 1 << 16}, testkit::Leaves::Nothing);
+  EXPECT_TRUE(device().is_waiting());
+  EXPECT_EQ(device().waiting(), 4u);
+  device().heal();
+  EXPECT_TRUE(wait_until([&] { return try_all() == kMany; }));
+  for (std::size_t i = 0; i < kMany; ++i) {
+    hosts_[1].engine->close_listener(listeners[i]);
+    close(pairs[i].send), close(pairs[i].receive);
+  }
+  close(well.send), close(well.receive);
+}
+
 TEST_F(SickStandby, ThatNeverRegistersHoldsUpNoEndOfALink) {
   open(kTwoCables);
   device().slow_down(Call::RegMr);
@@ -158,6 +206,99 @@ TEST_F(SickStandby, ThatNeverRegistersHoldsUpNoEndOfALink) {
   }));
   EXPECT_TRUE(device().is_waiting());
 }
+
+// A primary path flaps while the device of the standby path hangs in a call of the bring-up, at the
+// connector or at the acceptor.
+enum class Sick : std::uint8_t { Connects, Accepts };
+class SickSpare : public SickStandby, public testing::WithParamInterface<std::tuple<Call, Sick>> {
+ protected:
+  void flap(std::size_t host) {
+    const soft::Fault down{.kind = soft::FaultKind::PortDown, .nic = "n1"};
+    soft::FaultPlan& faults = hosts_[host].provider->under().faults();
+    ASSERT_TRUE(faults.arm(down).ok());
+    EXPECT_TRUE(wait_until([this] { return device().is_waiting(); }));
+    faults.lift(down);
+  }
+};
+
+TEST_P(SickSpare, HoldsUpNoTryOfThePrimaryPath) {
+  const auto [call, sick] = GetParam();
+  open(kTwoCables);
+  const std::size_t from = sick == Sick::Connects ? 0 : 1;
+  const Pair pair = connect(from, 1 - from);
+  std::vector<std::byte> memory(1 << 16);
+  Registration* const region =
+      register_memory(*pair.send, memory.data(), memory.size(), MemoryType::Host).value();
+  Registration* const target =
+      register_memory(*pair.receive, memory.data(), memory.size(), MemoryType::Host).value();
+  testkit::exchange(pair, {8, 1 << 16}, testkit::Leaves::Nothing);
+  device().slow_down(call);
+  for (const std::size_t host : {0u, 1u}) {
+    ASSERT_NO_FATAL_FAILURE(flap(host));
+    testkit::exchange(pair, {8, 1 << 16}, testkit::Leaves::Nothing);
+    EXPECT_TRUE(device().is_waiting());
+  }
+  device().heal();
+  deregister_memory(*pair.send, region);
+  deregister_memory(*pair.receive, target);
+  close(pair.send), close(pair.receive);
+}
+
+class NamedSpare : public SickSpare {};
+TEST_P(NamedSpare, IsSaidWithItsCommandWhenNoPathIsLeft) {
+  const auto [call, sick] = GetParam();
+  path_timeout_s_ = 1;
+  open(kTwoCables);
+  const std::size_t from = sick == Sick::Connects ? 0 : 1;
+  const Pair pair = connect(from, 1 - from);
+  std::vector<std::byte> memory(8);
+  Registration* const source =
+      register_memory(*pair.send, memory.data(), memory.size(), MemoryType::Host).value();
+  Registration* const target =
+      register_memory(*pair.receive, memory.data(), memory.size(), MemoryType::Host).value();
+  testkit::exchange(pair, {8}, testkit::Leaves::Nothing);
+  Request *receiving = nullptr, *sending = nullptr;
+  receiving = irecv(*pair.receive, {.data = memory.data(), .bytes = 8, .region = target}).value();
+  ASSERT_NE(receiving, nullptr);
+  device().slow_down(call);
+  const soft::Fault down{.kind = soft::FaultKind::PortDown, .nic = "n1"};
+  ASSERT_TRUE(hosts_[0].provider->under().faults().arm(down).ok());
+  EXPECT_TRUE(wait_until([this] { return device().is_waiting(); }));
+  if (sick == Sick::Connects) {
+    EXPECT_TRUE(wait_until([&] {
+      sending = isend(*pair.send, {.data = memory.data(), .bytes = 8, .region = source}).value();
+      return sending != nullptr;
+    }));
+  }
+  Request& waits = sick == Sick::Connects ? *sending : *receiving;
+  EXPECT_TRUE(wait_until([&] { return test(waits, nullptr).code() != Errc::WouldBlock; }));
+  const std::string command = testkit::name_of(call);
+  const std::string said =
+      "n0:1: ibv_" + command.substr(0, command.find(' ')) + " has not returned";
+  EXPECT_GE(log_.count(LogLevel::Warn, said), 1) << "the peer may have heard it, too";
+  device().heal();
+  deregister_memory(*pair.send, source);
+  deregister_memory(*pair.receive, target);
+  close(pair.send), close(pair.receive);
+}
+
+std::string of_call_at(const testing::TestParamInfo<std::tuple<Call, Sick>>& of) {
+  const bool connects = std::get<1>(of.param) == Sick::Connects;
+  return testkit::test_name_of(std::get<0>(of.param)) +
+         (connects ? "_AtTheConnector" : "_AtTheAcceptor");
+}
+const auto kEither = testing::Values(Sick::Connects, Sick::Accepts);
+INSTANTIATE_TEST_SUITE_P(InEach, SickSpare,
+                         testing::Combine(testing::Values(Call::RegMr, Call::CreateCq,
+                                                          Call::CreateQp, Call::ModifyToInit,
+                                                          Call::ModifyToRtr, Call::ModifyToRts,
+                                                          Call::QueryEce, Call::SetEce),
+                                          kEither),
+                         of_call_at);
+INSTANTIATE_TEST_SUITE_P(
+    InEach, NamedSpare,
+    testing::Combine(testing::Values(Call::RegMr, Call::CreateQp, Call::ModifyToRts), kEither),
+    of_call_at);
 
 }  // namespace
 }  // namespace mesh

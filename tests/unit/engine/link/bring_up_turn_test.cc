@@ -12,15 +12,14 @@ namespace {
 
 class BringUpTurn : public testing::Test {
  protected:
-  using Running = std::vector<engine::RunningBringUp>;
-  using Waiting = std::vector<engine::WaitingBringUp>;
+  using Turns = std::vector<engine::BringUpTurn>;
   static constexpr auto kFirst = engine::BringUpKind::First, kAgain = engine::BringUpKind::Again;
 
-  static std::size_t next(const Running& running, const Waiting& waiting) {
+  static std::size_t next(const Turns& running, const Turns& waiting) {
     return engine::next_in_turn(running, waiting);
   }
-  static Running of_many_peers(std::size_t count, engine::BringUpKind kind) {
-    Running all;
+  static Turns of_many_peers(std::size_t count, engine::BringUpKind kind) {
+    Turns all;
     for (std::size_t i = 0; i < count; ++i) {
       const auto last = static_cast<std::uint8_t>(i);
       all.push_back({.peer = {.family = AF_INET, .bytes = {10, 1, 0, last}}, .kind = kind});
@@ -51,13 +50,24 @@ TEST_F(BringUpTurn, AFirstOneGoesBeforeEveryPathThatIsOpenedAgain) {
 }
 
 TEST_F(BringUpTurn, PathsThatAreOpenedAgainLeaveThreadsToFirstOnes) {
-  const Running many = of_many_peers(engine::kReopensMax, kAgain);
+  const Turns many = of_many_peers(engine::kReopensMax, kAgain);
   EXPECT_EQ(next(many, {{a_, 1, kAgain}}), 1u);
   EXPECT_EQ(next(many, {{a_, 1, kAgain}, {a_, 2, kFirst}}), 1u);
-  const Running of_a(engine::kReopensPerPeerMax, {a_, kAgain});
+  const Turns of_a(engine::kReopensPerPeerMax, {a_, 0, kAgain});
   EXPECT_EQ(next(of_a, {{a_, 1, kAgain}}), 1u);
   EXPECT_EQ(next(of_a, {{a_, 1, kAgain}, {a_, 2, kFirst}}), 1u);
   EXPECT_EQ(next(of_a, {{a_, 1, kAgain}, {b_, 2, kAgain}}), 1u);
+}
+
+TEST_F(BringUpTurn, OnlyThoseOnTheSameCardCount) {
+  constexpr std::uint64_t kSick = 1, kWell = 2, kBoth = 3;
+  const Turns of_a(engine::kBringUpsPerPeerMax, {a_, 0, kFirst, kSick});
+  EXPECT_EQ(next(of_a, {{a_, 1, kFirst, kSick}, {a_, 2, kFirst, kWell}}), 1u);
+  EXPECT_EQ(next(of_a, {{a_, 1, kFirst, kBoth}}), 1u) << "it needs the sick one, too";
+  Turns all = of_many_peers(engine::kBringUpsMax, kAgain);
+  EXPECT_EQ(next(all, {{b_, 1, kAgain, kSick}, {b_, 2, kAgain, kWell}}), 1u);
+  all = of_many_peers(engine::kBringUpsMax, kFirst);
+  EXPECT_EQ(next(all, {{b_, 1, kFirst, kSick}, {b_, 2, kFirst, kWell}}), 1u);
 }
 
 }  // namespace
