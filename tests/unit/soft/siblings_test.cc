@@ -5,6 +5,7 @@
 #include "src/soft/host_state.h"
 #include "src/verbs/cable_datagrams.h"
 #include "tests/contract/endpoint_pair.h"
+#include "tests/unit/base/child.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/soft/open_host.h"
 
@@ -100,6 +101,29 @@ TEST_F(Siblings, APortIsDownForAllThatAreThereAndThatCome) {
   EXPECT_EQ(event.kind, verbs::DeviceEventKind::PortActive);
   EXPECT_TRUE(port_up(open()));
   second_->close_device(context);
+}
+
+// The second process gets the host's state from the first one, which is another one here.
+TEST(SiblingProcesses, HaveTheFaultsOfTheirHost) {
+  const SoftOptions options{.fabric = *parse(kPair), .host = "a", .clock = Clock()};
+  testkit::Child first([&](int fd) {
+    const Process there = testkit::open_host(options);
+    bool good = true;
+    for (int look = 0; good && look < 2; ++look)
+      good = testkit::Child::tell(fd, port_up(there) ? 1 : 0) && testkit::Child::hear(fd) >= 0;
+    return good ? 0 : 1;
+  });
+  ASSERT_EQ(first.next(), 1);
+  const Process second = testkit::open_host(options);
+  EXPECT_TRUE(port_up(second));
+  const Fault down{.kind = FaultKind::PortDown, .nic = "n0"};
+  EXPECT_TRUE(tell_host(options.fabric, "a", {.verb = FaultVerb::Arm, .fault = down}).ok());
+  EXPECT_FALSE(port_up(second));
+  ASSERT_TRUE(first.say(0));
+  EXPECT_EQ(first.next(), 0);
+  ASSERT_TRUE(first.say(0));
+  EXPECT_EQ(first.join(), 0);
+  EXPECT_FALSE(port_up(second)) << "the host is there without its first process";
 }
 
 // Queue pairs of one process that are connected with each other.
