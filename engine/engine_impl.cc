@@ -325,27 +325,46 @@ bool EngineImpl::wait_for(Lock& lock, std::uint64_t bound_ns, const std::functio
   return true;
 }
 
+// Returns the devices whose card has been replaced since they were opened. A card that has left and
+// has no successor yet is left here, too: the new one brings its domain.
+std::vector<DeviceContext*> EngineImpl::replaced_devices(const Context& context) const {
+  std::vector<DeviceContext*> replaced;
+  for (const auto& device : context.loop.devices) {
+    if (!device->is_of(device->rail().context.hold()))
+      replaced.push_back(device.get());
+    else if (port_events_.is_away(device->index()))
+      device->leave();
+  }
+  return replaced;
+}
+
 Result<Context*> EngineImpl::open_context(const ContextOptions& options) {
-  // A device may take long for a protection domain, so nobody waits for us meanwhile.
   auto context = std::make_unique<Context>(options, static_cast<LinkHost&>(services_));
   context->id = random_id();
   std::vector<DeviceContext*> devices;
   for (std::size_t i = 0; i < rails_.size(); ++i) {
     auto device = std::make_unique<DeviceContext>(*options_.provider, rails_[i],
                                                   static_cast<std::uint32_t>(i));
-    if (const Status status = device->open(); !status.ok()) return status;
     if (options_.threading != Threading::Manual || hooks_.device_works)
       device->wait_in_background(context->loop);
     if (options_.threading == Threading::Manual) device->work_by_hand();
     devices.push_back(device.get());
     context->loop.devices.push_back(std::move(device));
   }
+  Lock lock(mutex_, std::defer_lock);
+  for (std::vector<DeviceContext*> unopened = devices; !unopened.empty();) {
+    // A device may take long for a protection domain, so nobody waits for us meanwhile.
+    if (lock.owns_lock()) lock.unlock();
+    for (DeviceContext* const device : unopened)
+      if (const Status status = device->open(); !status.ok()) return status;
+    lock.lock();
+    unopened = replaced_devices(*context);
+  }
   context->registrations = std::make_unique<RegistrationTable>(std::move(devices), settings_,
                                                                options_.policy.inline_bytes);
   context->loop.registrations = context->registrations.get();
   context->loop.flusher = std::make_unique<Flusher>(rails_.size(), settings_);
   context->registrations->flush_with(*context->loop.flusher);
-  const Lock lock(mutex_);
   if (options.communicator_id) neighbours_.know(*options.communicator_id);
   contexts_.push_back(std::move(context));
   return contexts_.back().get();

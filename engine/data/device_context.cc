@@ -48,14 +48,19 @@ ibv_qp_init_attr wanted_pair(ibv_cq* queue, const QueueDepths& depths, std::uint
 }  // namespace
 
 Status DeviceContext::open() {
-  device_ = rail_.context.hold();
-  pd_ = verbs::PdHandle(provider_, provider_.alloc_pd(device_.get()));
-  if (pd_) return {};
-  const int error = errno;
-  note_error(error);
-  if (gone()) return {};
-  LOG_WARN("{}: cannot create a protection domain: {}", name(), std::strerror(error));
-  return Errc::System;
+  for (;;) {
+    if (gone()) gate.open();
+    gone_.store(false, std::memory_order_release);
+    pd_.reset();
+    device_ = rail_.context.hold();
+    pd_ = verbs::PdHandle(provider_, provider_.alloc_pd(device_.get()));
+    const int error = errno;
+    if (!pd_) note_error(error);
+    if (!is_of(rail_.context.hold())) continue;  // the error was that of the former card
+    if (pd_ || gone()) return {};
+    LOG_WARN("{}: cannot create a protection domain: {}", name(), std::strerror(error));
+    return Errc::System;
+  }
 }
 
 // Leaves the card if the kernel says that it has no device, or no answer from it. A card that is

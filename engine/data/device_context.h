@@ -43,8 +43,9 @@ class DeviceContext final : private relay::Stopper {
   DeviceContext(verbs::Provider& provider, verbs::Rail& rail, std::uint32_t index)
       : provider_(provider), rail_(rail), index_(index) {}
 
-  // Opens a protection domain on the rail's device. System: the device refused it. If the card has
-  // left, it is as if the card left later.
+  // Opens a protection domain on the device that is in the rail's place; before anything else is
+  // made here it may be called again, because the card was replaced. System: the device refused it.
+  // If the card has left, it is as if the card left later.
   Status open();
 
   // Makes a queue pair in RESET on a completion queue with room and gives it an id. Any thread,

@@ -1,0 +1,136 @@
+// A communicator begins while a card is replaced. It has the new one, at whatever moment the card
+// goes and comes.
+
+#include "engine/data/peer_link.h"
+#include "src/base/log.h"
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/engine_host.h"
+#include "tests/unit/engine/patience.h"
+#include "tests/unit/soft/passing_provider.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <thread>
+
+namespace mesh {
+namespace {
+
+using testkit::EngineHost, testkit::Pair, testkit::wait_until;
+
+constexpr const char* kTwoCards = R"({"name":"cards",
+  "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"},
+                               {"name":"n1","address":"10.0.2.1/24"}]},
+           {"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24"},
+                               {"name":"n1","address":"10.0.2.2/24"}]}],
+  "links":[{"ends":["a/n0","b/n0"]},{"ends":["a/n1","b/n1"]}]})";
+constexpr int kReplacedRail = 0, kWellRail = 1;  // rails
+
+// The next protection domain on the named device waits, before the device is asked.
+class WaitingDomain final : public testkit::PassingProvider {
+ public:
+  using PassingProvider::PassingProvider;
+  ibv_pd* alloc_pd(ibv_context* at) override {
+    const char* const device = next_on.load();
+    if (device != nullptr && std::string_view(at->device->name) == device) {
+      next_on.store(nullptr);
+      at_it.store(true);
+      EXPECT_TRUE(wait_until([this] { return go_on.load(); }));
+    }
+    return PassingProvider::alloc_pd(at);
+  }
+  std::atomic<const char*> next_on{nullptr};
+  std::atomic<bool> at_it{false}, go_on{false};
+};
+
+// When the communicator's domain is made on the card's device, or on another one behind it.
+struct Moment {
+  const char* waits_on = "";
+  bool comes_back = false;  // before the communicator has begun
+};
+
+class CardMeanwhile : public testing::TestWithParam<Moment> {
+ protected:
+  void SetUp() override {
+    set_log_level(LogLevel::Info);
+    EngineOptions options = testkit::on_loopback(0);
+    options.settings.rails = "auto";
+    for (std::size_t i = 0; i < hosts_.size(); ++i)
+      hosts_[i].open(std::make_unique<WaitingDomain>(testkit::open_host(kTwoCards, i)), options,
+                     1 + i);
+  }
+  WaitingDomain& provider() { return *hosts_[0].provider; }
+  bool says(const char* text) {
+    return wait_until([&] { return log_.count(LogLevel::Warn, text) != 0; });
+  }
+  Pair connect(std::size_t communicator, int rail) {
+    HandleBytes handle{};
+    Engine &sender = *hosts_[0].engine, &receiver = *hosts_[1].engine;
+    Listener* const listener =
+        receiver.listen(*hosts_[1].contexts[communicator], rail, handle).value();
+    Pair pair;
+    EXPECT_TRUE(wait_until([&] {
+      if (pair.send == nullptr)
+        pair.send = sender.connect(*hosts_[0].contexts[communicator], rail, handle).value();
+      if (pair.receive == nullptr) pair.receive = receiver.accept(*listener).value();
+      return pair.send != nullptr && pair.receive != nullptr;
+    }));
+    receiver.close_listener(listener);
+    return pair;
+  }
+  void carry(std::size_t communicator, int rail) {
+    const Pair pair = connect(communicator, rail);
+    testkit::exchange(pair, {8, 1 << 16}, testkit::Leaves::Nothing);
+    if (rail == kReplacedRail) {
+      EXPECT_TRUE(wait_until(
+          [&] { return pair.send->link.paths().all_up() && pair.receive->link.paths().all_up(); }));
+    }
+    close(pair.send), close(pair.receive);
+  }
+
+  testkit::LogCapture log_;
+  std::array<EngineHost<WaitingDomain>, 2> hosts_;
+};
+
+TEST_P(CardMeanwhile, TheCommunicatorThatBeginsHasTheNewCard) {
+  const soft::Fault replaced{.kind = soft::FaultKind::CardReplaced, .nic = "n0"};
+  soft::FaultPlan& faults = provider().under().faults();
+  provider().next_on.store(GetParam().waits_on);
+  std::thread begins([this] {
+    const Result<Context*> opened = hosts_[0].engine->open_context({});
+    EXPECT_TRUE(opened.ok());
+    hosts_[0].contexts.push_back(opened.value());
+  });
+  EXPECT_TRUE(wait_until([this] { return provider().at_it.load(); }));
+  EXPECT_TRUE(faults.arm(replaced).ok());
+  EXPECT_TRUE(says("the device says that it has failed"));
+  const auto bring_back = [&] {
+    faults.lift(replaced);
+    EXPECT_TRUE(wait_until(
+        [this] { return log_.count(LogLevel::Info, "a new card is in its place") != 0; }));
+  };
+  if (GetParam().comes_back) bring_back();
+  provider().go_on.store(true);
+  begins.join();
+  ASSERT_NE(hosts_[0].contexts[1], nullptr);
+  carry(1, kWellRail);
+  if (!GetParam().comes_back) bring_back();
+  carry(1, kReplacedRail);
+  carry(0, kReplacedRail);
+  EXPECT_EQ(log_.count(LogLevel::Warn, "the device says that it has failed"), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(When, CardMeanwhile,
+                         testing::Values(Moment{"n0", false}, Moment{"n0", true},
+                                         Moment{"n1", false}, Moment{"n1", true}),
+                         [](const auto& of) {
+                           return std::string(of.param.waits_on) +
+                                  (of.param.comes_back ? "_GoesAndComes" : "_Goes");
+                         });
+
+}  // namespace
+}  // namespace mesh
