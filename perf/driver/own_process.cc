@@ -14,6 +14,20 @@ void set_variable(const std::string& name, const std::string& value) {
 }
 void unset_variable(const std::string& name) { ::unsetenv(name.c_str()); }
 
+StepVariables::StepVariables(const Environment& step) {
+  for (const auto& [name, value] : step) {
+    names_.push_back(name);
+    set_variable(name, value);
+  }
+}
+
+StepVariables::~StepVariables() {
+  for (const std::string& name : names_) {
+    const auto user = user_.find(name);
+    user == user_.end() ? unset_variable(name) : set_variable(name, user->second);
+  }
+}
+
 void take_nccl_conf() {
   const Environment own = process_environment();
   for (const auto& [name, value] : with_nccl_conf(own)) {

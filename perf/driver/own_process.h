@@ -3,13 +3,29 @@
 // the tool lies in, or beside its folder, where an installation puts them. Thread: any for files;
 // for the environment one, while no other reads it.
 
+#include "src/base/config.h"
+
 #include <string>
+#include <vector>
 
 namespace mesh::driver {
 
 // These change the environment between two loads of the settings.
 void set_variable(const std::string& name, const std::string& value);
 void unset_variable(const std::string& name);
+
+// Sets variables for one step and restores the user's afterwards.
+class StepVariables {
+ public:
+  explicit StepVariables(const Environment& step);
+  ~StepVariables();
+  StepVariables(const StepVariables&) = delete;
+  StepVariables& operator=(const StepVariables&) = delete;
+
+ private:
+  const Environment user_ = process_environment();
+  std::vector<std::string> names_;
+};
 
 // Sets the variables that NCCL would set from its files (nccl.conf) before it loads a plugin.
 void take_nccl_conf();

@@ -1,12 +1,10 @@
 #include "perf/mesh_doctor/probe.h"
 
 #include "perf/collectives/volley.h"
-#include "perf/driver/own_process.h"
 #include "perf/driver/pattern.h"
 #include "perf/driver/registered.h"
 #include "perf/driver/world.h"
 #include "perf/mesh_doctor/flood.h"
-#include "src/base/config.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -75,36 +73,16 @@ struct Probe::Memory {
   std::size_t bytes = 0;  // of a large message
 };
 
-// Sets the plugin's settings for one step, and restores the user's afterwards.
-class Probe::Settings {
- public:
-  Settings(const std::vector<std::string>& rails, std::chrono::milliseconds patience) {
-    std::string list = "=";
-    for (const std::string& rail : rails) list += (list.size() > 1 ? "," : "") + rail;
-    const auto seconds = std::chrono::ceil<std::chrono::seconds>(patience / 2);
-    const Environment before = process_environment();
-    for (const auto& [name, value] : std::initializer_list<std::pair<std::string, std::string>>{
-             {"NCCL_IB_HCA", list},
-             {"NCCL_MESH_RAILS", "asked"},
-             {"NCCL_MESH_RELAY", "0"},
-             {"NCCL_MESH_PATH_TIMEOUT", std::to_string(seconds.count())}}) {
-      const auto old = before.find(name);
-      old_.emplace_back(name, old == before.end() ? "" : old->second);
-      driver::set_variable(name, value);
-    }
-  }
-  ~Settings() {
-    for (const auto& [name, value] : old_) {
-      if (value.empty()) driver::unset_variable(name);
-      if (!value.empty()) driver::set_variable(name, value);
-    }
-  }
-  Settings(const Settings&) = delete;
-  Settings& operator=(const Settings&) = delete;
-
- private:
-  std::vector<std::pair<std::string, std::string>> old_;
-};
+// Returns the plugin's settings for one step.
+Environment step_settings(const ProbeStep& step, const ProbeTimes& times) {
+  std::string list = "=";
+  for (const std::string& rail : step.rails) list += (list.size() > 1 ? "," : "") + rail;
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(times.patience / 2);
+  return {{"NCCL_IB_HCA", list},
+          {"NCCL_MESH_RAILS", "asked"},
+          {"NCCL_MESH_RELAY", "0"},
+          {"NCCL_MESH_PATH_TIMEOUT", std::to_string(seconds.count())}};
+}
 
 Probe::Probe(driver::NetApi& api, const ProbeStep& step, const ProbeTimes& times)
     : api_(api), step_(step), times_(times) {}
@@ -121,7 +99,7 @@ bool Probe::fail(const char* what, int result) {
 }
 
 std::string Probe::open() {
-  settings_ = std::make_unique<Settings>(step_.rails, times_.patience);
+  settings_ = std::make_unique<driver::StepVariables>(step_settings(step_, times_));
   communicator_ =
       std::make_unique<driver::Communicator>(api_, driver::CommunicatorOptions{.id = 1});
   int result = communicator_->open();

@@ -5,6 +5,7 @@
 
 #include "perf/driver/communicator.h"
 #include "perf/driver/net_api.h"
+#include "perf/driver/own_process.h"
 #include "src/base/snapshot_json.h"
 
 #include <chrono>
@@ -56,7 +57,6 @@ class Probe {
   Seen run(const std::string& handle);  // the other end's
 
  private:
-  class Settings;
   struct Memory;
   bool fail(const char* what, int result);
   bool connect(const std::string& handle);
@@ -70,7 +70,7 @@ class Probe {
   driver::NetApi& api_;
   const ProbeStep step_;
   const ProbeTimes times_;
-  std::unique_ptr<Settings> settings_;
+  std::unique_ptr<driver::StepVariables> settings_;
   std::unique_ptr<driver::Communicator> communicator_;
   driver::Listening listening_;
   void* send_ = nullptr;

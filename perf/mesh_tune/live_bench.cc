@@ -41,25 +41,6 @@ std::string order_text(const tuning::KnobValues& settings, std::span<const Point
   return order.dump();
 }
 
-// Sets the plugin's settings for one round and restores the user's afterwards.
-class RoundSettings {
- public:
-  explicit RoundSettings(const json& settings) {
-    for (const auto& [name, value] : settings.items()) {
-      driver::set_variable(name, value.get<std::string>());
-      names_.push_back(name);
-    }
-  }
-  ~RoundSettings() {
-    for (const std::string& name : names_) driver::unset_variable(name);
-  }
-  RoundSettings(const RoundSettings&) = delete;
-  RoundSettings& operator=(const RoundSettings&) = delete;
-
- private:
-  std::vector<std::string> names_;
-};
-
 // Both kinds of traffic between the two ranks. Each is connected when it is first needed.
 class Traffic {
  public:
@@ -162,7 +143,7 @@ bool LiveBench::find_ground(std::string& why) {
 
 std::vector<double> LiveBench::run(const std::string& order, std::string& why) {
   const json wanted = json::parse(order);
-  const RoundSettings settings(wanted["settings"]);
+  const driver::StepVariables settings(wanted["settings"].get<Environment>());
   driver::Communicator communicator(*api_, {.id = 1});
   if (communicator.open() != driver::kNetSuccess) why = "the plugin did not start";
   std::vector<double> times;
