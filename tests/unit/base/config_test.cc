@@ -12,8 +12,7 @@
 namespace mesh {
 namespace {
 
-using testkit::loaded;
-using testkit::LogCapture;
+using testkit::loaded, testkit::LogCapture;
 
 TEST(Config, EmptyEnvironmentGivesDefaultsWithoutAWord) {
   const LogCapture log;
@@ -131,9 +130,9 @@ TEST(Config, EveryBadValueIsNamed) {
   const LogCapture log;
   EXPECT_FALSE(
       load_settings({{"NCCL_MESH_QPS", "0"}, {"NCCL_IB_SL", "16"}, {"NCCL_MESH_LOG", "x"}}).ok());
-  EXPECT_EQ(log.count(LogLevel::Warn, "NCCL_MESH_QPS"), 1);
-  EXPECT_EQ(log.count(LogLevel::Warn, "NCCL_IB_SL"), 1);  // a warning, and no reason to stop
-  EXPECT_EQ(log.count(LogLevel::Warn, "NCCL_MESH_LOG"), 1);
+  EXPECT_TRUE(log.warned("NCCL_MESH_QPS"));
+  EXPECT_TRUE(log.warned("NCCL_IB_SL"));  // a warning, and no reason to stop
+  EXPECT_TRUE(log.warned("NCCL_MESH_LOG"));
 }
 
 TEST(Config, EmptyMeansUnset) {
@@ -152,9 +151,8 @@ TEST(Config, ANameThatIsFarFromAllIsNotSaidToBeNearOne) {
   for (const char* const name : {"NCCL_MESH_FOO", "NCCL_MESH_FREQUENCY"}) {
     const LogCapture log;
     loaded({{name, "1"}});
-    EXPECT_EQ(log.count(LogLevel::Warn, "the nearest is"), 0) << log.joined();
-    EXPECT_EQ(log.count(LogLevel::Warn, std::string(name) + " is not a setting and has no effect"),
-              1);
+    EXPECT_TRUE(log.warned("the nearest is", 0));
+    EXPECT_TRUE(log.warned(std::string(name) + " is not a setting and has no effect"));
   }
 }
 
@@ -180,12 +178,9 @@ TEST(Config, AMisspeltNameOfNcclsNetworksGetsTheNearestOne) {
   for (const auto& [name, nearest] : misspelt) {
     const LogCapture log;
     loaded({{name, "1"}});
-    EXPECT_EQ(log.count(LogLevel::Warn, std::string(name) +
-                                            " is not a setting that NCCL is known to have; the "
-                                            "nearest is " +
-                                            nearest),
-              1)
-        << log.joined();
+    EXPECT_TRUE(log.warned(std::string(name) +
+                           " is not a setting that NCCL is known to have; the nearest is " +
+                           nearest));
   }
 }
 
@@ -197,7 +192,7 @@ TEST(Config, ANameOfNcclsThatIsFarFromAllGetsNoLine) {
           {"NCCL_SOCKET_NTHREADS", "4"},
           {"NCCL_IB_RAIL_POLICY", "1"},
           {"NCCL_NTHREADS", "64"}});
-  EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
+  EXPECT_TRUE(log.warned("", 0));
 }
 
 TEST(Config, BytesInFlightMayBeLeftToThePortsSpeed) {
@@ -209,7 +204,7 @@ TEST(Config, BytesInFlightMayBeLeftToThePortsSpeed) {
 TEST(Config, FewerBytesInFlightThanOneWorkRequestIsRefused) {
   const LogCapture log;
   EXPECT_EQ(load_settings({{"NCCL_MESH_INFLIGHT_BYTES", "256K"}}).code(), Errc::InvalidArgument);
-  EXPECT_EQ(log.count(LogLevel::Warn, "NCCL_MESH_WR_BYTES"), 1);
+  EXPECT_TRUE(log.warned("NCCL_MESH_WR_BYTES"));
   EXPECT_TRUE(
       load_settings({{"NCCL_MESH_INFLIGHT_BYTES", "256K"}, {"NCCL_MESH_WR_BYTES", "256K"}}).ok());
 }
@@ -236,7 +231,7 @@ TEST(Config, AProfileOfTheOldFormIsOneLineThatSaysHowToMakeTheNewOne) {
     const LogCapture log;
     EXPECT_TRUE(load_settings(environment).ok());
     EXPECT_EQ(log.all().size(), said.empty() ? 0u : 1u) << log.joined();
-    EXPECT_EQ(log.count(LogLevel::Warn, said), said.empty() ? 0 : 1) << log.joined();
+    EXPECT_TRUE(log.warned(said, said.empty() ? 0 : 1));
   }
   std::filesystem::remove_all(home);
 }
@@ -251,7 +246,7 @@ TEST(Config, OneShotIsAskedForByAValueAboveZero) {
   for (const char* nothing : {"", "0", "00", "0K", "0x0", "0x00"}) EXPECT_FALSE(asked(nothing));
   for (const char* something : {"1", "64K", "0x1", "10", "0xa", "1G"})
     EXPECT_TRUE(asked(something));
-  EXPECT_EQ(log.count(LogLevel::Warn, ""), 0);
+  EXPECT_TRUE(log.warned("", 0));
 }
 
 TEST(Config, ProcessEnvironmentIsRead) {

@@ -12,8 +12,7 @@
 namespace mesh {
 namespace {
 
-using testkit::loaded;
-using testkit::LogCapture;
+using testkit::loaded, testkit::LogCapture;
 
 TEST(ConfigText, DescriptionSaysWhatDiffersAndFromWhere) {
   const Environment environment{{"NCCL_IB_QPS_PER_CONNECTION", "2"}};
@@ -33,9 +32,9 @@ TEST(ConfigText, DescriptionSaysWhatDiffersAndFromWhere) {
 TEST(ConfigText, LogTracesEverySettingAndNamesNoDefault) {
   const LogCapture log;
   log_settings(Settings{}, {});
-  EXPECT_EQ(log.count(LogLevel::Trace, "setting NCCL_"), static_cast<int>(settings_table().size()))
-      << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Info, ""), 0) << log.joined();
+  EXPECT_TRUE(
+      log.said(LogLevel::Trace, "setting NCCL_", static_cast<int>(settings_table().size())));
+  EXPECT_TRUE(log.said(LogLevel::Info, "", 0));
 }
 
 TEST(ConfigText, ASecretIsNeverPrinted) {
@@ -47,11 +46,10 @@ TEST(ConfigText, ASecretIsNeverPrinted) {
   std::string text = describe_settings(settings, environment) + log.joined();
   for (const auto& [name, value] : setting_values(settings)) text += value;
   EXPECT_EQ(text.find("swordfish"), std::string::npos) << text;
-  EXPECT_EQ(log.count(LogLevel::Info, "settings: NCCL_MESH_JOB a secret (default unset)"), 1)
-      << log.joined();
+  EXPECT_TRUE(log.said(LogLevel::Info, "settings: NCCL_MESH_JOB a secret (default unset)"));
   EXPECT_FALSE(load_settings({{"NCCL_MESH_JOB", "swordfish" + std::string(1024, 'x')}}).ok());
   EXPECT_EQ(log.joined().find("swordfish"), std::string::npos) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, "NCCL_MESH_JOB: its value is not usable"), 1) << log.joined();
+  EXPECT_TRUE(log.warned("NCCL_MESH_JOB: its value is not usable"));
 }
 
 TEST(ConfigText, LogNamesWhatDiffers) {
@@ -60,11 +58,10 @@ TEST(ConfigText, LogNamesWhatDiffers) {
   settings.slots = 128;
   const LogCapture log;
   log_settings(settings, environment);
-  EXPECT_EQ(log.count(LogLevel::Info, ""), 1) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Info,
-                      "settings: NCCL_MESH_QPS 2 (default auto), NCCL_MESH_SLOTS 128 (default 32)"),
-            1)
-      << log.joined();
+  EXPECT_TRUE(log.said(LogLevel::Info, ""));
+  EXPECT_TRUE(
+      log.said(LogLevel::Info,
+               "settings: NCCL_MESH_QPS 2 (default auto), NCCL_MESH_SLOTS 128 (default 32)"));
   EXPECT_NE(log.joined().find("NCCL_MESH_QPS 2 queue pairs (default auto, from "
                               "NCCL_IB_QPS_PER_CONNECTION in the environment)"),
             std::string::npos)
@@ -81,7 +78,7 @@ TEST(ConfigText, LogLeavesOutWhereTheProcessRuns) {
                                 {"NCCL_MESH_HOST", "a"}};
   const LogCapture log;
   log_settings(loaded(environment), environment);
-  EXPECT_EQ(log.count(LogLevel::Info, ""), 0) << log.joined();
+  EXPECT_TRUE(log.said(LogLevel::Info, "", 0));
 }
 
 TEST(ConfigText, ALongListOfSettingsTakesSeveralLines) {
@@ -90,7 +87,7 @@ TEST(ConfigText, ALongListOfSettingsTakesSeveralLines) {
                                 {"NCCL_MESH_PATH_TIMEOUT", "7"}, {"NCCL_IB_GID_INDEX", "3"}};
   const LogCapture log;
   log_settings(loaded(environment), environment);
-  EXPECT_EQ(log.count(LogLevel::Info, "settings: NCCL_"), 2) << log.joined();
+  EXPECT_TRUE(log.said(LogLevel::Info, "settings: NCCL_", 2));
   std::istringstream lines(log.joined());
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 160u) << line;
 }

@@ -4,6 +4,8 @@
 
 #include "src/base/log.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <mutex>
 #include <string>
@@ -37,6 +39,17 @@ class LogCapture {
     return static_cast<int>(std::count_if(copy.begin(), copy.end(), [&](const LoggedLine& line) {
       return line.level == level && line.text.find(text) != std::string::npos;
     }));
+  }
+  // Checks that exactly `times` lines of `level` contain `text`, and shows all lines if not.
+  testing::AssertionResult said(LogLevel level, const std::string& text, int times = 1) const {
+    const int found = count(level, text);
+    if (found == times) return testing::AssertionSuccess();
+    return testing::AssertionFailure()
+           << found << " lines, not " << times << ", have \"" << text << "\" in:\n"
+           << joined();
+  }
+  testing::AssertionResult warned(const std::string& text, int times = 1) const {
+    return said(LogLevel::Warn, text, times);
   }
   std::string joined() const {
     std::string text;

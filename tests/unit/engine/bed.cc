@@ -1,5 +1,6 @@
 #include "tests/unit/engine/bed.h"
 
+#include "engine/data/peer_link.h"
 #include "engine/link/test_hooks.h"
 #include "src/base/log.h"
 #include "tests/unit/soft/open_host.h"
@@ -102,6 +103,15 @@ void Bed::round() {
   data_round();
 }
 
+void BedHost::fault(const soft::Fault& fault, bool on) {
+  if (!on) return provider->faults().lift(fault);
+  EXPECT_TRUE(provider->faults().arm(fault).ok());
+}
+
+void BedHost::port(const std::string& nic, bool up) {
+  fault({.kind = soft::FaultKind::PortDown, .nic = nic}, !up);
+}
+
 Pair Bed::connect(const Seat& sender, const Seat& receiver, const Devices& devices) {
   Engine& from = *hosts[sender.host].engine;
   Engine& to = *hosts[receiver.host].engine;
@@ -135,6 +145,12 @@ Status Bed::finish(Request* request, std::size_t* bytes) {
     return status.code() != Errc::WouldBlock;
   });
   return status;
+}
+
+bool Bed::finish_all(const std::vector<Request*>& requests) {
+  bool all = true;
+  for (Request* const request : requests) all = finish(request).ok() && all;
+  return all;
 }
 
 bool Bed::empties() {
@@ -178,6 +194,16 @@ Result<Request*> Talk::receive(const Part& part) {
                                .bytes = part.bytes,
                                .tag = part.tag,
                                .region = target_region});
+}
+
+bool Talk::wakes() {
+  bool fails = false;
+  const bool over = bed.until([&] {
+    const bool sleeps = pair.send->link.reach().lazy();
+    fails = sleeps && send({.bytes = 8}).code() != Errc::WouldBlock;
+    return fails || (!sleeps && !pair.receive->link.reach().lazy());
+  });
+  return over && !fails;
 }
 
 void Talk::exchange(std::size_t bytes) {

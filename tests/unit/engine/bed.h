@@ -43,6 +43,9 @@ struct BedOptions {
 };
 
 struct BedHost : EngineHost<> {
+  void fault(const soft::Fault& fault, bool on = true);  // arms or lifts it
+  void port(const std::string& nic, bool up);
+
   bool nics_stand = false, loops_stand = false, control_stands = false;
 };
 
@@ -82,6 +85,7 @@ class Bed {
   Pair connect(const Seat& sender, const Seat& receiver, const Devices& devices = {});
   // Turns the bed until the request ends.
   Status finish(Request* request, std::size_t* bytes = nullptr);
+  bool finish_all(const std::vector<Request*>& requests);  // true: each has ended well
   // Returns true once no host has a link, queue pair or registration; turns the bed until then.
   bool empties();
   void close_context(const Seat& seat);
@@ -117,11 +121,15 @@ class Talk {
   };
   Result<Request*> send(const Part& part);
   Result<Request*> receive(const Part& part);
+  // Sends until the path is open: the first message asks for it, and NCCL would call again. Returns
+  // false if the message fails.
+  bool wakes();
   // Sends one message of `bytes` and tests it on both sides.
   void exchange(std::size_t bytes);
   bool holds(std::size_t target_at, std::size_t source_at, std::size_t bytes) const;
   void release();     // deregisters both buffers
   void close_both();  // call after release()
+  void end() { release(), close_both(); }
 
   Bed& bed;
   Pair pair;

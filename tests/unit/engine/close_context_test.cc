@@ -9,8 +9,7 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed;
-using testkit::Talk;
+using testkit::Bed, testkit::Talk;
 
 using testkit::kA, testkit::kB;
 constexpr std::uint64_t kMillisecond = 1'000'000;

@@ -16,9 +16,7 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed;
-using testkit::LogCapture;
-using testkit::Talk;
+using testkit::Bed, testkit::LogCapture, testkit::Talk;
 
 using testkit::kA, testkit::kB;
 
@@ -89,7 +87,7 @@ TEST(Connect, FiveHundredChannelsShareTheQueuePairsOfOne) {
   for (const auto& talk : talks) open.push_back(talk->send({.bytes = 512}).value());
   for (Request* request : open) ASSERT_TRUE(bed.finish(request).ok());
   for (const auto& talk : talks) ASSERT_TRUE(talk->holds(0, 0, 512));
-  for (const auto& talk : talks) talk->release(), talk->close_both();
+  for (const auto& talk : talks) talk->end();
   EXPECT_TRUE(bed.empties());
 }
 
@@ -156,17 +154,11 @@ TEST(Connect, AHandleOfAnotherVersionIsNamedWithOurs) {
   handle[4] = std::byte{engine::kProtocolVersion - 1};
   const LogCapture log;
   EXPECT_EQ(connect(bed, kA, handle).code(), Errc::Protocol);
-  EXPECT_EQ(log.count(LogLevel::Warn,
-                      fmt::format("the peer speaks version {}, we speak {}",
-                                  engine::kProtocolVersion - 1, engine::kProtocolVersion)),
-            1)
-      << log.joined();
+  EXPECT_TRUE(log.warned(fmt::format("the peer speaks version {}, we speak {}",
+                                     engine::kProtocolVersion - 1, engine::kProtocolVersion)));
   EXPECT_EQ(accept(bed, kB, *listener), Errc::Protocol);
-  EXPECT_EQ(log.count(LogLevel::Warn,
-                      fmt::format("host a speaks version {} and was asked for version {}",
-                                  engine::kProtocolVersion, engine::kProtocolVersion - 1)),
-            1)
-      << log.joined();
+  EXPECT_TRUE(log.warned(fmt::format("host a speaks version {} and was asked for version {}",
+                                     engine::kProtocolVersion, engine::kProtocolVersion - 1)));
 }
 
 TEST(Connect, CommunicatorThatHasEndedIsPeerClosed) {
@@ -185,26 +177,21 @@ TEST(Connect, HostsThatShareNoSubnetConnectAndTheFirstMessageFailsByName) {
   Bed bed({.fabric = testkit::kLine, .relay = 0});
   set_log_level(LogLevel::Info);
   Talk talk(bed, bed.connect(kA, {2, 0}), 4096);
-  EXPECT_EQ(log.count(LogLevel::Info, "NCCL_ALGO=Ring keeps to neighbours"), 2) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << "what is not used does no harm";
+  EXPECT_TRUE(log.said(LogLevel::Info, "NCCL_ALGO=Ring keeps to neighbours", 2));
+  EXPECT_TRUE(log.warned("", 0)) << "what is not used does no harm";
   for (int again = 0; again < 2; ++again) {
     EXPECT_EQ(talk.send({.bytes = 8}).code(), Errc::Unreachable);
     EXPECT_EQ(talk.receive({.bytes = 8}).code(), Errc::Unreachable);
   }
   for (const char* peer : {"peer a: ", "peer c: "})
-    EXPECT_EQ(
-        log.count(LogLevel::Warn, std::string(peer) + "no path leads to it: NCCL_MESH_RELAY=0"), 1);
-  EXPECT_EQ(log.count(LogLevel::Warn,
-                      "hosts a and c share no subnet: the first has 10.0.1.0/24; "
-                      "the second 10.0.2.0/24"),
-            2)
-      << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, "NCCL_MESH_RELAY=0 on host c lets no host between carry"), 2)
-      << log.joined();
+    EXPECT_TRUE(log.warned(std::string(peer) + "no path leads to it: NCCL_MESH_RELAY=0"));
+  EXPECT_TRUE(log.warned(
+      "hosts a and c share no subnet: the first has 10.0.1.0/24; the second 10.0.2.0/24", 2));
+  EXPECT_TRUE(log.warned("NCCL_MESH_RELAY=0 on host c lets no host between carry", 2));
   EXPECT_EQ(bed.stats(0).queue_pairs + bed.stats(2).queue_pairs, 0u);
   Talk beside(bed, bed.connect(kA, kB), 4096);
   beside.exchange(4096);
-  for (Talk* each : {&talk, &beside}) each->release(), each->close_both();
+  for (Talk* each : {&talk, &beside}) each->end();
   EXPECT_TRUE(bed.empties());
 }
 
@@ -234,9 +221,8 @@ TEST(Connect, ADeviceThatReachesNobodyIsRefusedByNameWhereNoOtherIsAllowed) {
   EXPECT_EQ(connect(bed, kA, handle).code(), Errc::Unreachable);
   EXPECT_EQ(accept(bed, c, *listener), Errc::Unreachable);
   EXPECT_EQ(bed.hosts[2].engine->accept(*listener).code(), Errc::WouldBlock) << "told once";
-  EXPECT_EQ(log.count(LogLevel::Warn, "device n0:1 of host a reaches no device of host c"), 2)
-      << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, "NCCL_MESH_RAILS=asked"), 2) << log.joined();
+  EXPECT_TRUE(log.warned("device n0:1 of host a reaches no device of host c", 2));
+  EXPECT_TRUE(log.warned("NCCL_MESH_RAILS=asked", 2));
   EXPECT_TRUE(bed.empties());
 }
 
@@ -268,7 +254,7 @@ TEST(Connect, RandomBytesAreNoHandle) {
     const Errc code = bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, handle).code();
     EXPECT_EQ(code, Errc::Protocol);
   }
-  EXPECT_EQ(log.count(LogLevel::Warn, "are not a handle"), 200) << "whatever its last bytes are";
+  EXPECT_TRUE(log.warned("are not a handle", 200)) << "whatever its last bytes are";
   EXPECT_EQ(bed.stats(0).links, 0u);
 }
 

@@ -28,8 +28,7 @@
 namespace mesh {
 namespace {
 
-using testkit::Call;
-using testkit::held_here;
+using testkit::Call, testkit::held_here;
 
 constexpr const char* kOneDevice = R"({"name":"one","hosts":[
     {"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"}]},

@@ -24,8 +24,7 @@
 namespace mesh {
 namespace {
 
-using testkit::Call;
-using testkit::LogCapture;
+using testkit::Call, testkit::LogCapture;
 
 // A device that answers one call with an error, from the moment that the test says.
 class FailingDevice final : public testkit::PassingProvider {

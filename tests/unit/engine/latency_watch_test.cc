@@ -16,9 +16,7 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed, testkit::Talk;
-using testkit::kA, testkit::kB;
-using testkit::LogCapture;
+using testkit::Bed, testkit::Talk, testkit::kA, testkit::kB, testkit::LogCapture;
 
 constexpr std::size_t kTimedBytes = 256 << 10;
 constexpr std::uint64_t kUs = 1000;
@@ -80,10 +78,7 @@ TEST(LatencyWatch, ASlowPathShowsInItsOwnTimesAndInNoOthers) {
   Talk talk(bed, kA, kB, kTimedBytes);
   bed.tick_ns = kUs;
   constexpr std::uint64_t kSlowNs = 2 * kNsPerMs;
-  ASSERT_TRUE(bed.hosts[0]
-                  .provider->faults()
-                  .arm({.kind = soft::FaultKind::WriteDelay, .nic = "n1", .delay_ns = kSlowNs})
-                  .ok());
+  bed.hosts[0].fault({.kind = soft::FaultKind::WriteDelay, .nic = "n1", .delay_ns = kSlowNs});
   talk_for(talk, 2 * kNsPerSecond);
   const LatencyHistogram quick = latency_of(bed, 0, 0), slow = latency_of(bed, 0, 1);
   EXPECT_GE(slow.total(), 15u);
@@ -112,8 +107,7 @@ TEST(LatencyWatch, AWriteThatItsPathLosesCountsNothingAndHoldsUpNothing) {
   Bed bed({.fabric = testkit::kHalves, .timed_ns = kLookToNextNs});
   Talk talk(bed, kA, kB, kTimedBytes);
   talk.exchange(kTimedBytes);
-  ASSERT_TRUE(
-      bed.hosts[0].provider->faults().arm({.kind = soft::FaultKind::Mute, .nic = "n1"}).ok());
+  bed.hosts[0].fault({.kind = soft::FaultKind::Mute, .nic = "n1"});
   engine::Path& lost = talk.pair.send->link.paths()[1];
   const LogCapture log;
   bed.tick_ns = kNsPerMs;
@@ -128,8 +122,7 @@ TEST(LatencyWatch, AWriteThatItsPathLosesCountsNothingAndHoldsUpNothing) {
   bed.tick_ns = kUs;
   talk_for(talk, kNsPerSecond);
   EXPECT_GE(latency_of(bed, 0, 1).total(), 5u) << "it is timed again";
-  talk.release();
-  talk.close_both();
+  talk.end();
   EXPECT_TRUE(bed.empties());
 }
 

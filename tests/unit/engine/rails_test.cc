@@ -13,9 +13,7 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed;
-using testkit::bytes_by_cable, testkit::cables;
-using testkit::kA, testkit::kB;
+using testkit::Bed, testkit::bytes_by_cable, testkit::cables, testkit::kA, testkit::kB;
 using testkit::Talk;
 
 // Connects each of four devices to a listener on each of four, waits for all channels, and returns
@@ -53,8 +51,7 @@ std::uint64_t links_of_sixteen(Bed& bed) {
   for (Under& each : all) {
     Talk talk(bed, each.pair, 70'000);
     talk.exchange(70'000);
-    talk.release();
-    talk.close_both();
+    talk.end();
     bed.hosts[1].engine->close_listener(each.listener);
   }
   EXPECT_TRUE(bed.empties());
@@ -81,8 +78,7 @@ TEST(Rails, TheDeviceThatNcclNamesCarriesTheBytes) {
         for (int i = 0; i < count; ++i)
           EXPECT_EQ(bytes[static_cast<std::size_t>(i)] == 0, i != device)
               << count << " cables, " << rails << ", " << i;
-        talk.release();
-        talk.close_both();
+        talk.end();
         EXPECT_TRUE(bed.empties());
       }
     }
@@ -95,8 +91,7 @@ TEST(Rails, AllOfThemCarryWhereTheSettingSaysSo) {
   Talk talk(bed, bed.connect(kA, kB, {.connects = 1, .listens = 1}), 1 << 20);
   talk.exchange(1 << 20);
   for (const std::uint64_t bytes : bytes_by_cable(bed, 2)) EXPECT_GT(bytes, 1u << 18);
-  talk.release();
-  talk.close_both();
+  talk.end();
   EXPECT_TRUE(bed.empties());
 }
 

@@ -15,9 +15,7 @@
 namespace mesh {
 namespace {
 
-using testkit::kA, testkit::kB, testkit::kS, testkit::Talk;
-using testkit::kBar;
-using testkit::Watched;
+using testkit::kA, testkit::kB, testkit::kS, testkit::Talk, testkit::kBar, testkit::Watched;
 
 // A path on which nothing completes is lost after ten seconds.
 constexpr int kBeforeTheLoss = 5;

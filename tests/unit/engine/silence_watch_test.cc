@@ -27,9 +27,7 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed, testkit::Talk;
-using testkit::kA, testkit::kB;
-using testkit::kMs, testkit::kSecond;
+using testkit::Bed, testkit::Talk, testkit::kA, testkit::kB, testkit::kMs, testkit::kSecond;
 using testkit::LogCapture;
 
 constexpr std::size_t kMessageBytes = 1 << 20;
@@ -94,8 +92,7 @@ TEST(SilenceWatch, MessagesGoOnOverTheOtherPathWhateverTheMoment) {
     })) << log.joined();
     talk.exchange(kMessageBytes);
     EXPECT_EQ(bed.rnr_events(), 0u);
-    talk.release();
-    talk.close_both();
+    talk.end();
     ASSERT_TRUE(bed.empties());
   }
   std::printf("mute: 100 moments on one of two paths: messages go on after %.1f s at most\n",
@@ -216,11 +213,11 @@ TEST(SilenceWatch, AReceiversCardOnTheOnlyPathEndsInAnErrorToo) {
     EXPECT_EQ(bed.finish(receiving).code(), Errc::Timeout);
     EXPECT_NE(bed.finish(sending).code(), Errc::Ok);
     EXPECT_LT(bed.now_ns() - began_ns, 75 * kSecond);
-    EXPECT_EQ(log.count(LogLevel::Warn,
-                        "(NCCL_MESH_PATH_TIMEOUT); check its cables and ports: n0:1 10.0.1.2 -> "
-                        "n0:1 10.0.1.1: its completions stopped for"),
-              2)
-        << "the other end is told the cause, too: " << log.joined();
+    EXPECT_TRUE(
+        log.warned("(NCCL_MESH_PATH_TIMEOUT); check its cables and ports: n0:1 10.0.1.2 -> n0:1 "
+                   "10.0.1.1: its completions stopped for",
+                   2))
+        << "the other end is told the cause, too";
   }
 }
 
@@ -247,7 +244,7 @@ TEST(SilenceWatch, APauseStormThatStopsEverythingLosesNothing) {
   arm(bed, 0, {.kind = soft::FaultKind::Mute, .duration_ns = 8 * kSecond});
   bed.tick_ns = 5 * kMs;
   talk.exchange(kMessageBytes);
-  EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
+  EXPECT_TRUE(log.warned("", 0));
   talk.exchange(kMessageBytes);
 }
 
@@ -265,7 +262,7 @@ void expect_no_loss(const Stand& stand) {
   bed.rounds(12'000);
   stand(bed, false);
   for (Request* const request : requests) ASSERT_TRUE(bed.finish(request).ok()) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, "is lost"), 0) << log.joined();
+  EXPECT_TRUE(log.warned("is lost", 0));
 }
 
 TEST(SilenceWatch, AHostThatStandsStillIsNoSilence) {

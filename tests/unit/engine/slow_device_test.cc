@@ -209,7 +209,7 @@ TEST_F(ImpatientSlowDeviceTest, ALinkThatFailsSaysWhichPathWaitsForTheEndOfItsQu
       irecv(*pair.receive, {.data = memory_.data(), .bytes = kBytes, .region = region}).value();
   EXPECT_EQ(outcomes({receiving}).front().code(), Errc::Timeout);
   const char* const says = "(the device has not yet destroyed the former queue pairs)";
-  EXPECT_EQ(log_.count(LogLevel::Warn, "peer b: none of its 2 paths"), 1) << log_.joined();
+  EXPECT_TRUE(log_.warned("peer b: none of its 2 paths"));
   EXPECT_GE(log_.count(LogLevel::Warn, says), 1) << "the peer is told it, too: " << log_.joined();
   device().done.store(true);
   deregister_memory(*pair.receive, region);

@@ -10,9 +10,7 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed;
-using testkit::LogCapture;
-using testkit::Talk;
+using testkit::Bed, testkit::LogCapture, testkit::Talk;
 
 using testkit::kA, testkit::kB;
 
@@ -79,8 +77,7 @@ TEST(Snapshot, CountsStayWhenChannelsLinksAndContextsEnd) {
   {
     Talk talk(bed, kA, kB, 4096);
     talk.exchange(1000);
-    talk.release();
-    talk.close_both();
+    talk.end();
   }
   ASSERT_TRUE(bed.empties());
   for (std::size_t host : {0u, 1u}) {
@@ -123,8 +120,7 @@ TEST(Snapshot, RequestThatStaysOpenIsSeenWithItsReason) {
   EXPECT_NEAR(static_cast<double>(wait_of(waiting, WaitReason::Credit).longest_ns), 4.5e9, 1e9);
   EXPECT_EQ(wait_of(waiting, WaitReason::Completion).channels, 0u);
   const auto receiving = talk.receive({.bytes = 8});
-  EXPECT_TRUE(bed.finish(*sending).ok());
-  EXPECT_TRUE(bed.finish(*receiving).ok());
+  EXPECT_TRUE(bed.finish_all({*sending, *receiving}));
   EXPECT_EQ(wait_of(only_peer(bed, 0), WaitReason::Credit).channels, 0u);
   EXPECT_GT(bed.hosts[0].engine->snapshot().stalls.credit, 0u);
 }
@@ -161,25 +157,21 @@ TEST(Snapshot, LinkThatEndsIsSummedUpInOneLine) {
     Talk talk(bed, kA, kB, 4096);
     talk.exchange(1000);
     talk.exchange(24);
-    talk.release();
-    talk.close_both();
+    talk.end();
   }
   ASSERT_TRUE(bed.empties());
-  EXPECT_EQ(log.count(LogLevel::Detail, "sent to host b: 1024 bytes in 2 messages over 1 path"), 1)
-      << log.joined();
-  EXPECT_EQ(
-      log.count(LogLevel::Detail, "received from host a: 1024 bytes in 2 messages over 1 path"), 1)
-      << log.joined();
+  EXPECT_TRUE(log.said(LogLevel::Detail, "sent to host b: 1024 bytes in 2 messages over 1 path"));
+  EXPECT_TRUE(
+      log.said(LogLevel::Detail, "received from host a: 1024 bytes in 2 messages over 1 path"));
 }
 
 TEST(Snapshot, LinkThatMovedNothingIsNotSummedUp) {
   Bed bed({});
   const LogCapture log;
   Talk talk(bed, kA, kB, 4096);
-  talk.release();
-  talk.close_both();
+  talk.end();
   ASSERT_TRUE(bed.empties());
-  EXPECT_EQ(log.count(LogLevel::Detail, "messages over"), 0) << log.joined();
+  EXPECT_TRUE(log.said(LogLevel::Detail, "messages over", 0));
 }
 
 }  // namespace

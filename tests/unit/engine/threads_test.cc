@@ -21,8 +21,7 @@ constexpr std::uint64_t kMessages = 200;  // per channel
 constexpr std::size_t kLargest = testkit::ChannelSide::kLargest;
 constexpr int kServiceRounds = 12;
 
-using testkit::ChannelSide;
-using testkit::wait_until;
+using testkit::ChannelSide, testkit::wait_until;
 
 class EngineThreads : public testing::TestWithParam<int> {
  protected:

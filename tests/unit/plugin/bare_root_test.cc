@@ -18,8 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using testkit::joined;
-using testkit::Outcome;
+using testkit::joined, testkit::Outcome;
 
 // Returns the path of the library with that name in this process.
 fs::path loaded_file(const std::string& name) {

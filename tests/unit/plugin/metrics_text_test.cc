@@ -10,10 +10,7 @@
 namespace mesh::plugin {
 namespace {
 
-using testkit::metric;
-using testkit::MetricLabels;
-using testkit::MetricsPage;
-using testkit::parse_metrics;
+using testkit::metric, testkit::MetricLabels, testkit::MetricsPage, testkit::parse_metrics;
 
 EngineSnapshot two_peers() {
   EngineSnapshot shot;

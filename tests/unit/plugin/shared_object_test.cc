@@ -22,9 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using testkit::joined;
-using testkit::Outcome;
-using testkit::run;
+using testkit::joined, testkit::Outcome, testkit::run;
 
 // The symbols that NCCL finds if one-shot all-reduce is asked for.
 const std::vector<std::string> kOnDemand = {

@@ -13,9 +13,7 @@ namespace mesh::relay {
 
 namespace {
 
-using testkit::Line;
-using testkit::LineEnd;
-using testkit::LineOptions;
+using testkit::Line, testkit::LineEnd, testkit::LineOptions;
 
 class ChainEnd : public ::testing::TestWithParam<std::size_t> {
  protected:

@@ -16,10 +16,7 @@ namespace mesh::relay {
 
 namespace {
 
-using testkit::Line;
-using testkit::LineEnd;
-using testkit::LineOptions;
-using testkit::LineWrite;
+using testkit::Line, testkit::LineEnd, testkit::LineOptions, testkit::LineWrite;
 
 constexpr const char* kOneCable = R"({"name":"cable",
   "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"}]},

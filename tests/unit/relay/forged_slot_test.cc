@@ -11,9 +11,7 @@ namespace mesh::relay {
 
 namespace {
 
-using testkit::Line;
-using testkit::LineEnd;
-using testkit::LineOptions;
+using testkit::Line, testkit::LineEnd, testkit::LineOptions;
 
 constexpr std::size_t kHeaderAt = 4096;  // in the raw end's memory, behind its counts
 

@@ -19,8 +19,7 @@ namespace mesh::relay {
 
 namespace {
 
-using testkit::Line;
-using testkit::LineOptions;
+using testkit::Line, testkit::LineOptions;
 
 void wait_sent(Line& line, std::size_t end, std::size_t count) {
   while (line.end(end).sent.size() < count) line.poll(end);

@@ -14,9 +14,7 @@ namespace mesh::relay {
 
 namespace {
 
-using testkit::Line;
-using testkit::LineEnd;
-using testkit::LineOptions;
+using testkit::Line, testkit::LineEnd, testkit::LineOptions;
 
 constexpr std::uint32_t kRequests = 100'000;
 constexpr std::uint32_t kRequestsInDisorder = 4'000;

@@ -14,9 +14,7 @@ namespace mesh::relay {
 
 namespace {
 
-using testkit::kEndBytes;
-using testkit::Line;
-using testkit::LineOptions;
+using testkit::kEndBytes, testkit::Line, testkit::LineOptions;
 
 constexpr std::uint64_t kMessageBytes = 1 << 20;
 constexpr std::uint64_t kMessages = 48;

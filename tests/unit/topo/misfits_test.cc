@@ -10,8 +10,8 @@
 namespace mesh::topo {
 namespace {
 
-using testkit::ib_rail, testkit::rail, testkit::rail_with, testkit::address_of;
-using testkit::Pairs, testkit::Rails;
+using testkit::ib_rail, testkit::rail, testkit::rail_with, testkit::address_of, testkit::Pairs;
+using testkit::Rails;
 
 RailEnd of_packets(const char* address, std::uint8_t packets) {
   RailEnd end = rail(address);

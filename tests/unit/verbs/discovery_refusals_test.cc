@@ -12,11 +12,8 @@
 namespace mesh::verbs {
 namespace {
 
-using mesh::testkit::LogCapture;
-using testkit::device, testkit::two_devices;
-using testkit::ethernet_port;
-using testkit::FakeProvider;
-using testkit::gid_of;
+using mesh::testkit::LogCapture, testkit::device, testkit::two_devices, testkit::ethernet_port;
+using testkit::FakeProvider, testkit::gid_of;
 
 testkit::FakePort port_down(const std::string& address) {
   testkit::FakePort port = ethernet_port({gid_of(3, address)});
@@ -61,8 +58,7 @@ TEST(DiscoveryRefusals, ThatThereIsNoRailIsAWarningWhereTheUserWantsThisNetwork)
     settings.net = net;
     const LogCapture log;
     EXPECT_EQ(discover(provider, settings).code(), Errc::NotFound);
-    EXPECT_EQ(log.count(LogLevel::Warn, "no usable rail on host-a"), net[0] == 'I' ? 0 : 1)
-        << log.joined();
+    EXPECT_TRUE(log.warned("no usable rail on host-a", net[0] == 'I' ? 0 : 1));
   }
 }
 
@@ -74,8 +70,7 @@ TEST(DiscoveryRefusals, MissingGidIndexIsNamedAndCountsAsUnset) {
   const Result<std::vector<Rail>> rails = discover(provider, settings);
   ASSERT_TRUE(rails.ok());
   EXPECT_EQ(rails->size(), 3u);
-  EXPECT_EQ(log.count(LogLevel::Warn, "has no GID at NCCL_IB_GID_INDEX 5 (1 in use)"), 3)
-      << log.joined();
+  EXPECT_TRUE(log.warned("has no GID at NCCL_IB_GID_INDEX 5 (1 in use)", 3));
 }
 
 TEST(DiscoveryRefusals, AWishThatNoGidFulfilsIsOneWarningPerPort) {
@@ -85,8 +80,7 @@ TEST(DiscoveryRefusals, AWishThatNoGidFulfilsIsOneWarningPerPort) {
   const LogCapture log;
   const Result<std::vector<Rail>> rails = discover(provider, settings);
   ASSERT_TRUE(rails.ok());
-  EXPECT_EQ(log.count(LogLevel::Warn, "NCCL_IB_ADDR_RANGE"), static_cast<int>(rails->size()))
-      << log.joined();
+  EXPECT_TRUE(log.warned("NCCL_IB_ADDR_RANGE", static_cast<int>(rails->size())));
 }
 
 TEST(DiscoveryRefusals, AListThatNamesNothingIsToldWhatThereIs) {
@@ -110,9 +104,8 @@ TEST(DiscoveryRefusals, APortWithoutALinkLayerIsNoRail) {
   const Result<std::vector<Rail>> rails = discover(provider, {});
   ASSERT_TRUE(rails.ok());
   EXPECT_EQ(rails->size(), 2u);
-  EXPECT_EQ(
-      log.count(LogLevel::Info, "ports not used: mlx5_1:2 is neither Ethernet nor InfiniBand"), 1)
-      << log.joined();
+  EXPECT_TRUE(
+      log.said(LogLevel::Info, "ports not used: mlx5_1:2 is neither Ethernet nor InfiniBand"));
 }
 
 TEST(DiscoveryRefusals, ADeviceWithoutReliableQueuePairsIsNoRail) {
@@ -120,13 +113,9 @@ TEST(DiscoveryRefusals, ADeviceWithoutReliableQueuePairsIsNoRail) {
   provider.inline_bytes_max = 32;
   const LogCapture log;
   EXPECT_EQ(discover(provider, {}).code(), Errc::NotFound);
-  EXPECT_EQ(
-      log.count(
-          LogLevel::Info,
-          "mlx5_0:1 cannot create a reliable queue pair of 16 work requests with 64 bytes inline: "
-          "Invalid argument"),
-      1)
-      << log.joined();
+  EXPECT_TRUE(log.said(LogLevel::Info,
+                       "mlx5_0:1 cannot create a reliable queue pair of 16 work requests with 64 "
+                       "bytes inline: Invalid argument"));
   EXPECT_EQ(provider.open_now, 0);
 }
 
@@ -143,7 +132,7 @@ TEST(DiscoveryRefusals, AGidIndexMeansNothingOnInfiniBand) {
   ASSERT_TRUE(rails.ok());
   ASSERT_EQ(rails->size(), 1u);
   EXPECT_EQ(rails->front().info.name, "mlx5_0:1");
-  EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
+  EXPECT_TRUE(log.warned("", 0));
 }
 
 TEST(DiscoveryRefusals, APartitionKeyThatAPortLacksIsNamed) {
@@ -164,18 +153,15 @@ TEST(DiscoveryRefusals, APartitionKeyThatAPortLacksIsNamed) {
   const LogCapture log;
   EXPECT_FALSE(usable(1)) << "an empty place";
   EXPECT_FALSE(usable(3));
-  EXPECT_EQ(log.count(LogLevel::Info, "mlx5_0:1 has no partition key at NCCL_IB_PKEY 3 of 3"), 1)
-      << log.joined();
+  EXPECT_TRUE(log.said(LogLevel::Info, "mlx5_0:1 has no partition key at NCCL_IB_PKEY 3 of 3"));
   settings.pkey_value = 0x8002;
   const Result<std::vector<Rail>> rails = discover(provider, settings);
   ASSERT_TRUE(rails.ok()) << log.joined();
   EXPECT_EQ(rails->front().pkey_index, 2) << "the key counts, and not the index";
   settings.pkey_value = 0x8003;
   EXPECT_FALSE(usable(0));
-  EXPECT_EQ(log.count(LogLevel::Info,
-                      "mlx5_0:1 has no partition key 0x8003 (NCCL_IB_PKEY_VALUE) among 3"),
-            1)
-      << log.joined();
+  EXPECT_TRUE(log.said(LogLevel::Info,
+                       "mlx5_0:1 has no partition key 0x8003 (NCCL_IB_PKEY_VALUE) among 3"));
   settings.hca = "mlx5_1";
   EXPECT_TRUE(usable(3)) << "RoCE ports have the default partition only";
 }

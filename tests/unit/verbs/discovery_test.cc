@@ -12,11 +12,8 @@
 namespace mesh::verbs {
 namespace {
 
-using mesh::testkit::LogCapture;
-using testkit::device, testkit::two_devices;
-using testkit::ethernet_port;
-using testkit::FakeProvider;
-using testkit::gid_of;
+using mesh::testkit::LogCapture, testkit::device, testkit::two_devices, testkit::ethernet_port;
+using testkit::FakeProvider, testkit::gid_of;
 
 std::vector<std::string> names(FakeProvider& provider, const Settings& settings = {}) {
   std::vector<std::string> found;
@@ -114,11 +111,9 @@ TEST_F(EightRails, APortThatIsDownKeepsItsPlaceBehindThoseThatAreUp) {
   wanted.erase(wanted.begin() + 3);
   wanted.push_back(all[3]);
   EXPECT_EQ(identities(found), wanted);
-  EXPECT_EQ(log.count(LogLevel::Info,
-                      "rail 7 mlx5_3:1: 10.0.3.1/24, its port is down; it takes its place when it "
-                      "comes up"),
-            1)
-      << log.joined();
+  EXPECT_TRUE(log.said(
+      LogLevel::Info,
+      "rail 7 mlx5_3:1: 10.0.3.1/24, its port is down; it takes its place when it comes up"));
 }
 
 TEST_F(EightRails, WithoutAnAddressOfItsOwnAPortThatIsDownIsNoRail) {
@@ -170,11 +165,8 @@ TEST(Discovery, RailsBeyondTheBoundAreLeftOutByName) {
   const Names found = names(provider);
   ASSERT_EQ(found.size(), kRailsMax);
   EXPECT_EQ(found.back(), "mlx5_63:1");
-  EXPECT_EQ(
-      log.count(LogLevel::Warn,
-                "66 usable rails, at most 64 are used; mlx5_64:1 and those after it are left out"),
-      1)
-      << log.joined();
+  EXPECT_TRUE(log.warned(
+      "66 usable rails, at most 64 are used; mlx5_64:1 and those after it are left out"));
 }
 
 TEST(Discovery, RailIsFilledInWhole) {
@@ -206,11 +198,9 @@ TEST(Discovery, RailIsFilledInWhole) {
   EXPECT_EQ(rail.cq_entries_max, 4194303);
   EXPECT_EQ(rail.qp_wr_max, 32768);
   EXPECT_EQ(rail.message_bytes_max, 1u << 30);
-  EXPECT_EQ(log.count(LogLevel::Info,
-                      "rail 0 mlx5_0:1: 10.0.12.1/30, RoCE v2 GID index 3, 100 Gb/s, MTU 4096, "
-                      "NUMA node 1, PCI 0000:01:00.1"),
-            1)
-      << log.joined();
+  EXPECT_TRUE(log.said(LogLevel::Info,
+                       "rail 0 mlx5_0:1: 10.0.12.1/30, RoCE v2 GID index 3, 100 Gb/s, MTU 4096, "
+                       "NUMA node 1, PCI 0000:01:00.1"));
 }
 
 TEST(Discovery, ABondHasTheSpeedOfAllItsLegs) {
@@ -233,15 +223,11 @@ TEST(Discovery, EveryAddressOfAPortIsKept) {
   const Result<std::vector<Rail>> rails = discover(provider, {});
   ASSERT_TRUE(rails.ok());
   EXPECT_EQ(rails->front().info.address, "10.0.12.1/12");
-  EXPECT_EQ(log.count(LogLevel::Info,
-                      "rail 0 a:1: 10.0.12.1/12, RoCE v2 GID index 5, 100 Gb/s, MTU 4096, NUMA "
-                      "node -1, PCI none"),
-            1)
-      << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Detail,
-                      "rail 0 a:1 also has 10.7.0.1/13 (GID index 9), fd00::1/11 (GID index 2)"),
-            1)
-      << log.joined();
+  EXPECT_TRUE(log.said(
+      LogLevel::Info,
+      "rail 0 a:1: 10.0.12.1/12, RoCE v2 GID index 5, 100 Gb/s, MTU 4096, NUMA node -1, PCI none"));
+  EXPECT_TRUE(log.said(LogLevel::Detail,
+                       "rail 0 a:1 also has 10.7.0.1/13 (GID index 9), fd00::1/11 (GID index 2)"));
 }
 
 TEST(Discovery, HcaGrammarChoosesDevicesAndPorts) {
@@ -290,7 +276,7 @@ TEST(Discovery, PrefixFromEntryThenSettingThenUsual) {
   provider.fakes.push_back(device("b", {ethernet_port({gid_of(0, "2001:db8::1")})}));
   const LogCapture log;
   EXPECT_EQ(addresses(provider, {}), (Names{"10.0.12.1/24", "2001:db8::1/64"}));
-  EXPECT_EQ(log.count(LogLevel::Info, "NCCL_MESH_PREFIX_LEN"), 2) << log.joined();
+  EXPECT_TRUE(log.said(LogLevel::Info, "NCCL_MESH_PREFIX_LEN", 2));
   Settings settings;
   settings.prefix_len = 48;
   EXPECT_EQ(addresses(provider, settings), (Names{"10.0.12.1/32", "2001:db8::1/48"}));

@@ -17,10 +17,7 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed;
-using testkit::kA, testkit::kB;
-using testkit::kKiB;
-using testkit::Talk;
+using testkit::Bed, testkit::kA, testkit::kB, testkit::kKiB, testkit::Talk;
 
 constexpr std::size_t kRoom = 2048 * kKiB;
 

@@ -59,8 +59,7 @@ class Flush : public testing::Test {
     const Result<Request*> sending =
         isend(*pair_.send, {.data = source_.data(), .bytes = kBytes, .region = source_region_});
     ASSERT_TRUE(receiving.ok() && sending.ok());
-    ASSERT_TRUE(bed_.finish(*sending).ok());
-    ASSERT_TRUE(bed_.finish(*receiving).ok());
+    ASSERT_TRUE(bed_.finish_all({*sending, *receiving}));
   }
   Result<Request*> start() {
     return flush(*pair_.receive, {.data = device_.address(), .bytes = 1, .region = target_});
@@ -122,9 +121,7 @@ TEST_F(Flush, ACardThatHangsFailsTheRequestWithALine) {
   EXPECT_EQ(flushed().code(), Errc::Timeout);
   EXPECT_GT(bed_.now_ns() - began_ns, kSilenceOfAllToLossNs / 2);
   EXPECT_LT(bed_.now_ns() - began_ns, 2 * kSilenceOfAllToLossNs);
-  EXPECT_EQ(log_.count(LogLevel::Warn, "n0:1: flushes of GPU memory have not completed for 10 s"),
-            1)
-      << log_.joined();
+  EXPECT_TRUE(log_.warned("n0:1: flushes of GPU memory have not completed for 10 s"));
   bed_.hosts[1].provider->faults().disarm_all();
   EXPECT_TRUE(flushed().ok()) << "the rail is well again";
   EXPECT_EQ(there(), static_cast<std::ptrdiff_t>(kBytes));
@@ -156,7 +153,7 @@ TEST_F(Flush, AFlushThatNobodyAsksAboutForAMinuteIsNotSilent) {
 TEST_F(Flush, ARailThatFailsAgainAndAgainFailsTheRequestWithALine) {
   arm(soft::FaultKind::PostRefused, 1000);
   EXPECT_EQ(flushed().code(), Errc::Transport);
-  EXPECT_EQ(log_.count(LogLevel::Warn, "a flush of GPU memory at"), 1) << log_.joined();
+  EXPECT_TRUE(log_.warned("a flush of GPU memory at"));
   bed_.hosts[1].provider->faults().disarm_all();
   EXPECT_TRUE(flushed().ok()) << "the rail is well again";
 }
@@ -252,7 +249,7 @@ TEST_F(FlushOfAWaitingDevice, OwesNothingIfItsCardLeavesWhileItMakesAQueuePair) 
       [&] { return test(*open, nullptr).code() == Errc::WouldBlock && device.has_work(); }));
   device.leave();
   EXPECT_TRUE(bed_.finish(open).ok()) << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Warn, "cannot create the queue pair for flushes"), 0)
+  EXPECT_TRUE(log_.warned("cannot create the queue pair for flushes", 0))
       << "the line of the card says it";
   EXPECT_TRUE(flushed().ok()) << log_.joined();
   EXPECT_EQ(pair_.receive->link.failure(), Errc::Ok);
@@ -282,8 +279,7 @@ TEST_F(Flush, AFenceWhoseRailCannotBeFlushedFailsTheLinkWithALine) {
   testkit::lose_path(*pair_.receive, 0);
   const PeerLink& link = pair_.receive->link;
   EXPECT_TRUE(bed_.until([&] { return link.failure() != Errc::Ok; }));
-  EXPECT_EQ(log_.count(LogLevel::Warn, "the flush of GPU memory behind lost path"), 1)
-      << log_.joined();
+  EXPECT_TRUE(log_.warned("the flush of GPU memory behind lost path"));
 }
 
 }  // namespace

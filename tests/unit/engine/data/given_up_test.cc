@@ -17,10 +17,7 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed;
-using testkit::kKiB, testkit::kMs;
-using testkit::lose_path;
-using testkit::Talk;
+using testkit::Bed, testkit::kKiB, testkit::kMs, testkit::lose_path, testkit::Talk;
 
 using testkit::kA, testkit::kB;
 

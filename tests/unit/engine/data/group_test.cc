@@ -22,14 +22,9 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed;
-using testkit::finish_group;
-using testkit::kA, testkit::kB;
-using testkit::kBar, testkit::LogCapture, testkit::Watched;
-using testkit::kMembers, testkit::kStep;
-using testkit::members;
-using testkit::send;
-using testkit::Talk;
+using testkit::Bed, testkit::finish_group, testkit::kA, testkit::kB, testkit::kBar;
+using testkit::LogCapture, testkit::Watched, testkit::kMembers, testkit::kStep, testkit::members;
+using testkit::send, testkit::Talk;
 using Sizes = testkit::GroupSizes;
 
 TEST(Group, IsDoneWhenEachMemberHasItsMessageAndSaysItsSize) {
@@ -89,8 +84,7 @@ TEST(Group, TakesSlotsForAllMembersOrNone) {
     for (Request* request : sends) EXPECT_TRUE(i == 3 || bed.finish(request).ok());
     if (i == 2) {
       Request* const last = *send(talk, 0, 8, 3);
-      EXPECT_TRUE(bed.finish(single).ok());
-      EXPECT_TRUE(bed.finish(last).ok());
+      EXPECT_TRUE(bed.finish_all({single, last}));
     }
     EXPECT_TRUE(finish_group(bed, groups[i], &sizes).ok());
   }
@@ -220,7 +214,7 @@ TEST(Group, ThatIsDoneAndNotTestedIsNotReported) {
   Request* const group = done_group(watched.talk);
   watched.seconds(kBar + 3);
   watched.expect_said(LogLevel::Info, "is open for", 0);
-  EXPECT_EQ(watched.log.count(LogLevel::Warn, ""), 0) << watched.log.joined();
+  EXPECT_TRUE(watched.log.warned("", 0));
   expect_done(watched.bed, group);
 }
 
@@ -321,7 +315,7 @@ TEST(Group, ThatIsDoneAndNotTestedEndsNoLinkWithoutAPath) {
   bed.tick_ns = 10'000'000;
   bed.rounds(1000);
   EXPECT_NE(log.count(LogLevel::Warn, "is lost"), 0) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, "NCCL_MESH_PATH_TIMEOUT"), 0) << log.joined();
+  EXPECT_TRUE(log.warned("NCCL_MESH_PATH_TIMEOUT", 0));
   testkit::mend_cable(bed, 0);
   expect_done(bed, group);
   talk.exchange(kStep);

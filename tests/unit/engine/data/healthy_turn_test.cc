@@ -20,10 +20,7 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed;
-using testkit::ChildReport;
-using testkit::Talk;
-using testkit::Violation;
+using testkit::Bed, testkit::ChildReport, testkit::Talk, testkit::Violation;
 
 constexpr std::uint64_t kMessages = 10'000;  // total over all channels, after the warm-up
 constexpr std::uint64_t kWarmUp = 200;       // touches pages, binds symbols

@@ -13,10 +13,7 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed;
-using testkit::kA;
-using testkit::kB;
-using testkit::Talk;
+using testkit::Bed, testkit::kA, testkit::kB, testkit::Talk;
 
 constexpr int kTests = 1000;
 
@@ -30,8 +27,7 @@ class LatePoller : public testing::Test {
   }
   ~LatePoller() override {
     for (testkit::BedHost& host : bed_.hosts) host.loops_stand = false;
-    talk_->release();
-    talk_->close_both();
+    talk_->end();
   }
   engine::ProgressLoop& loop(std::size_t host) { return bed_.hosts[host].contexts[0]->loop; }
 

@@ -22,10 +22,8 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed;
-using testkit::delay_writes, testkit::kKiB, testkit::kMs, testkit::lose_path;
-using testkit::kA, testkit::kB;
-using testkit::Talk;
+using testkit::Bed, testkit::delay_writes, testkit::kKiB, testkit::kMs, testkit::lose_path;
+using testkit::kA, testkit::kB, testkit::Talk;
 
 // The immediate tells the number of up to fifteen stripes. A record tells larger numbers, and
 // stripes of several work requests.
@@ -99,8 +97,7 @@ TEST(Message, EndedRequestIsNotAnsweredTwice) {
   Talk talk(bed, kA, kB, 64);
   const auto receiving = talk.receive({.bytes = 8});
   const auto sending = talk.send({.bytes = 8});
-  EXPECT_TRUE(bed.finish(*sending).ok());
-  EXPECT_TRUE(bed.finish(*receiving).ok());
+  EXPECT_TRUE(bed.finish_all({*sending, *receiving}));
   EXPECT_EQ(test(**sending, nullptr).code(), Errc::InvalidArgument);
   EXPECT_EQ(test(**receiving, nullptr).code(), Errc::InvalidArgument);
 }
@@ -117,8 +114,7 @@ TEST(Message, OutOfRequestsIsWouldBlock) {
     receives.push_back(talk.receive({.at = i, .bytes = 1}).value());
   EXPECT_EQ(talk.receive({.at = 40, .bytes = 1}).code(), Errc::WouldBlock);
   for (int i = 0; i < 2; ++i) {  // when one ends, exactly one more fits
-    EXPECT_TRUE(bed.finish(sends.front()).ok());
-    EXPECT_TRUE(bed.finish(receives.front()).ok());
+    EXPECT_TRUE(bed.finish_all({sends.front(), receives.front()}));
     sends.pop_front(), receives.pop_front();
     sends.push_back(talk.send({.at = 40, .bytes = 1}).value());
     receives.push_back(talk.receive({.at = 40, .bytes = 1}).value());
@@ -128,8 +124,7 @@ TEST(Message, OutOfRequestsIsWouldBlock) {
     EXPECT_EQ(talk.receive({.at = 41, .bytes = 1}).code(), Errc::WouldBlock);
   }
   while (!sends.empty()) {
-    EXPECT_TRUE(bed.finish(sends.front()).ok());
-    EXPECT_TRUE(bed.finish(receives.front()).ok());
+    EXPECT_TRUE(bed.finish_all({sends.front(), receives.front()}));
     sends.pop_front(), receives.pop_front();
   }
   EXPECT_TRUE(talk.holds(0, 0, 32));
@@ -174,7 +169,7 @@ TEST(Message, SendLargerThanItsReceiveFailsBothAndTheChannelGoesOn) {
       ASSERT_EQ(byte, std::byte{0xcc}) << "no byte of it may be written";
     const std::string text =
         fmt::format("a send of {} bytes met a receive of {} bytes", each.sent, each.room);
-    EXPECT_EQ(log.count(LogLevel::Warn, text), 2) << log.joined();  // one on each side
+    EXPECT_TRUE(log.warned(text, 2));  // one on each side
     talk.exchange(100'000);
     ASSERT_FALSE(HasFailure()) << each.sent << " into " << each.room;
   }
@@ -188,7 +183,7 @@ TEST(Message, RangeOutsideItsMemoryHandleIsRefused) {
   EXPECT_EQ(talk.receive({.at = 4096, .bytes = 1}).code(), Errc::InvalidArgument);
   EXPECT_EQ(isend(*talk.pair.send, {.data = talk.source.data(), .bytes = 1}).code(),
             Errc::InvalidArgument);
-  EXPECT_EQ(log.count(LogLevel::Warn, "not within the memory handle"), 3);
+  EXPECT_TRUE(log.warned("not within the memory handle", 3));
   talk.exchange(4096);
 }
 
@@ -255,8 +250,7 @@ TEST(Message, LargeMessageDoesNotHoldUpAnotherChannel) {
     }
     EXPECT_EQ(test(**large_receive, nullptr).code(), Errc::WouldBlock)
         << "the large one was to be under way all the time";
-    EXPECT_TRUE(bed.finish(*large_send).ok());
-    EXPECT_TRUE(bed.finish(*large_receive).ok());
+    EXPECT_TRUE(bed.finish_all({*large_send, *large_receive}));
     EXPECT_TRUE(large.holds(0, 0, 64 << 20));
   }
 }
@@ -294,8 +288,7 @@ class SharedMessageTest : public testing::Test {
   }
   void expect_whole(Request* sending, std::size_t bytes) {
     bed_.tick_ns = kMs;
-    EXPECT_TRUE(bed_.finish(sending).ok());
-    EXPECT_TRUE(bed_.finish(receiving_).ok());
+    EXPECT_TRUE(bed_.finish_all({sending, receiving_}));
     EXPECT_TRUE(talk_.holds(0, 0, bytes));
     for (const std::uint32_t index : {0u, 1u}) EXPECT_EQ(path(index).inflight_bytes(), 0u);
     EXPECT_EQ(talk_.pair.send->outstanding, 0u);

@@ -15,11 +15,7 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed;
-using testkit::delay_writes;
-using testkit::kKiB;
-using testkit::lose_path;
-using testkit::Talk;
+using testkit::Bed, testkit::delay_writes, testkit::kKiB, testkit::lose_path, testkit::Talk;
 
 using testkit::kA, testkit::kB;
 constexpr std::size_t kRoom = 1024 * kKiB;
@@ -68,13 +64,11 @@ TEST_F(ReplayTest, StripeOfWhichNothingIsPostedLeavesAPathThatIsFull) {
   let_control_stand(bed, true);
   lose_path(*talk.pair.send, 1);
   Request* const small = asked_about(talk.send({.at = 48 * kKiB, .bytes = 8}));
-  EXPECT_TRUE(bed.finish(small).ok()) << "the third path is up";
-  EXPECT_TRUE(bed.finish(next).ok());
+  EXPECT_TRUE(bed.finish_all({small, next})) << "the third path is up";
   EXPECT_EQ(test(*sending, nullptr).code(), Errc::WouldBlock)
       << "its stripe on the second path waits for the fence";
   let_control_stand(bed, false);
-  EXPECT_TRUE(bed.finish(sending).ok());
-  EXPECT_TRUE(bed.finish(receiving).ok());
+  EXPECT_TRUE(bed.finish_all({sending, receiving}));
   EXPECT_TRUE(talk.holds(0, 0, 48 * kKiB + 8));
 }
 
@@ -94,12 +88,10 @@ TEST_F(ReplayTest, StripeUnderWayOfWhichNothingIsPostedGoesElsewhereAtOnce) {
       << "a part of it was to go over the second path";
   let_control_stand(bed, true);
   lose_path(*talk.pair.send, 1);
-  EXPECT_TRUE(bed.finish(second).ok());
-  EXPECT_TRUE(bed.finish(second_receive).ok());
+  EXPECT_TRUE(bed.finish_all({second, second_receive}));
   EXPECT_EQ(test(*first, nullptr).code(), Errc::WouldBlock);
   let_control_stand(bed, false);
-  EXPECT_TRUE(bed.finish(first).ok());
-  EXPECT_TRUE(bed.finish(first_receive).ok());
+  EXPECT_TRUE(bed.finish_all({first, first_receive}));
   EXPECT_TRUE(talk.holds(0, 0, 96 * kKiB));
 }
 
@@ -118,12 +110,10 @@ TEST_F(ReplayTest, NothingWaitsBehindAStripeThatWasBegunOnALostPath) {
   ASSERT_EQ(bytes_over(talk, 1), 17 * kKiB) << "one of its stripes is begun there";
   let_control_stand(bed, true);
   lose_path(*talk.pair.send, 1);
-  EXPECT_TRUE(bed.finish(small).ok());
-  EXPECT_TRUE(bed.finish(small_receive).ok());
+  EXPECT_TRUE(bed.finish_all({small, small_receive}));
   EXPECT_EQ(test(*large, nullptr).code(), Errc::WouldBlock);
   let_control_stand(bed, false);
-  EXPECT_TRUE(bed.finish(large).ok());
-  EXPECT_TRUE(bed.finish(large_receive).ok());
+  EXPECT_TRUE(bed.finish_all({large, large_receive}));
   EXPECT_TRUE(talk.holds(0, 0, 256 * kKiB + 8));
 }
 
@@ -158,8 +148,7 @@ TEST_F(ReplayTest, StripesStayThoseThatWerePostedWhenAQueuePairIsAdded) {
   }
   lose_path(*talk.pair.send, 0);
   bed.hosts[0].provider->faults().disarm_all();
-  EXPECT_TRUE(bed.finish(sending).ok());
-  EXPECT_TRUE(bed.finish(receiving).ok());
+  EXPECT_TRUE(bed.finish_all({sending, receiving}));
   EXPECT_EQ(paths[0].health.replayed_stripes, 2u);
   EXPECT_TRUE(talk.holds(0, 0, 256 * kKiB));
 }

@@ -12,11 +12,7 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed;
-using testkit::kA, testkit::kB;
-using testkit::kStep;
-using testkit::send;
-using testkit::Talk;
+using testkit::Bed, testkit::kA, testkit::kB, testkit::kStep, testkit::send, testkit::Talk;
 
 TEST(Tags, SendsWithoutAReceiveAreEightOfATagAndLeaveRoomForOthers) {
   Bed bed({});
@@ -70,8 +66,7 @@ TEST(Tags, ThirtyTwoSendsOfOneTagBeforeTheFirstCreditOfAnother) {
   Request* const receiving = *talk.receive({.bytes = 8, .tag = 2});
   bed.rounds(1000);
   Request* const other = *send(talk, 0, 8, 2);
-  EXPECT_TRUE(bed.finish(other).ok());
-  EXPECT_TRUE(bed.finish(receiving).ok());
+  EXPECT_TRUE(bed.finish_all({other, receiving}));
   for (Request* request : ahead) {
     ASSERT_TRUE(bed.finish(*talk.receive({.bytes = 8, .tag = 1})).ok());
     ASSERT_TRUE(bed.finish(request).ok());
@@ -102,8 +97,7 @@ TEST(Tags, ASendThatWaitsForItsCreditOutlivesTheLossOfAPath) {
   testkit::lose_path(*talk.pair.send, 0);
   bed.rounds(1000);
   Request* const receiving = *talk.receive({.bytes = 8, .tag = 1});
-  EXPECT_TRUE(bed.finish(receiving).ok());
-  EXPECT_TRUE(bed.finish(waiting).ok());
+  EXPECT_TRUE(bed.finish_all({receiving, waiting}));
 }
 
 }  // namespace

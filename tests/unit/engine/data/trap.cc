@@ -129,8 +129,7 @@ namespace {
 }  // namespace mesh::testkit
 
 #define REPLACES extern "C" [[gnu::visibility("default")]]  // seen by libstdc++ and libc too
-using mesh::testkit::check;
-using mesh::testkit::Violation;
+using mesh::testkit::check, mesh::testkit::Violation;
 
 REPLACES void* malloc(std::size_t bytes) noexcept {
   check(Violation::Allocation);

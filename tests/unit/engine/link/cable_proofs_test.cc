@@ -28,9 +28,8 @@
 namespace mesh::engine {
 namespace {
 
-using testkit::CableHosts, testkit::fabric_of, testkit::Wires;
-using testkit::FakeHost;
-using testkit::kCrossed, testkit::kStraight, testkit::kSwitch, testkit::kTriangle;
+using testkit::CableHosts, testkit::fabric_of, testkit::Wires, testkit::FakeHost, testkit::kCrossed;
+using testkit::kStraight, testkit::kSwitch, testkit::kTriangle;
 
 Wires sorted(Wires wires) {
   std::sort(wires.begin(), wires.end());

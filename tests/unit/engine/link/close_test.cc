@@ -10,8 +10,7 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed;
-using testkit::Talk;
+using testkit::Bed, testkit::Talk;
 
 using testkit::kA, testkit::kB;
 
@@ -22,9 +21,8 @@ class Close : public testing::Test {
   void TearDown() override {
     EXPECT_TRUE(bed_.empties());
     EXPECT_EQ(bed_.stats(0).errors + bed_.stats(1).errors, 0u);
-    EXPECT_EQ(log_.count(LogLevel::Warn, ""), ends_) << log_.joined();
-    EXPECT_EQ(log_.count(LogLevel::Warn, "it has closed its end with requests of ours open"), ends_)
-        << log_.joined();
+    EXPECT_TRUE(log_.warned("", ends_));
+    EXPECT_TRUE(log_.warned("it has closed its end with requests of ours open", ends_));
   }
   int ends_ = 0;
   testkit::LogCapture log_;
@@ -81,8 +79,7 @@ TEST_F(Close, BothSidesAtOnceWithRequestsOpen) {
     ASSERT_TRUE(talk.receive({.at = i << 20, .bytes = 1 << 20}).ok());
   }
   bed_.data_round();
-  talk.release();
-  talk.close_both();
+  talk.end();
 }
 
 TEST_F(Close, EitherSideLongAfterTheOther) {
@@ -113,13 +110,11 @@ TEST_F(Close, AnotherChannelOfTheLinkGoesOn) {
     close(i % 3 == 0 ? goes.pair.receive : goes.pair.send);
     bed_.rounds(i);
     close(i % 3 == 0 ? goes.pair.send : goes.pair.receive);
-    EXPECT_TRUE(bed_.finish(*sending).ok());
-    EXPECT_TRUE(bed_.finish(*receiving).ok());
+    EXPECT_TRUE(bed_.finish_all({*sending, *receiving}));
     ASSERT_TRUE(stays.holds(0, 0, 4 << 20)) << "round " << i;
     std::fill(stays.target.begin(), stays.target.end(), std::byte{0});
   }
-  stays.release();
-  stays.close_both();
+  stays.end();
 }
 
 TEST_F(Close, NothingIsNoChannelAndNoMemory) {
@@ -128,8 +123,7 @@ TEST_F(Close, NothingIsNoChannelAndNoMemory) {
   deregister_memory(*talk.pair.send, nullptr);
   deregister_memory(*talk.pair.receive, nullptr);
   talk.exchange(64);
-  talk.release();
-  talk.close_both();
+  talk.end();
 }
 
 TEST_F(Close, MemoryMayOutliveAndPrecedeTraffic) {
@@ -140,8 +134,7 @@ TEST_F(Close, MemoryMayOutliveAndPrecedeTraffic) {
   talk.exchange(64);
   deregister_memory(*talk.pair.send, region);
   talk.exchange(64);
-  talk.release();
-  talk.close_both();
+  talk.end();
 }
 
 // An index is reused with other generations, so that credits and announcements of one life never
@@ -160,23 +153,20 @@ TEST_F(Close, FiftyLivesOfOneChannelIndex) {
     bed_.rounds(life % 7);
     if (life % 2 != 0) talk.exchange(life % 4 == 1 ? 200'000 : 300);
     ASSERT_FALSE(HasFailure()) << "life " << life;
-    talk.release();
-    talk.close_both();
+    talk.end();
     ASSERT_TRUE(
         bed_.until([&] { return bed_.stats(0).channels == 1 && bed_.stats(1).channels == 1; }));
   }
   EXPECT_EQ(bed_.stats(1).links, 1u);
   holds_the_link.exchange(64);
-  holds_the_link.release();
-  holds_the_link.close_both();
+  holds_the_link.end();
 }
 
 TEST_F(Close, FiftyLinksOneAfterTheOther) {
   for (int i = 0; i < 50; ++i) {
     Talk talk(bed_, kA, kB, 100'000);
     talk.exchange(100'000);
-    talk.release();
-    talk.close_both();
+    talk.end();
     if (i % 2 == 0) {
       ASSERT_TRUE(bed_.empties());
     }

@@ -8,10 +8,7 @@
 namespace mesh {
 namespace {
 
-using testkit::kA, testkit::kB;
-using testkit::kMs, testkit::kSecond;
-using testkit::ResumeTest;
-using testkit::Talk;
+using testkit::kA, testkit::kB, testkit::kMs, testkit::kSecond, testkit::ResumeTest, testkit::Talk;
 
 // A management switch that restarts is silent for longer than NCCL_MESH_PATH_TIMEOUT: first nobody
 // hears anything, then TCP gives the connection up, and dials stay unanswered.
@@ -61,7 +58,7 @@ TEST_F(ControlSilent, ForTwoMinutesEndsNoLink) {
   bed_.tick_ns = 1000;
   idle.exchange(kBytes);
   live();
-  idle.release(), idle.close_both();
+  idle.end();
   end(talk);
 }
 
@@ -78,8 +75,7 @@ TEST_F(ControlSilent, AndAPeerThatDiesMeanwhileIsANamedErrorWithinThePathTimeout
   const std::uint64_t took_ns = bed_.now_ns() - died_ns;
   EXPECT_TRUE(error == Errc::PeerGone || error == Errc::Timeout) << errc_name(error);
   EXPECT_LE(took_ns, 30 * kSecond) << "NCCL_MESH_PATH_TIMEOUT";
-  EXPECT_EQ(log_.count(LogLevel::Warn, "peer b is lost: no way back to its control port in 1"), 1)
-      << log_.joined();
+  EXPECT_TRUE(log_.warned("peer b is lost: no way back to its control port in 1"));
   print("the peer dies then, and its error comes", took_ns);
   dead.nics_stand = dead.loops_stand = dead.control_stands = false;
   end(talk);
@@ -96,16 +92,14 @@ TEST_F(ControlSilentOverTwoPaths, AMessageOfALostPathWaitsForControlAsLongAsForA
   Talk talk(bed_, kA, kB, kLarge);
   talk.exchange(kLarge);
   talk_in_silence(talk);
-  ASSERT_TRUE(
-      bed_.hosts[0].provider->faults().arm({.kind = soft::FaultKind::QpError, .nic = "n1"}).ok());
+  bed_.hosts[0].fault({.kind = soft::FaultKind::QpError, .nic = "n1"});
   receiving_ = *talk.receive({.bytes = kLarge});
   sending_ = *talk.send({.bytes = kLarge});
   const std::uint64_t lost_ns = bed_.now_ns();
   bed_.until([&] { return bed_.now_ns() >= lost_ns + 25 * kSecond; });
-  EXPECT_EQ(log_.count(LogLevel::Warn, "peer b is lost: "), 0) << log_.joined();
+  EXPECT_TRUE(log_.warned("peer b is lost: ", 0));
   proxy_.come_alive();
-  EXPECT_TRUE(bed_.finish(sending_).ok()) << log_.joined();
-  EXPECT_TRUE(bed_.finish(receiving_).ok());
+  EXPECT_TRUE(bed_.finish_all({sending_, receiving_})) << log_.joined();
   end(talk);
 }
 

@@ -11,9 +11,7 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed;
-using testkit::kA, testkit::kB;
-using testkit::Talk;
+using testkit::Bed, testkit::kA, testkit::kB, testkit::Talk;
 
 constexpr const char* kOptions = R"({"name":"options",
   "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24","ece":7},

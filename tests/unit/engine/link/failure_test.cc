@@ -9,9 +9,7 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed;
-using testkit::LogCapture;
-using testkit::Talk;
+using testkit::Bed, testkit::LogCapture, testkit::Talk;
 
 using testkit::kA, testkit::kB;
 
@@ -39,15 +37,12 @@ TEST(LinkFailure, QueuePairErrorFailsItsLinkAndIsSaidOnce) {
   EXPECT_EQ(bed.finish(*waiting_send).code(), Errc::Transport)
       << "the neighbour shares the queue pairs";
   EXPECT_EQ(bed.finish(*waiting_receive).code(), Errc::Transport);
-  EXPECT_EQ(
-      log.count(LogLevel::Warn, "peer b: n0:1 10.0.1.1 -> n0:1 10.0.1.2: remote access error"), 1)
-      << log.joined();
+  EXPECT_TRUE(log.warned("peer b: n0:1 10.0.1.1 -> n0:1 10.0.1.2: remote access error"));
   EXPECT_EQ(struck.send({.bytes = 1}).code(), Errc::Transport) << "the verdict stays";
   EXPECT_EQ(neighbour.receive({.bytes = 1}).code(), Errc::Transport);
   elsewhere.exchange(1 << 20);
   backwards.exchange(4096);
-  for (Talk* talk : {&struck, &neighbour, &elsewhere, &backwards})
-    talk->release(), talk->close_both();
+  for (Talk* talk : {&struck, &neighbour, &elsewhere, &backwards}) talk->end();
   EXPECT_TRUE(bed.empties());
 }
 
@@ -60,13 +55,9 @@ TEST(LinkFailure, ReceiverSeesItsOwnQueuePairBreak) {
   const auto sending = talk.send({.bytes = 4096});
   EXPECT_EQ(bed.finish(*receiving).code(), Errc::Transport);
   EXPECT_EQ(bed.finish(*sending).code(), Errc::Transport);
-  EXPECT_EQ(log.count(LogLevel::Warn, "peer a: n0:1 10.0.1.2 -> n0:1 10.0.1.1: "), 1)
-      << log.joined();
-  EXPECT_EQ(
-      log.count(LogLevel::Warn,
-                "peer b: its end of the link failed: n0:1 10.0.1.2 -> n0:1 10.0.1.1: remote "),
-      1)
-      << log.joined();
+  EXPECT_TRUE(log.warned("peer a: n0:1 10.0.1.2 -> n0:1 10.0.1.1: "));
+  EXPECT_TRUE(
+      log.warned("peer b: its end of the link failed: n0:1 10.0.1.2 -> n0:1 10.0.1.1: remote "));
 }
 
 TEST(LinkFailure, WhereBothEndsBreakEachSaysItOnce) {
@@ -85,9 +76,9 @@ TEST(LinkFailure, WhereBothEndsBreakEachSaysItOnce) {
     EXPECT_EQ(bed.finish(request).code(), Errc::Transport);
   for (testkit::BedHost& host : bed.hosts) host.control_stands = false;
   bed.rounds(100);
-  EXPECT_EQ(log.count(LogLevel::Warn, "remote access error"), 2) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, ""), 2) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Detail, "its end of the link failed"), 1) << log.joined();
+  EXPECT_TRUE(log.warned("remote access error", 2));
+  EXPECT_TRUE(log.warned("", 2));
+  EXPECT_TRUE(log.said(LogLevel::Detail, "its end of the link failed"));
 }
 
 TEST(LinkFailure, ConnectingAgainAfterAFailureMakesANewLink) {
@@ -100,7 +91,7 @@ TEST(LinkFailure, ConnectingAgainAfterAFailureMakesANewLink) {
   EXPECT_EQ(bed.finish(*receiving).code(), Errc::Transport);
   Talk again(bed, kA, kB, 1 << 20);
   again.exchange(1 << 20);
-  for (Talk* talk : {&struck, &again}) talk->release(), talk->close_both();
+  for (Talk* talk : {&struck, &again}) talk->end();
   EXPECT_TRUE(bed.empties());
 }
 
@@ -125,14 +116,9 @@ TEST(LinkFailure, LostHostFailsOnlyWhatGoesToIt) {
       << "NCCL_MESH_PATH_TIMEOUT, after about 0.27 s times 6 retries";
   EXPECT_LT(bed.now_ns() - began_ns, 36'000'000'000u);
   EXPECT_GE(log.count(LogLevel::Warn, "retries exceeded"), 1) << log.joined();
-  EXPECT_EQ(
-      log.count(LogLevel::Warn,
-                "peer a: its only path has not come back within 30 s (NCCL_MESH_PATH_TIMEOUT)"),
-      1)
-      << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, "peer b: its end of the link failed: its only path has not"),
-            1)
-      << log.joined();
+  EXPECT_TRUE(
+      log.warned("peer a: its only path has not come back within 30 s (NCCL_MESH_PATH_TIMEOUT)"));
+  EXPECT_TRUE(log.warned("peer b: its end of the link failed: its only path has not"));
   to_c.exchange(1 << 20);
 }
 
@@ -148,8 +134,7 @@ TEST(LinkFailure, EndedProcessFailsItsPeersRequests) {
   to_c.exchange(4096);
   deregister_memory(*from_a.pair.receive, from_a.target_region);
   close(from_a.pair.receive);
-  to_c.release();
-  to_c.close_both();
+  to_c.end();
   EXPECT_TRUE(bed.empties());
 }
 

@@ -62,11 +62,9 @@ TEST(Handshake, ACloneOfOurHostIsNamedOnceByEachSideWithBothAddresses) {
   ends.b.wire.own = {other, bridge};
   ends.b.wire.peer = one;
   ends.come_up();
-  EXPECT_EQ(log.count(LogLevel::Warn, "peer a: hosts at 10.1.0.1 and at 10.1.0.2 both have"), 1)
-      << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, "peer a: hosts at 10.1.0.2 and at 10.1.0.1 both have"), 1)
-      << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, ""), 2) << log.joined();
+  EXPECT_TRUE(log.warned("peer a: hosts at 10.1.0.1 and at 10.1.0.2 both have"));
+  EXPECT_TRUE(log.warned("peer a: hosts at 10.1.0.2 and at 10.1.0.1 both have"));
+  EXPECT_TRUE(log.warned("", 2));
 }
 
 TEST(Handshake, ARailThatDoesNotFitIsLeftOutWithOneLine) {
@@ -75,8 +73,8 @@ TEST(Handshake, ARailThatDoesNotFitIsLeftOutWithOneLine) {
   for (verbs::GidEntry& gid : ends.a.found[0].gids) gid.type = verbs::GidType::RoceV1;
   ends.come_up();
   EXPECT_EQ(ends.sender().peer_link().paths().count(), 1u);
-  EXPECT_EQ(log.count(LogLevel::Warn, "sends RoCE v1 (10.0."), 1) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, ""), 1) << log.joined();
+  EXPECT_TRUE(log.warned("sends RoCE v1 (10.0."));
+  EXPECT_TRUE(log.warned(""));
 }
 
 TEST(Handshake, AHostWhoseProcessesHaveNoAddressInCommonIsOneHost) {
@@ -86,12 +84,11 @@ TEST(Handshake, AHostWhoseProcessesHaveNoAddressInCommonIsOneHost) {
   ends.come_up();
   ends.sender().port.addresses = {*SocketAddress::from_text("10.2.0.2")};
   say_name_twice(ends.sender());
-  EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << "another process: " << log.joined();
+  EXPECT_TRUE(log.warned("", 0)) << "another process";
   ends.sender().port.addresses = {*SocketAddress::from_text("10.3.0.2")};
   ends.sender().terms.peer_host_id = 1;
   say_name_twice(ends.sender());
-  EXPECT_EQ(log.count(LogLevel::Warn, "peer b: hosts at 10.1.0.2 and at 10.3.0.2 both have"), 1)
-      << log.joined();
+  EXPECT_TRUE(log.warned("peer b: hosts at 10.1.0.2 and at 10.3.0.2 both have"));
 }
 
 // A peer that was stopped has no long path: with such timers its queue pairs would wait for
@@ -123,7 +120,7 @@ TEST(Handshake, AStepThatIsNotAnsweredIsGivenUpWithALine) {
   EXPECT_EQ(ends.connect.state, StageState::Failed);
   EXPECT_EQ(ends.connect.error, Errc::Timeout);
   EXPECT_EQ(ends.a.wire.types(), Types{MessageType::Refuse});
-  EXPECT_EQ(log.count(LogLevel::Warn, "has not answered our HELLO with WELCOME"), 1);
+  EXPECT_TRUE(log.warned("has not answered our HELLO with WELCOME"));
 }
 
 TEST(Handshake, WithoutRoomTheConnectorDialsAnewAfterPausesThatGrow) {
@@ -292,7 +289,7 @@ TEST(Handshake, ASilentAddressIsLeftForTheNext) {
   ends.advance_ns(1);
   ends.a.links.tend();
   EXPECT_EQ(ends.last_dialed(), (std::vector{ends.all[1], ends.all[2], ends.all[0]}));
-  EXPECT_EQ(log.count(LogLevel::Info, "has not answered HELLO in 30 s"), 1);
+  EXPECT_TRUE(log.said(LogLevel::Info, "has not answered HELLO in 30 s"));
   EXPECT_TRUE(ends.connects_at(1));
 }
 
@@ -330,10 +327,8 @@ TEST(Handshake, AWelcomeThatIsRefusedFailsBothSidesAlike) {
   ends.carry_all();
   EXPECT_EQ(ends.connect.error, Errc::Protocol);
   EXPECT_EQ(ends.listener().refused, Errc::Protocol);
-  EXPECT_EQ(log.count(LogLevel::Warn, "its WELCOME does not match our HELLO"), 1);
-  EXPECT_EQ(log.count(LogLevel::Warn, "host a: its peer sent a control message that is malformed"),
-            1)
-      << log.joined();
+  EXPECT_TRUE(log.warned("its WELCOME does not match our HELLO"));
+  EXPECT_TRUE(log.warned("host a: its peer sent a control message that is malformed"));
 }
 
 TEST(Handshake, AConnectorThatComesAgainLeavesTheAcceptOpen) {

@@ -21,12 +21,8 @@ namespace mesh {
 namespace {
 
 using engine::MessageType;
-using testkit::Bed;
-using testkit::kA, testkit::kB;
-using testkit::kMs, testkit::kSecond;
-using testkit::LogCapture;
-using testkit::RawPeer;
-using testkit::Talk;
+using testkit::Bed, testkit::kA, testkit::kB, testkit::kMs, testkit::kSecond, testkit::LogCapture;
+using testkit::RawPeer, testkit::Talk;
 
 std::int64_t resident_kb() {
   std::ifstream file("/proc/self/statm");
@@ -64,8 +60,7 @@ class HostileMember : public testing::Test {
     Talk talk(bed_, kA, kB, 4096);
     const double took_s = processor_s() - began_s;
     talk.exchange(4096);
-    talk.release();
-    talk.close_both();
+    talk.end();
     bed_.tick_ns = 0;
     return took_s;
   }
@@ -139,9 +134,9 @@ TEST_F(HostileMember, LinksWhoseConnectionIsGoneEndAfterThePathTimeout) {
   bed_.advance_ns(kSecond);  // the goodbye of those connections
   EXPECT_TRUE(bed_.until([&] { return open_descriptors() == descriptors; }, 1000))
       << open_descriptors();
-  EXPECT_EQ(log_.count(LogLevel::Warn, "is lost: no way back to its control port"), 1)
-      << "the newest, whose end fails the accept; " << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 1) << log_.joined();
+  EXPECT_TRUE(log_.warned("is lost: no way back to its control port"))
+      << "the newest, whose end fails the accept";
+  EXPECT_TRUE(log_.warned(""));
 }
 
 // The host has closed its side of every channel. The peer never closes its own side.
@@ -164,7 +159,7 @@ TEST_F(HostileMember, LinksOfClosedChannelsEndWithoutAComplaint) {
   bed_.advance_ns(1);
   EXPECT_TRUE(peer.hear<engine::Bye>(MessageType::Bye));
   EXPECT_EQ(bed_.stats(1).links, 0u);
-  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+  EXPECT_TRUE(log_.warned("", 0));
 }
 
 TEST_F(HostileMember, TheLinesThatItCausesAreFew) {
@@ -175,9 +170,8 @@ TEST_F(HostileMember, TheLinesThatItCausesAreFew) {
     peer->say(engine::Ready{});  // a connector may not say READY
     ASSERT_TRUE(peer->ended());
   }
-  EXPECT_EQ(log_.count(LogLevel::Warn,
-                       "peer raw: a control message (READY) that is malformed or out of order"),
-            16);
+  EXPECT_TRUE(log_.said(
+      LogLevel::Warn, "peer raw: a control message (READY) that is malformed or out of order", 16));
 }
 
 TEST_F(HostileMember, ChannelsThatWaitForOneListenerAreBounded) {
@@ -234,15 +228,11 @@ TEST_F(HostileMember, AnHonestConnectorComesAgainUntilThereIsRoom) {
   Talk talk(bed_, kA, kB, 4096);
   EXPECT_GE(bed_.now_ns() - began_ns, kLeftNs);
   EXPECT_LE(bed_.now_ns() - began_ns, kSecond);
-  EXPECT_EQ(log_.count(LogLevel::Detail,
-                       "256 links of its peers carry no channel yet; dialing again in 10 ms"),
-            1)
-      << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Detail, "dialing again in 20 ms"), 1) << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Warn,
-                       "is closed to make room: it carries no channel and is the oldest of 256"),
-            1)
-      << log_.joined();
+  EXPECT_TRUE(log_.said(LogLevel::Detail,
+                        "256 links of its peers carry no channel yet; dialing again in 10 ms"));
+  EXPECT_TRUE(log_.said(LogLevel::Detail, "dialing again in 20 ms"));
+  EXPECT_TRUE(
+      log_.warned("is closed to make room: it carries no channel and is the oldest of 256"));
   EXPECT_TRUE(peers.front()->ended());
   talk.exchange(4096);
 }

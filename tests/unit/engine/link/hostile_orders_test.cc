@@ -24,9 +24,7 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed;
-using testkit::kA, testkit::kB;
-using testkit::RawPeer;
+using testkit::Bed, testkit::kA, testkit::kB, testkit::RawPeer;
 
 enum class Word : std::uint8_t { Hello, Attach, Ready, Open, Resume, Summon, Close, Revoke };
 constexpr std::uint32_t kWords = 8;
@@ -136,8 +134,7 @@ class HostileOrders : public testing::Test {
     testkit::Talk talk(bed_, kA, kB, 4096);
     EXPECT_LE(bed_.now_ns() - began_ns, kSecond);
     talk.exchange(4096);
-    talk.release();
-    talk.close_both();
+    talk.end();
     bed_.tick_ns = tick_ns;
   }
   // Bounds the lines that the host has written since `began_ns` of the bed's time.

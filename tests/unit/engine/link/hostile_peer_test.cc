@@ -11,9 +11,7 @@ namespace mesh {
 namespace {
 
 using engine::MessageType;
-using testkit::Bed;
-using testkit::LogCapture;
-using testkit::RawPeer;
+using testkit::Bed, testkit::LogCapture, testkit::RawPeer;
 
 using testkit::kB;
 
@@ -113,8 +111,7 @@ TEST_F(HostilePeer, WithAnotherNumberOfKeysGetsNoChannel) {
   const auto opened = peer.hear<engine::Opened>(MessageType::Opened);
   ASSERT_TRUE(opened);
   EXPECT_EQ(opened->result, Errc::Protocol);
-  EXPECT_EQ(log.count(LogLevel::Info, "peer raw: opens channel 0 with 2 keys and not 1"), 1)
-      << log.joined();
+  EXPECT_TRUE(log.said(LogLevel::Info, "peer raw: opens channel 0 with 2 keys and not 1"));
   EXPECT_EQ(bed_.stats(1).channels, 0u);
 }
 
@@ -135,9 +132,7 @@ TEST_F(HostilePeer, SaysRevokedBeforeItWasAsked) {
   bed_.tick_ns = 1'000'000;
   const LogCapture log;
   deregister_memory(*channel, region);
-  EXPECT_EQ(
-      log.count(LogLevel::Warn, "peer raw: no answer within 500 ms while memory is taken back"), 1)
-      << log.joined();
+  EXPECT_TRUE(log.warned("peer raw: no answer within 500 ms while memory is taken back"));
 }
 
 TEST_F(HostilePeer, RepeatsItsCloseTenThousandTimes) {
@@ -172,9 +167,8 @@ TEST_F(HostilePeer, SaysHelloAndNothingElseAndHoldsNoQueuePairForEver) {
   ASSERT_TRUE(peer.hear<engine::Refuse>(MessageType::Refuse));
   EXPECT_TRUE(peer.ended());
   EXPECT_EQ(bed_.stats(1).queue_pairs, 0u);
-  EXPECT_EQ(log.count(LogLevel::Warn, "peer raw (127.0.0.1:"), 1) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, "has not answered our WELCOME with ATTACH in 300 s"), 1)
-      << log.joined();
+  EXPECT_TRUE(log.warned("peer raw (127.0.0.1:"));
+  EXPECT_TRUE(log.warned("has not answered our WELCOME with ATTACH in 300 s"));
 }
 
 TEST_F(HostilePeer, ManyThatSayHelloAndNothingElseAreBounded) {
@@ -193,10 +187,7 @@ TEST_F(HostilePeer, ManyThatSayHelloAndNothingElseAreBounded) {
   ASSERT_TRUE(bed_.hosts[1].engine->listen(*bed_.hosts[1].contexts[0], 0, handle_).ok());
   RawPeer honest(bed_, handle_);
   ASSERT_TRUE(honest.shake_hands());
-  EXPECT_EQ(log.count(LogLevel::Warn,
-                      "is closed to make room: it carries no channel and is the oldest of 256"),
-            1)
-      << log.joined();
+  EXPECT_TRUE(log.warned("is closed to make room: it carries no channel and is the oldest of 256"));
   EXPECT_TRUE(peers.front()->ended());
   EXPECT_EQ(bed_.stats(1).queue_pairs, queue_pairs);
 }
@@ -227,17 +218,15 @@ class StoppedPeer : public testing::Test {
 TEST_F(StoppedPeer, BeforeItsWelcomeIsGivenUpByName) {
   const LogCapture log;
   EXPECT_EQ(connect_to_one_that_stops(0), Errc::Timeout);
-  EXPECT_EQ(log.count(LogLevel::Warn, "has not answered our HELLO with WELCOME in 300 s"), 1)
-      << log.joined();
+  EXPECT_TRUE(log.warned("has not answered our HELLO with WELCOME in 300 s"));
   EXPECT_TRUE(bed_.empties());
 }
 
 TEST_F(StoppedPeer, BeforeItsReadyIsGivenUpByName) {
   const LogCapture log;
   EXPECT_EQ(connect_to_one_that_stops(1), Errc::Timeout);
-  EXPECT_EQ(log.count(LogLevel::Warn, "peer b (127.0.0.1:"), 1) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, "has not answered our ATTACH with READY in 300 s"), 1)
-      << log.joined();
+  EXPECT_TRUE(log.warned("peer b (127.0.0.1:"));
+  EXPECT_TRUE(log.warned("has not answered our ATTACH with READY in 300 s"));
   EXPECT_TRUE(bed_.empties());
 }
 
@@ -245,9 +234,7 @@ TEST_F(StoppedPeer, BeforeItsOpenedFailsThatConnectOnly) {
   testkit::Talk talk(bed_, {0, 0}, kB, 4096);
   const LogCapture log;
   EXPECT_EQ(connect_to_one_that_stops(1), Errc::Timeout);
-  EXPECT_EQ(
-      log.count(LogLevel::Warn, "has not answered our OPEN of channel 1 with OPENED in 300 s"), 1)
-      << log.joined();
+  EXPECT_TRUE(log.warned("has not answered our OPEN of channel 1 with OPENED in 300 s"));
   talk.exchange(4096);
 }
 
@@ -274,7 +261,7 @@ TEST_F(StoppedPeer, ThatDropsTheConnectionBeforeAWordIsDialedAgainAFewTimes) {
   }));
   EXPECT_EQ(answer.code(), Errc::PeerGone);
   EXPECT_EQ(hellos, 1 + engine::kHelloTriesMax);
-  EXPECT_EQ(log.count(LogLevel::Warn, "is lost"), 1) << log.joined();
+  EXPECT_TRUE(log.warned("is lost"));
 }
 
 }  // namespace

@@ -45,8 +45,7 @@ class HostileRelay : public testing::Test {
   ~HostileRelay() override {
     EXPECT_TRUE(bed_.until([&] { return relay().ring_bytes == 0 && relay().chains == 0; }));
     honest_->exchange(4096);
-    honest_->release();
-    honest_->close_both();
+    honest_->end();
     member_.reset();
     EXPECT_TRUE(bed_.empties()) << log_.joined();
   }

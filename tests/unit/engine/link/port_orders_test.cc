@@ -27,8 +27,8 @@
 namespace mesh::engine {
 namespace {
 
-using testkit::Cabling, testkit::Ports, testkit::Subnets, testkit::Wires;
-using testkit::each_way_to_join, testkit::joined, testkit::places_of;
+using testkit::Cabling, testkit::Ports, testkit::Subnets, testkit::Wires, testkit::each_way_to_join;
+using testkit::joined, testkit::places_of;
 
 // In ring 1.
 #if defined(MESH_SANITIZE_ADDRESS) || defined(MESH_SANITIZE_THREAD)

@@ -16,9 +16,7 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed;
-using testkit::LogCapture;
-using testkit::Talk;
+using testkit::Bed, testkit::LogCapture, testkit::Talk;
 
 using testkit::kA, testkit::kB;
 constexpr std::size_t kRegionBytes = 1 << 20;
@@ -30,21 +28,16 @@ struct Break {
 };
 
 void break_queue_pair(Bed& bed, const Break& at) {
-  soft::Fault fault;
-  fault.kind = soft::FaultKind::QpError;
-  fault.nic = at.nic;
-  fault.after_work_requests = at.after;
-  ASSERT_TRUE(bed.hosts[at.host].provider->faults().arm(fault).ok());
+  bed.hosts[at.host].fault(
+      {.kind = soft::FaultKind::QpError, .nic = at.nic, .after_work_requests = at.after});
 }
 
 // Drops all packets on the path, while the port is up and reports so.
 void silence_path(Bed& bed, const Break& at, std::uint64_t duration_ns) {
-  soft::Fault fault;
-  fault.kind = soft::FaultKind::PeerLost;
-  fault.peer_host = "b";
-  fault.nic = at.nic;
-  fault.duration_ns = duration_ns;
-  ASSERT_TRUE(bed.hosts[at.host].provider->faults().arm(fault).ok());
+  bed.hosts[at.host].fault({.kind = soft::FaultKind::PeerLost,
+                            .nic = at.nic,
+                            .peer_host = "b",
+                            .duration_ns = duration_ns});
 }
 
 // Exchanges many messages of many sizes, several in flight. Checks the buffer of each receive when
@@ -106,15 +99,15 @@ TEST_P(Recovery, AQueuePairThatBreaksAnywhereLosesNothing) {
     break_queue_pair(bed, {.host = host, .nic = "n0", .after = GetParam()});
     stream(bed, talk, 60);
     stream(bed, other, 20);
-    EXPECT_EQ(log.count(LogLevel::Warn, "is lost: "), 2) << log.joined();
-    EXPECT_EQ(log.count(LogLevel::Warn, "1 of 2 paths carry on"), 2) << log.joined();
+    EXPECT_TRUE(log.warned("is lost: ", 2));
+    EXPECT_TRUE(log.warned("1 of 2 paths carry on", 2));
     bed.tick_ns = 100'000;
     EXPECT_TRUE(bed.until([&] { return log.count(LogLevel::Info, "is back after") == 2; }))
         << log.joined();
     bed.tick_ns = 1000;
     stream(bed, talk, 20);
     EXPECT_EQ(bed.rnr_events(), 0u);
-    for (Talk* each : {&talk, &other}) each->release(), each->close_both();
+    for (Talk* each : {&talk, &other}) each->end();
     EXPECT_TRUE(bed.empties());
   }
 }
@@ -129,8 +122,8 @@ TEST(RecoveryOfOnePath, TheOnlyPathComesBackAndTheJobGoesOn) {
   break_queue_pair(bed, {.host = 0, .nic = "n0", .after = 11});
   bed.tick_ns = 10'000;
   stream(bed, talk, 60);
-  EXPECT_EQ(log.count(LogLevel::Warn, "no other path is up, waiting for one"), 2) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Info, "is back after"), 2) << log.joined();
+  EXPECT_TRUE(log.warned("no other path is up, waiting for one", 2));
+  EXPECT_TRUE(log.said(LogLevel::Info, "is back after", 2));
   // The bytes sent over the path are all received bytes, and again those of lost writes.
   const std::uint64_t sent =
       bed.hosts[0].engine->snapshot().peers.at(0).paths.at(0).counters.bytes_sent;
@@ -161,7 +154,7 @@ TEST(RecoveryOfOnePath, ASilentPathIsLeftAndUsedAgain) {
   silence_path(bed, {.host = 0, .nic = "n1"}, 4'000'000'000);
   bed.tick_ns = 100'000;
   stream(bed, talk, 60);
-  EXPECT_EQ(log.count(LogLevel::Warn, "is lost: "), 2) << log.joined();
+  EXPECT_TRUE(log.warned("is lost: ", 2));
   bed.tick_ns = 1'000'000;
   EXPECT_TRUE(bed.until([&] { return log.count(LogLevel::Info, "is back after") == 2; }))
       << log.joined();
@@ -190,7 +183,7 @@ TEST(RecoveryOfOnePath, BothPathsAtOnceAndTheAnswersTogether) {
       bed.hosts[host].control_stands = false;
     }
   }
-  EXPECT_EQ(log.count(LogLevel::Info, "is back after"), 4) << log.joined();
+  EXPECT_TRUE(log.said(LogLevel::Info, "is back after", 4));
   EXPECT_TRUE(bed.finish(*sending).ok() && bed.finish(*receiving).ok());
   EXPECT_TRUE(talk.holds(0, 0, kRegionBytes));
 }
@@ -225,10 +218,7 @@ TEST(RecoveryOfOnePath, WhatNeverGetsThroughEndsInAnErrorThoughProbesDo) {
 
 // Lets small packets pass and drops full ones.
 void swallow_full_packets(Bed& bed) {
-  ASSERT_TRUE(bed.hosts[0]
-                  .provider->faults()
-                  .arm({.kind = soft::FaultKind::Mtu, .nic = "n1", .mtu = 2048})
-                  .ok());
+  bed.hosts[0].fault({.kind = soft::FaultKind::Mtu, .nic = "n1", .mtu = 2048});
 }
 
 TEST(RecoveryFromABlackHole, TheProbeFindsItWithoutTrafficAndNamesTheMtu) {
@@ -237,14 +227,14 @@ TEST(RecoveryFromABlackHole, TheProbeFindsItWithoutTrafficAndNamesTheMtu) {
   swallow_full_packets(bed);
   Talk talk(bed, kA, kB, kRegionBytes);  // the link does not wait for the probe
   talk.exchange(8);
-  EXPECT_EQ(log.count(LogLevel::Warn, "is lost"), 0) << log.joined();
+  EXPECT_TRUE(log.warned("is lost", 0));
   bed.tick_ns = 1'000'000;
   EXPECT_TRUE(bed.until([&] { return log.count(LogLevel::Warn, "is lost: ") == 2; }))
       << log.joined();
   const char* const text =
       "full packets of 4096 bytes (the path's MTU) vanish; raise the MTU on the way";
-  EXPECT_EQ(log.count(LogLevel::Warn, text), 2) << "on both sides; " << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, "path n1:1 -> n1:1"), 2) << log.joined();
+  EXPECT_TRUE(log.warned(text, 2)) << "on both sides";
+  EXPECT_TRUE(log.warned("path n1:1 -> n1:1", 2));
   const PeerSnapshot peer = bed.hosts[0].engine->snapshot().peers.at(0);
   for (const PathSnapshot& path : peer.paths)
     EXPECT_EQ(path.black_holes != 0, path.rail == "n1:1") << path.name;
@@ -259,11 +249,11 @@ TEST(RecoveryFromABlackHole, ThePathStaysDownWhileOnlySmallPacketsPass) {
   stream(bed, talk, 5);
   swallow_full_packets(bed);
   stream(bed, talk, 20);  // notices the loss, and goes on over the other path
-  EXPECT_EQ(log.count(LogLevel::Warn, "is lost: retries exceeded"), 1) << log.joined();
+  EXPECT_TRUE(log.warned("is lost: retries exceeded"));
   EXPECT_TRUE(bed.until([&] {
     return log.count(LogLevel::Detail, "is still down: full packets of 4096 bytes") >= 3;
   })) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Info, "is back after"), 0) << log.joined();
+  EXPECT_TRUE(log.said(LogLevel::Info, "is back after", 0));
   const auto tries = [&bed] {
     const PeerSnapshot peer = bed.hosts[0].engine->snapshot().peers.at(0);
     std::uint64_t sum = 0;

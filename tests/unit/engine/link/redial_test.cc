@@ -15,8 +15,7 @@
 namespace mesh::engine {
 namespace {
 
-using testkit::kMs;
-using testkit::TwoEnds;
+using testkit::kMs, testkit::TwoEnds;
 
 // A link that is up and whose side a loses the control connection.
 class RedialTest : public ::testing::Test {
@@ -103,7 +102,7 @@ TEST_F(RedialTest, AProvenAddressThatRefusesIsAVerdict) {
   tend();
   ends_.a.reception.on_lost(redial().connection(), Errc::PeerGone, "refused");
   EXPECT_EQ(ends_.sender().state(), LinkState::Down);
-  EXPECT_EQ(log_.count(LogLevel::Warn, "nobody listens on its control port any more"), 1);
+  EXPECT_TRUE(log_.warned("nobody listens on its control port any more"));
 }
 
 TEST_F(RedialTest, NoWayBackIsAnErrorWhenThePathTimeoutIsOverAndNoPathIsUp) {
@@ -113,7 +112,7 @@ TEST_F(RedialTest, NoWayBackIsAnErrorWhenThePathTimeoutIsOverAndNoPathIsUp) {
   ends_.advance_ns(ends_.sender().path_timeout_ns());
   ends_.a.reception.on_lost(redial().connection(), Errc::Unreachable, "no route");
   EXPECT_EQ(ends_.sender().state(), LinkState::Down);
-  EXPECT_EQ(log_.count(LogLevel::Warn, "no way back to its control port"), 1);
+  EXPECT_TRUE(log_.warned("no way back to its control port"));
 }
 
 // A management switch that restarts is silent for longer than any patience.
@@ -124,7 +123,7 @@ TEST_F(RedialTest, ALinkWhosePathsCarryOutlivesItsControlConnection) {
   for (; silent_s < 300; ++silent_s) outage_second();
   EXPECT_EQ(ends_.sender().state(), LinkState::Up);
   EXPECT_EQ(ends_.receiver().state(), LinkState::Up);
-  EXPECT_EQ(log_.count(LogLevel::Warn, "messages go on, but no lost path"), 2) << log_.joined();
+  EXPECT_TRUE(log_.warned("messages go on, but no lost path", 2));
   ends_.advance_ns(kTryPauseMaxNs);
   tend();
   ends_.a.reception.on_dialed(redial().connection());

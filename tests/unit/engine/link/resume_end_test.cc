@@ -10,13 +10,8 @@ namespace {
 
 using engine::FrameHeader;
 using engine::MessageType;
-using testkit::Bed;
-using testkit::ControlProxy;
-using testkit::Fate;
-using testkit::kA, testkit::kB;
-using testkit::kMs, testkit::kSecond;
-using testkit::ResumeTest;
-using testkit::Talk;
+using testkit::Bed, testkit::ControlProxy, testkit::Fate, testkit::kA, testkit::kB, testkit::kMs;
+using testkit::kSecond, testkit::ResumeTest, testkit::Talk;
 
 TEST_F(ResumeTest, WhereNobodyListensAnyMoreThePeerIsGoneAtOnce) {
   Talk talk(bed_, kA, kB, 4096);
@@ -27,15 +22,10 @@ TEST_F(ResumeTest, WhereNobodyListensAnyMoreThePeerIsGoneAtOnce) {
   proxy_.cut();
   expect_lost();
   EXPECT_LT(bed_.now_ns() - began_ns, kSecond);
-  EXPECT_EQ(
-      log_.count(
-          LogLevel::Warn,
-          "peer b is lost: nobody listens on its control port any more, see its log (127.0.0.1:"),
-      1)
-      << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Warn, "peer a is lost: host a: its end of the link has ended"), 1)
-      << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 2) << log_.joined();
+  EXPECT_TRUE(log_.warned(
+      "peer b is lost: nobody listens on its control port any more, see its log (127.0.0.1:"));
+  EXPECT_TRUE(log_.warned("peer a is lost: host a: its end of the link has ended"));
+  EXPECT_TRUE(log_.warned("", 2));
   end(talk);
 }
 
@@ -49,8 +39,7 @@ TEST_F(ResumeTest, APeerThatKnowsTheLinkNoMoreHasGone) {
   ASSERT_TRUE(bed_.until([&] { return bed_.stats(1).links == 0; }));
   bed_.hosts[0].control_stands = false;
   EXPECT_EQ(bed_.finish(sending_).code(), Errc::PeerGone);
-  EXPECT_EQ(log_.count(LogLevel::Warn, "peer b is lost: host b: its end of the link has ended"), 1)
-      << log_.joined();
+  EXPECT_TRUE(log_.warned("peer b is lost: host b: its end of the link has ended"));
   deregister_memory(*talk.pair.send, talk.source_region);
   close(talk.pair.send);
   EXPECT_TRUE(bed_.empties());
@@ -69,12 +58,8 @@ TEST_F(ResumeTest, NoAnswerIsAnErrorAfterThePathTimeout) {
   EXPECT_EQ(bed_.finish(sending_).code(), Errc::PeerGone);
   EXPECT_GE(bed_.now_ns() - began_ns, 30 * kSecond) << "NCCL_MESH_PATH_TIMEOUT";
   EXPECT_LE(bed_.now_ns() - began_ns, 38 * kSecond) << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Warn, "peer b is lost: no way back to its control port in 3"), 1)
-      << log_.joined();
-  EXPECT_EQ(
-      log_.count(LogLevel::Warn, fmt::format("tried 127.0.0.1:{}; last: 127.0.0.1", proxy_.port())),
-      1)
-      << log_.joined();
+  EXPECT_TRUE(log_.warned("peer b is lost: no way back to its control port in 3"));
+  EXPECT_TRUE(log_.warned(fmt::format("tried 127.0.0.1:{}; last: 127.0.0.1", proxy_.port())));
   EXPECT_EQ(bed_.finish(receiving_).code(), Errc::PeerGone);
   end(talk);
 }
@@ -111,7 +96,7 @@ TEST_P(ControlOverACable, ThatIsPulledFailsOverAtOnce) {
   EXPECT_TRUE(bed_.until([this] { return resumes() == 2; })) << "on each side, " << log_.joined();
   g_longest_ms = std::max(g_longest_ms, static_cast<double>(bed_.now_ns() - began_ns) / 1e6);
   EXPECT_LE(g_longest_ms, 500) << log_.joined();
-  talk.release(), talk.close_both();
+  talk.end();
 }
 
 INSTANTIATE_TEST_SUITE_P(Moments, ControlOverACable, testing::Range(0, 20));
@@ -130,7 +115,7 @@ TEST_F(ResumeTest, AMissingMessageIsAProtocolError) {
               Errc::WouldBlock);
   }
   EXPECT_EQ(bed_.finish(receiving_).code(), Errc::Protocol);
-  EXPECT_EQ(log_.count(LogLevel::Warn, "peer a: message 5 after 3"), 1) << log_.joined();
+  EXPECT_TRUE(log_.warned("peer a: message 5 after 3"));
 }
 
 // ---- Ends of other objects while the connection is away.
@@ -160,10 +145,9 @@ TEST_F(ResumeTest, WhatWasClosedMeanwhileIsSaidWhenItIsBack) {
   Talk talk(bed_, kA, kB, 4096);
   talk.exchange(4096);
   proxy_.cut();
-  talk.release();
-  talk.close_both();
+  talk.end();
   EXPECT_TRUE(bed_.empties());
-  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+  EXPECT_TRUE(log_.warned("", 0));
 }
 
 TEST_F(ResumeTest, LostByeIsNoError) {
@@ -172,10 +156,9 @@ TEST_F(ResumeTest, LostByeIsNoError) {
     return header.type == MessageType::Bye ? Fate::Lose : Fate::Pass;
   };
   bed_.tick_ns = 100'000;
-  talk.release();
-  talk.close_both();
+  talk.end();
   EXPECT_TRUE(bed_.empties());
-  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+  EXPECT_TRUE(log_.warned("", 0));
 }
 
 }  // namespace

@@ -32,8 +32,7 @@ class ResumeTest : public testing::Test {
     talk.exchange(4096);
     ASSERT_TRUE(talk.receive({.bytes = 4096}).ok());
     bed_.rounds(10);
-    talk.release();
-    talk.close_both();
+    talk.end();
   }
   // Starts a send and a receive that wait, to see their results.
   void wait_on(Talk& talk) {
@@ -46,8 +45,7 @@ class ResumeTest : public testing::Test {
     EXPECT_EQ(bed_.finish(receiving_).code(), Errc::PeerGone);
   }
   void end(Talk& talk) {
-    talk.release();
-    talk.close_both();
+    talk.end();
     EXPECT_TRUE(bed_.empties());
   }
 

@@ -19,14 +19,8 @@ using engine::Refuse;
 using engine::Resume;
 using engine::Resumed;
 using engine::Summon;
-using testkit::Bed;
-using testkit::Fate;
-using testkit::kA, testkit::kB;
-using testkit::kMs, testkit::kSecond;
-using testkit::LogCapture;
-using testkit::RawPeer;
-using testkit::ResumeTest;
-using testkit::Talk;
+using testkit::Bed, testkit::Fate, testkit::kA, testkit::kB, testkit::kMs, testkit::kSecond;
+using testkit::LogCapture, testkit::RawPeer, testkit::ResumeTest, testkit::Talk;
 
 TEST_F(ResumeTest, DataGoesOnAndTheConnectionComesBack) {
   Talk talk(bed_, kA, kB, 1 << 20);
@@ -38,12 +32,11 @@ TEST_F(ResumeTest, DataGoesOnAndTheConnectionComesBack) {
   for (int i = 0; i < 5; ++i) talk.exchange(1 << 20);
   EXPECT_EQ(bed_.stats(0).resumes, 1u);
   EXPECT_EQ(bed_.stats(1).resumes, 1u);
-  EXPECT_EQ(log_.count(LogLevel::Detail, "peer b: control connection lost (127.0.0.1:"), 1)
-      << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Info, "control connection is back"), 2) << log_.joined();
+  EXPECT_TRUE(log_.said(LogLevel::Detail, "peer b: control connection lost (127.0.0.1:"));
+  EXPECT_TRUE(log_.said(LogLevel::Info, "control connection is back", 2));
   live();
   end(talk);
-  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+  EXPECT_TRUE(log_.warned("", 0));
 }
 
 // Each frame of a channel's life is lost with the connection, or arrives before the connection is
@@ -77,7 +70,7 @@ TEST_P(ResumeFrameTest, IsNeitherMissedNorActedOnTwice) {
     EXPECT_EQ(resumes(), 0u);
   }
   end(stays);
-  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+  EXPECT_TRUE(log_.warned("", 0));
 }
 
 std::vector<Case> cases() {
@@ -125,7 +118,7 @@ TEST_F(ResumeTest, HundredLossesWhileChannelsComeAndGo) {
   })) << log_.joined();
   EXPECT_GE(resumes(), 100u) << frames << " frames";
   end(stays);
-  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+  EXPECT_TRUE(log_.warned("", 0));
 }
 
 TEST_F(ResumeTest, LostAgainWhileItComesBack) {
@@ -142,7 +135,7 @@ TEST_F(ResumeTest, LostAgainWhileItComesBack) {
   live();
   talk.exchange(4096);
   end(talk);
-  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+  EXPECT_TRUE(log_.warned("", 0));
 }
 
 // A middlebox has forgotten the connection and tells only one side.
@@ -152,7 +145,7 @@ TEST_F(ResumeTest, OnlyTheConnectorNotices) {
   ASSERT_TRUE(back());
   live();
   end(talk);
-  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+  EXPECT_TRUE(log_.warned("", 0));
 }
 
 TEST_F(ResumeTest, OnlyTheAcceptorNoticesAndAsksForIt) {
@@ -160,10 +153,10 @@ TEST_F(ResumeTest, OnlyTheAcceptorNoticesAndAsksForIt) {
   bed_.tick_ns = 100'000;
   proxy_.cut_back();
   ASSERT_TRUE(back()) << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Detail, "the peer has lost it"), 1) << log_.joined();
+  EXPECT_TRUE(log_.said(LogLevel::Detail, "the peer has lost it"));
   live();
   end(talk);
-  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+  EXPECT_TRUE(log_.warned("", 0));
 }
 
 // A process that is stopped for longer than any bound is waited for, whichever side it is.
@@ -183,7 +176,7 @@ TEST_F(ResumeTest, AStoppedPeerIsWaitedFor) {
     live();
   }
   end(talk);
-  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+  EXPECT_TRUE(log_.warned("", 0));
 }
 
 // The path is lost first, as on a host that freezes: TCP gives up later than a queue pair.
@@ -197,8 +190,7 @@ TEST_F(ResumeTest, AHostThatAnswersNowhereIsSaidToBeDown) {
   proxy_.play_dead();
   proxy_.cut();
   EXPECT_NE(bed_.finish(sending_).code(), Errc::Ok);
-  EXPECT_EQ(log_.count(LogLevel::Warn, "nor has its control connection: the host is down"), 1)
-      << log_.joined();
+  EXPECT_TRUE(log_.warned("nor has its control connection: the host is down"));
   end(talk);
 }
 
@@ -211,10 +203,10 @@ TEST_F(ResumeTest, AStalledConnectionIsReplaced) {
   };
   bed_.tick_ns = kMs;
   Talk other(bed_, kA, kB, 4096);
-  EXPECT_EQ(log_.count(LogLevel::Info, "control connection is back"), 2) << log_.joined();
+  EXPECT_TRUE(log_.said(LogLevel::Info, "control connection is back", 2));
   bed_.tick_ns = 1000;
   other.exchange(4096);
-  other.release(), other.close_both();
+  other.end();
   end(talk);
 }
 
@@ -224,8 +216,7 @@ TEST_F(ResumeTest, ConnectAndCloseWaitForNothingMeanwhile) {
   proxy_.cut();
   bed_.rounds(50);
   const std::uint64_t began_ns = bed_.now_ns();
-  ends.release();
-  ends.close_both();
+  ends.end();
   EXPECT_LT(bed_.now_ns() - began_ns, kMs);
   HandleBytes handle{};
   Engine& a = *bed_.hosts[0].engine;
@@ -247,11 +238,10 @@ TEST_F(ResumeTest, ConnectAndCloseWaitForNothingMeanwhile) {
   b.close_listener(listener);
   Talk late(bed_, pair, 4096);
   late.exchange(4096);
-  late.release();
-  late.close_both();
+  late.end();
   EXPECT_EQ(bed_.stats(0).links, 1u);
   end(talk);
-  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+  EXPECT_TRUE(log_.warned("", 0));
 }
 
 TEST_F(ResumeTest, MemoryIsTakenBackWithinItsBoundMeanwhile) {
@@ -265,7 +255,7 @@ TEST_F(ResumeTest, MemoryIsTakenBackWithinItsBoundMeanwhile) {
   deregister_memory(*talk.pair.receive, talk.target_region);
   EXPECT_GE(bed_.now_ns() - began_ns, 500 * kMs);
   EXPECT_LE(bed_.now_ns() - began_ns, 510 * kMs);
-  EXPECT_EQ(log_.count(LogLevel::Warn, "peer a: no answer within 500 ms"), 1) << log_.joined();
+  EXPECT_TRUE(log_.warned("peer a: no answer within 500 ms"));
 }
 
 // ---- Only a link's connector may resume it, on its latest connection, acknowledging only sent
@@ -356,7 +346,7 @@ TEST_F(ResumeClaim, WhatItHasNotHandledIsSaidAgain) {
 TEST_F(ResumeClaim, OnlyTheFirstWordOfAConnectionMayBeOne) {
   claim(*first_, 1);
   EXPECT_TRUE(first_->ended());
-  EXPECT_EQ(log_.count(LogLevel::Warn, "malformed or out of order"), 1) << log_.joined();
+  EXPECT_TRUE(log_.warned("malformed or out of order"));
   EXPECT_TRUE(bed_.until([&] { return bed_.stats(1).links == 0; }));
 }
 
@@ -402,7 +392,7 @@ class ResumeElsewhere : public testing::Test {
   }
   void expect_link_until_timeout(std::uint64_t began_ns) {
     const char* const end = "peer b is lost: no way back to its control port in";
-    EXPECT_EQ(log_.count(LogLevel::Warn, end), 0) << log_.joined();
+    EXPECT_TRUE(log_.warned(end, 0));
     EXPECT_TRUE(bed_.until([&] { return log_.count(LogLevel::Warn, end) != 0; }));
     EXPECT_GE(bed_.now_ns() - began_ns, 15 * kSecond);
     EXPECT_LE(bed_.now_ns() - began_ns, 35 * kSecond);
@@ -472,12 +462,11 @@ TEST(ResumeToOneself, BothEndsInOneEngine) {
     talk.exchange(4096);
     Talk other(bed, self, self, 64);
     other.exchange(64);
-    other.release(), other.close_both();
+    other.end();
   }
-  talk.release();
-  talk.close_both();
+  talk.end();
   EXPECT_TRUE(bed.empties());
-  EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
+  EXPECT_TRUE(log.warned("", 0));
 }
 
 }  // namespace

@@ -14,10 +14,7 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed;
-using testkit::kMs;
-using testkit::LogCapture;
-using testkit::Talk;
+using testkit::Bed, testkit::kMs, testkit::LogCapture, testkit::Talk;
 
 using testkit::kA, testkit::kB;
 constexpr std::byte kCanary{0xcc};
@@ -25,10 +22,7 @@ constexpr std::byte kCanary{0xcc};
 class TakeBack : public testing::Test {
  protected:
   void delay_writes(std::uint64_t by_ns) {
-    soft::Fault delay;
-    delay.kind = soft::FaultKind::WriteDelay;
-    delay.delay_ns = by_ns;
-    ASSERT_TRUE(bed_.hosts[0].provider->faults().arm(delay).ok());
+    bed_.hosts[0].fault({.kind = soft::FaultKind::WriteDelay, .delay_ns = by_ns});
   }
   // Takes the receiver's memory back and watches it for as long as a fault may delay a write.
   void take_back_and_watch(Talk& talk) {
@@ -73,7 +67,7 @@ TEST_F(TakeBack, WriteUnderWayIsWaitedFor) {
   bed_.rounds(20);
   const LogCapture log;
   take_back_and_watch(talk);
-  EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
+  EXPECT_TRUE(log.warned("", 0));
   EXPECT_NE(test(**receiving, nullptr).code(), Errc::WouldBlock);
   EXPECT_NE(test(**sending, nullptr).code(), Errc::WouldBlock);
   bed_.hosts[0].provider->faults().disarm_all();
@@ -90,7 +84,7 @@ TEST_F(TakeBack, WriteLaterThanTheBoundIsFenced) {
   bed_.rounds(20);
   const LogCapture log;
   take_back_and_watch(talk);
-  EXPECT_EQ(log.count(LogLevel::Warn, "peer a: no answer within 500 ms"), 1) << log.joined();
+  EXPECT_TRUE(log.warned("peer a: no answer within 500 ms"));
   EXPECT_EQ(test(**receiving, nullptr).code(), Errc::Revoked);
   bed_.hosts[0].provider->faults().disarm_all();
   elsewhere.exchange(4096);
@@ -108,7 +102,7 @@ TEST_F(TakeBack, PeerThatNeverAnswersIsFencedAfterHalfASecond) {
   const std::uint64_t took_ns = bed_.now_ns() - began_ns;
   EXPECT_GE(took_ns, 500 * kMs);
   EXPECT_LE(took_ns, 502 * kMs);
-  EXPECT_EQ(log.count(LogLevel::Warn, "peer a: no answer within 500 ms"), 1) << log.joined();
+  EXPECT_TRUE(log.warned("peer a: no answer within 500 ms"));
   EXPECT_EQ(test(**receiving, nullptr).code(), Errc::Revoked);
   // The peer wakes up with a send for its credit, whose data must not reach the memory.
   std::fill(talk.target.begin(), talk.target.end(), kCanary);
@@ -156,7 +150,7 @@ TEST_F(TakeBack, SendUnderWayIsWaitedFor) {
   if (test(**receiving, nullptr).ok()) {
     EXPECT_TRUE(std::equal(before.begin(), before.end(), talk.target.begin()));
   }
-  EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
+  EXPECT_TRUE(log.warned("", 0));
 }
 
 TEST_F(TakeBack, SendToANicThatNeverAnswersIsFenced) {
@@ -171,7 +165,7 @@ TEST_F(TakeBack, SendToANicThatNeverAnswersIsFenced) {
   deregister_memory(*talk.pair.send, talk.source_region);
   EXPECT_GE(bed_.now_ns() - began_ns, 500 * kMs);
   EXPECT_LE(bed_.now_ns() - began_ns, 502 * kMs);
-  EXPECT_EQ(log.count(LogLevel::Warn, "peer b: no answer within 500 ms"), 1) << log.joined();
+  EXPECT_TRUE(log.warned("peer b: no answer within 500 ms"));
   EXPECT_EQ(test(**sending, nullptr).code(), Errc::Revoked);
 }
 
@@ -195,7 +189,7 @@ TEST_F(TakeBack, ACardThatHangsCostsItsPathAndNotTheLink) {
     if (!sender) deregister_memory(*talk.pair.receive, talk.target_region);
     EXPECT_LT(bed_.now_ns() - began_ns, 400 * kMs);
     EXPECT_GE(log.count(LogLevel::Warn, "stopped while memory is taken back"), 1) << log.joined();
-    EXPECT_EQ(log.count(LogLevel::Warn, "no answer within"), 0) << log.joined();
+    EXPECT_TRUE(log.warned("no answer within", 0));
     other.exchange(1 << 20);
     faults.disarm_all();
     ASSERT_TRUE(bed_.until([&] { return other.pair.send->link.paths().all_up(); }));
@@ -212,8 +206,7 @@ TEST_F(TakeBack, SameRangeTwiceOnOneChannelGoesWithTheLast) {
   deregister_memory(*talk.pair.receive, again);
   EXPECT_EQ(bed_.stats(1).revokes, 0u);
   const auto sending = talk.send({.bytes = 4096});
-  EXPECT_TRUE(bed_.finish(*sending).ok());
-  EXPECT_TRUE(bed_.finish(*receiving).ok());
+  EXPECT_TRUE(bed_.finish_all({*sending, *receiving}));
   take_back_and_watch(talk);
 }
 
@@ -250,7 +243,7 @@ TEST_F(TakeBack, SendOverALinkWhoseReceiverClosedIsStillWaitedFor) {
   bed_.hosts[0].provider->faults().disarm_all();
   bed_.rounds(5000);
   other.exchange(4096);
-  EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
+  EXPECT_TRUE(log.warned("", 0));
 }
 
 TEST_F(TakeBack, BothSidesAtOnce) {
@@ -261,9 +254,8 @@ TEST_F(TakeBack, BothSidesAtOnce) {
   }
   bed_.data_round();
   const LogCapture log;
-  talk.release();
-  talk.close_both();
-  EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
+  talk.end();
+  EXPECT_TRUE(log.warned("", 0));
   other.exchange(4096);
 }
 

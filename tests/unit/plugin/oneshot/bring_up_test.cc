@@ -11,8 +11,7 @@
 namespace mesh::oneshot {
 namespace {
 
-using mesh::testkit::LogCapture, mesh::testkit::row;
-using testkit::GroupBed;
+using mesh::testkit::LogCapture, mesh::testkit::row, testkit::GroupBed;
 
 TEST(Hello, TellsWhatMustBeAlike) {
   const Hello ours{.rank = 0, .members = 3, .willing = 1, .bound = 65536};
@@ -46,7 +45,7 @@ TEST_F(BringUpOf3, AnotherBoundFailsEveryMember) {
   LogCapture log;
   bed_.bounds[1] = 4096;
   for (const Errc answer : bed_.connect()) EXPECT_EQ(answer, Errc::Protocol);
-  EXPECT_EQ(log.count(LogLevel::Warn, "its NCCL_MESH_ONESHOT_BYTES is"), 4)
+  EXPECT_TRUE(log.warned("its NCCL_MESH_ONESHOT_BYTES is", 4))
       << "each pair that differs has a line on both hosts";
 }
 
