@@ -7,7 +7,20 @@
 namespace mesh::plugin {
 namespace {
 
-using CollNet = OneShotTest;
+class CollNet : public OneShotTest {
+ protected:
+  // Connects a group that votes no, and says why if `why` is not empty.
+  void expect_no(int members, const std::string& why = {}) {
+    void* const comm = connect(listen(), members);
+    if (!why.empty()) {
+      EXPECT_EQ(LogCatcher::lines(NCCL_LOG_WARN).at(0).second,
+                "NET/Mesh : one-shot all-reduce is off for a communicator of " +
+                    std::to_string(members) + ": " + why);
+    }
+    EXPECT_EQ(supported(), 0);
+    EXPECT_EQ(collnet::close_coll(comm), ncclSuccess);
+  }
+};
 
 std::string warning(std::size_t index) {
   const auto lines = LogCatcher::lines(NCCL_LOG_WARN);
@@ -71,24 +84,15 @@ TEST_F(CollNet, AGroupThatFailsVotesNoUntilItIsClosed) {
 TEST_F(CollNet, AnEngineThatCannotListenVotesNo) {
   begin();
   state().listen_answer = Errc::Exhausted;
-  void* const comm = connect(listen(), 3);
-  EXPECT_EQ(supported(), 0);
-  EXPECT_EQ(collnet::close_coll(comm), ncclSuccess);
+  expect_no(3);
   state().context_answer = Errc::Exhausted;
-  void* const other = connect(listen(), 3);
-  EXPECT_EQ(supported(), 0);
-  EXPECT_EQ(collnet::close_coll(other), ncclSuccess);
+  expect_no(3);
   end();
 }
 
 TEST_F(CollNet, SeventeenMembersVoteNo) {
   begin();
-  void* const comm = connect(listen(), 17);
-  EXPECT_EQ(warning(0),
-            "NET/Mesh : one-shot all-reduce is off for a communicator of 17: it has 2 to 16 "
-            "members");
-  EXPECT_EQ(supported(), 0);
-  EXPECT_EQ(collnet::close_coll(comm), ncclSuccess);
+  expect_no(17, "it has 2 to 16 members");
   end();
 }
 
@@ -96,14 +100,8 @@ TEST_F(CollNet, SeventeenMembersVoteNo) {
 TEST_F(CollNet, AHostWithGpuDirectVotesNo) {
   for (RailInfo& each : state().rails) each.dma_buffers = true;
   begin();
-  void* const listener = listen();
   state().connect_answer = state().accept_answer = Errc::PeerClosed;
-  void* const comm = connect(listener, 2);
-  EXPECT_EQ(warning(0),
-            "NET/Mesh : one-shot all-reduce is off for a communicator of 2: this host's NICs reach "
-            "GPU memory (NCCL_MESH_GDR=off would end that)");
-  EXPECT_EQ(supported(), 0);
-  EXPECT_EQ(collnet::close_coll(comm), ncclSuccess);
+  expect_no(2, "this host's NICs reach GPU memory (NCCL_MESH_GDR=off would end that)");
   end();
 }
 
