@@ -13,16 +13,17 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed;
-using testkit::LogCapture;
-using testkit::Talk;
+using testkit::Bed, testkit::LogCapture, testkit::Talk;
 
 using testkit::kA, testkit::kB;
 const soft::Fault kSecondPortDown{.kind = soft::FaultKind::PortDown, .nic = "n1"};
 
 class PortEvents : public testing::Test {
  protected:
-  PortEvents() : bed_({.fabric = testkit::kHalves}) { set_log_level(LogLevel::Info); }
+  explicit PortEvents(const testkit::BedOptions& options = {.fabric = testkit::kHalves})
+      : bed_(options) {
+    set_log_level(LogLevel::Info);
+  }
 
   // Lets the time pass in at most 1,000 rounds; later rounds take 1 ms.
   void pass_ms(std::uint64_t ms) {
@@ -32,52 +33,59 @@ class PortEvents : public testing::Test {
     bed_.rounds(static_cast<int>(ms / round_ms));
     bed_.tick_ns = 1'000'000;
   }
+  // Sends a message, which a fault at these hosts meets before the NIC has taken a byte.
+  void send_into(const soft::Fault& fault, const std::vector<std::size_t>& hosts, Talk& talk) {
+    std::fill(talk.target.begin(), talk.target.end(), std::byte{0xa5});
+    const auto receiving = talk.receive({.bytes = kBytes});
+    bed_.rounds(2);  // its credit has arrived
+    const auto sending = talk.send({.bytes = kBytes});
+    const std::uint64_t began_ns = bed_.now_ns();
+    for (const std::size_t host : hosts) bed_.hosts[host].fault(fault);
+    ASSERT_TRUE(bed_.finish_all({*sending, *receiving}));
+    EXPECT_TRUE(talk.holds(0, 0, kBytes));
+    EXPECT_LT(bed_.now_ns() - began_ns, 50'000'000u) << "the retries alone would take 1.9 s";
+  }
+  bool back_on_both(const LogCapture& log) {
+    return bed_.until([&] { return log.count(LogLevel::Info, "is back after") == 2; });
+  }
+  void expect_a_share_of_n1(Talk& talk) {
+    const std::uint64_t before = bed_.hosts[0].provider->counters("n1").bytes;
+    talk.exchange(kBytes);
+    EXPECT_GE(bed_.hosts[0].provider->counters("n1").bytes - before, kBytes / 4);
+  }
 
+  static constexpr std::size_t kBytes = 4 << 20;
   Bed bed_;
 };
 
 TEST_F(PortEvents, APortThatGoesDownAndUpIsSaidOfItsRailOnly) {
   const LogCapture log;
-  ASSERT_TRUE(bed_.hosts[0].provider->faults().arm(kSecondPortDown).ok());
+  bed_.hosts[0].fault(kSecondPortDown);
   bed_.rounds(10);
-  EXPECT_EQ(log.count(LogLevel::Info, "rail 1 n1:1: its port is down"), 1) << log.joined();
-  bed_.hosts[0].provider->faults().lift(kSecondPortDown);
+  EXPECT_TRUE(log.said(LogLevel::Info, "rail 1 n1:1: its port is down"));
+  bed_.hosts[0].fault(kSecondPortDown, false);
   bed_.rounds(10);
-  EXPECT_EQ(log.count(LogLevel::Info, "rail 1 n1:1: its port is up"), 1) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Info, "its port is"), 2) << log.joined();
+  EXPECT_TRUE(log.said(LogLevel::Info, "rail 1 n1:1: its port is up"));
+  EXPECT_TRUE(log.said(LogLevel::Info, "its port is", 2));
   EXPECT_EQ(bed_.hosts[0].engine->snapshot().rails.at(0).port_downs, 0u);
   EXPECT_EQ(bed_.hosts[0].engine->snapshot().rails.at(1).port_downs, 1u);
 }
 
 TEST_F(PortEvents, APulledCableCostsNoRetriesAndIsUsedAgainWhenItIsBack) {
-  constexpr std::size_t kBytes = 4 << 20;
   Talk talk(bed_, kA, kB, kBytes);
   talk.exchange(kBytes);
   const LogCapture log;
-  std::fill(talk.target.begin(), talk.target.end(), std::byte{0xa5});
-  const auto receiving = talk.receive({.bytes = kBytes});
-  bed_.rounds(2);                                     // its credit has arrived
-  const auto sending = talk.send({.bytes = kBytes});  // posted, but the NIC has taken no byte
-  const std::uint64_t began_ns = bed_.now_ns();
-  for (testkit::BedHost& host : bed_.hosts)
-    ASSERT_TRUE(host.provider->faults().arm(kSecondPortDown).ok());
-  ASSERT_TRUE(bed_.finish(*sending).ok());
-  ASSERT_TRUE(bed_.finish(*receiving).ok());
-  EXPECT_TRUE(talk.holds(0, 0, kBytes));
-  EXPECT_LT(bed_.now_ns() - began_ns, 50'000'000u) << "the retries alone would take 1.9 s";
+  send_into(kSecondPortDown, {0, 1}, talk);
   EXPECT_GE(log.count(LogLevel::Warn, "is lost: our port is down; 1 of 2 paths carry on"), 1)
       << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, "1 of 2 paths carry on"), 2) << log.joined();
+  EXPECT_TRUE(log.warned("1 of 2 paths carry on", 2));
   bed_.tick_ns = 100'000;
   bed_.rounds(20'000);  // two seconds with many failed tries
-  for (testkit::BedHost& host : bed_.hosts) host.provider->faults().lift(kSecondPortDown);
+  for (testkit::BedHost& host : bed_.hosts) host.fault(kSecondPortDown, false);
   const std::uint64_t lifted_ns = bed_.now_ns();
-  ASSERT_TRUE(bed_.until([&] { return log.count(LogLevel::Info, "is back after") == 2; }))
-      << log.joined();
+  ASSERT_TRUE(back_on_both(log)) << log.joined();
   EXPECT_LT(bed_.now_ns() - lifted_ns, 3'000'000'000u);
-  const std::uint64_t before = bed_.hosts[0].provider->counters("n1").bytes;
-  talk.exchange(kBytes);
-  EXPECT_GE(bed_.hosts[0].provider->counters("n1").bytes - before, kBytes / 4);
+  expect_a_share_of_n1(talk);
 }
 
 // The ends of a real cable come up some time apart: the later end, and nothing else, ends the wait.
@@ -91,15 +99,13 @@ TEST_F(PortEvents, ACableIsUsedAgainSoonAfterItsLaterEnd) {
         SCOPED_TRACE("down " + std::to_string(down_ms) + " ms, host " + std::to_string(first) +
                      " first, " + std::to_string(apart_ms) + " ms apart");
         const LogCapture log;
-        for (testkit::BedHost& host : bed_.hosts)
-          ASSERT_TRUE(host.provider->faults().arm(kSecondPortDown).ok());
+        for (testkit::BedHost& host : bed_.hosts) host.fault(kSecondPortDown);
         pass_ms(down_ms);
-        bed_.hosts[first].provider->faults().lift(kSecondPortDown);
+        bed_.hosts[first].fault(kSecondPortDown, false);
         pass_ms(apart_ms);
-        bed_.hosts[1 - first].provider->faults().lift(kSecondPortDown);
+        bed_.hosts[1 - first].fault(kSecondPortDown, false);
         const std::uint64_t both_ns = bed_.now_ns();
-        ASSERT_TRUE(bed_.until([&] { return log.count(LogLevel::Info, "is back after") == 2; }))
-            << log.joined();
+        ASSERT_TRUE(back_on_both(log)) << log.joined();
         EXPECT_LE(bed_.now_ns() - both_ns, 300'000'000u) << log.joined();
         talk.exchange(kBytes);
         pass_ms(11'000);  // a later loss is a new trouble
@@ -118,36 +124,26 @@ constexpr const char* kWithPlaces = R"({"name": "places",
                                    {"name": "n1", "address": "10.0.2.2/24"}]}],
   "links": [{"ends": ["a/n0", "b/n0"]}, {"ends": ["a/n1", "b/n1"]}]})";
 
-class PortEventsOfCards : public testing::Test {
+class PortEventsOfCards : public PortEvents {
  protected:
-  PortEventsOfCards() : bed_({.fabric = kWithPlaces, .stall_seconds = 2}) {
-    set_log_level(LogLevel::Info);
-  }
+  PortEventsOfCards() : PortEvents({.fabric = kWithPlaces, .stall_seconds = 2}) {}
   void take_card(const char* nic) {
-    ASSERT_TRUE(
-        bed_.hosts[0].provider->faults().arm({.kind = soft::FaultKind::CardLeft, .nic = nic}).ok());
-    ASSERT_TRUE(
-        bed_.hosts[1].provider->faults().arm({.kind = soft::FaultKind::PortDown, .nic = nic}).ok());
+    bed_.hosts[0].fault({.kind = soft::FaultKind::CardLeft, .nic = nic});
+    bed_.hosts[1].port(nic, false);
   }
-
-  Bed bed_;
 };
 
 TEST_F(PortEventsOfCards, ACardThatLeavesIsNotTakenForAPortThatIsDown) {
-  constexpr std::size_t kBytes = 4 << 20;
   Talk talk(bed_, kA, kB, kBytes);
   talk.exchange(kBytes);
   const LogCapture log;
   take_card("n1");
   bed_.rounds(10);
-  EXPECT_EQ(log.count(LogLevel::Warn, "rail 1: the card left: rail n1:1, PCI 0000:02:00.0"), 1)
-      << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn,
-                      "is lost: the card left: rail n1:1, PCI 0000:02:00.0; 1 of 2 paths carry on"),
-            1)
-      << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, "is lost: our port is down"), 1)
-      << "which is what the other end of the cable sees: " << log.joined();
+  EXPECT_TRUE(log.warned("rail 1: the card left: rail n1:1, PCI 0000:02:00.0"));
+  EXPECT_TRUE(
+      log.warned("is lost: the card left: rail n1:1, PCI 0000:02:00.0; 1 of 2 paths carry on"));
+  EXPECT_TRUE(log.warned("is lost: our port is down"))
+      << "which is what the other end of the cable sees";
   talk.exchange(kBytes);
 }
 
@@ -177,37 +173,21 @@ constexpr const char* kInfiniBand = R"({"name": "ib",
   "links": [{"ends": ["a/n0", "b/n0"]}, {"ends": ["a/n1", "b/n1"]}]})";
 const soft::Fault kSecondLidChanges{.kind = soft::FaultKind::LidChange, .nic = "n1"};
 
-class PortEventsInfiniBand : public testing::Test {
+class PortEventsInfiniBand : public PortEvents {
  protected:
-  PortEventsInfiniBand() : bed_({.fabric = kInfiniBand}) { set_log_level(LogLevel::Info); }
-
-  Bed bed_;
+  PortEventsInfiniBand() : PortEvents({.fabric = kInfiniBand}) {}
 };
 
 TEST_F(PortEventsInfiniBand, ANewLidCostsNoRetriesAndThePeerIsToldIt) {
-  constexpr std::size_t kBytes = 4 << 20;
   Talk talk(bed_, kA, kB, kBytes);
   talk.exchange(kBytes);
   const LogCapture log;
-  std::fill(talk.target.begin(), talk.target.end(), std::byte{0xa5});
-  const auto receiving = talk.receive({.bytes = kBytes});
-  bed_.rounds(2);
-  const auto sending = talk.send({.bytes = kBytes});
-  const std::uint64_t began_ns = bed_.now_ns();
-  ASSERT_TRUE(bed_.hosts[1].provider->faults().arm(kSecondLidChanges).ok());
-  ASSERT_TRUE(bed_.finish(*sending).ok());
-  ASSERT_TRUE(bed_.finish(*receiving).ok());
-  EXPECT_TRUE(talk.holds(0, 0, kBytes));
-  EXPECT_LT(bed_.now_ns() - began_ns, 50'000'000u) << "the retries alone would take 1.9 s";
-  EXPECT_EQ(log.count(LogLevel::Info, "rail 1 n1:1: the LID of its port is 4098"), 1)
-      << log.joined();
+  send_into(kSecondLidChanges, {1}, talk);
+  EXPECT_TRUE(log.said(LogLevel::Info, "rail 1 n1:1: the LID of its port is 4098"));
   EXPECT_GE(log.count(LogLevel::Warn, "is lost: our port has another LID"), 1) << log.joined();
   bed_.tick_ns = 100'000;
-  ASSERT_TRUE(bed_.until([&] { return log.count(LogLevel::Info, "is back after") == 2; }))
-      << log.joined();
-  const std::uint64_t before = bed_.hosts[0].provider->counters("n1").bytes;
-  talk.exchange(kBytes);
-  EXPECT_GE(bed_.hosts[0].provider->counters("n1").bytes - before, kBytes / 4);
+  ASSERT_TRUE(back_on_both(log)) << log.joined();
+  expect_a_share_of_n1(talk);
 }
 
 // The queue pair that flushes GPU memory is connected to its own port, so it uses the LID.
@@ -219,10 +199,9 @@ TEST_F(PortEventsInfiniBand, ANewLidDoesNotEndALinkWithDeviceMemory) {
   Registration* const target = register_memory(*talk.pair.receive, range).value();
   talk.exchange(4096);
   const LogCapture log;
-  ASSERT_TRUE(bed_.hosts[1].provider->faults().arm(kSecondLidChanges).ok());
+  bed_.hosts[1].fault(kSecondLidChanges);
   bed_.tick_ns = 1'000'000;
-  ASSERT_TRUE(bed_.until([&] { return log.count(LogLevel::Info, "is back after") == 2; }))
-      << log.joined();
+  ASSERT_TRUE(back_on_both(log)) << log.joined();
   EXPECT_EQ(talk.pair.receive->link.failure(), Errc::Ok) << log.joined();
   talk.exchange(4096);
   deregister_memory(*talk.pair.receive, target);
@@ -232,11 +211,11 @@ TEST_F(PortEventsInfiniBand, ALidThatIsStillTheSameCostsNothing) {
   Talk talk(bed_, kA, kB, 4096);
   talk.exchange(4096);
   const LogCapture log;
-  ASSERT_TRUE(bed_.hosts[1].provider->faults().arm(kSecondLidChanges).ok());
-  bed_.hosts[1].provider->faults().lift(kSecondLidChanges);
+  bed_.hosts[1].fault(kSecondLidChanges);
+  bed_.hosts[1].fault(kSecondLidChanges, false);
   bed_.rounds(10);
-  EXPECT_EQ(log.count(LogLevel::Info, "the LID of its port is 2"), 2) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, "is lost"), 0) << log.joined();
+  EXPECT_TRUE(log.said(LogLevel::Info, "the LID of its port is 2", 2));
+  EXPECT_TRUE(log.warned("is lost", 0));
   talk.exchange(4096);
 }
 
@@ -246,13 +225,13 @@ TEST_F(PortEvents, AQueuePairThatFailsIsSaidWithItsNumber) {
   const LogCapture log;
   EXPECT_EQ(bed_.hosts[0].provider->fail_queue_pairs("n1", 0), 1u);
   bed_.rounds(10);
-  EXPECT_EQ(log.count(LogLevel::Info, "rail 1 n1:1: queue pair 0x"), 1) << log.joined();
+  EXPECT_TRUE(log.said(LogLevel::Info, "rail 1 n1:1: queue pair 0x"));
 }
 
 TEST_F(PortEvents, AnEngineThatEndsLeavesNothingToHear) {
   bed_.close_context(kA);
   bed_.hosts[0].engine.reset();
-  ASSERT_TRUE(bed_.hosts[0].provider->faults().arm(kSecondPortDown).ok());
+  bed_.hosts[0].fault(kSecondPortDown);
 }
 
 }  // namespace

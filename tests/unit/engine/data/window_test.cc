@@ -9,8 +9,7 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed;
-using testkit::Talk;
+using testkit::Bed, testkit::Talk;
 
 using testkit::kA, testkit::kB;
 
@@ -75,26 +74,31 @@ TEST(Window, ManyRoundsOfTheSmallestWindowCountNoReceiverNotReady) {
   EXPECT_EQ(bed.stats(0).errors + bed.stats(1).errors, 0u);
 }
 
+// Sends `bytes` to a peer whose NIC executes nothing for a time. Returns the work requests that are
+// posted then.
+std::uint64_t posted_to_a_nic_that_stands(Bed& bed, std::size_t bytes) {
+  Talk talk(bed, kA, kB, bytes);
+  const auto receiving = talk.receive({.bytes = bytes});
+  bed.rounds(100);
+  const std::uint64_t before = bed.stats(0).work_requests;
+  bed.hosts[1].nics_stand = bed.hosts[1].loops_stand = true;
+  const auto sending = talk.send({.bytes = bytes});
+  bed.rounds(2000);
+  const std::uint64_t posted = bed.stats(0).work_requests - before;
+  bed.hosts[1].nics_stand = bed.hosts[1].loops_stand = false;
+  EXPECT_TRUE(bed.finish_all({*sending, *receiving}));
+  EXPECT_TRUE(talk.holds(0, 0, bytes));
+  return posted;
+}
+
 TEST(Window, SendQueueIsNeverOverfilled) {
   TransferPolicy policy = narrow();
   policy.sq_depth = 64;
   policy.wr_bytes = 4096;
   Bed bed({.policy = policy});
-  Talk talk(bed, kA, kB, 1 << 20);  // 256 work requests
-  const auto receiving = talk.receive({.bytes = 1 << 20});
-  bed.rounds(100);
-  const std::uint64_t before = bed.stats(0).work_requests;
-  bed.hosts[1].nics_stand = true;  // the peer's NIC executes nothing
-  bed.hosts[1].loops_stand = true;
-  const auto sending = talk.send({.bytes = 1 << 20});
-  bed.rounds(2000);
-  const std::uint64_t posted = bed.stats(0).work_requests - before;
+  const std::uint64_t posted = posted_to_a_nic_that_stands(bed, 1 << 20);  // of 256
   EXPECT_LE(posted, 64u);
   EXPECT_GE(posted, 62u);
-  bed.hosts[1].nics_stand = bed.hosts[1].loops_stand = false;
-  EXPECT_TRUE(bed.finish(*sending).ok());
-  EXPECT_TRUE(bed.finish(*receiving).ok());
-  EXPECT_TRUE(talk.holds(0, 0, 1 << 20));
 }
 
 // The credits of a receiver and its window words share one send queue, and no cap bounds either.
@@ -123,18 +127,7 @@ TEST(Window, BytesInFlightStayUnderTheCapOfAPath) {
   policy.wr_bytes = 65536;
   policy.inflight_bytes = 262'144;
   Bed bed({.fabric = testkit::kHalves, .policy = policy});
-  Talk talk(bed, kA, kB, 8 << 20);
-  const auto receiving = talk.receive({.bytes = 8 << 20});
-  bed.rounds(100);
-  const std::uint64_t before = bed.stats(0).work_requests;
-  bed.hosts[1].nics_stand = bed.hosts[1].loops_stand = true;
-  const auto sending = talk.send({.bytes = 8 << 20});
-  bed.rounds(1000);
-  EXPECT_EQ(bed.stats(0).work_requests - before, 8u) << "four of 64 KiB on each of two paths";
-  bed.hosts[1].nics_stand = bed.hosts[1].loops_stand = false;
-  EXPECT_TRUE(bed.finish(*sending).ok());
-  EXPECT_TRUE(bed.finish(*receiving).ok());
-  EXPECT_TRUE(talk.holds(0, 0, 8 << 20));
+  EXPECT_EQ(posted_to_a_nic_that_stands(bed, 8 << 20), 8u) << "four of 64 KiB on each of two paths";
 }
 
 // Each path takes one work request at a time, for two large messages. A third channel, which comes
@@ -276,23 +269,8 @@ TEST(Window, BytesInFlightStayUnderWhatThePortCarriesInATime) {
   TransferPolicy policy;
   policy.wr_bytes = 65536;
   policy.inflight_us = 21;
-  Bed bed({.fabric = R"({"name":"pair",
-    "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"}]},{"name":"b",
-       "nics":[{"name":"n0","address":"10.0.1.2/24"}]}],
-    "links":[{"ends":["a/n0","b/n0"],"gbps":100}]})",
-           .policy = policy});
-  Talk talk(bed, kA, kB, 4 << 20);
-  const auto receiving = talk.receive({.bytes = 4 << 20});
-  bed.rounds(100);
-  const std::uint64_t before = bed.stats(0).work_requests;
-  bed.hosts[1].nics_stand = bed.hosts[1].loops_stand = true;
-  const auto sending = talk.send({.bytes = 4 << 20});
-  bed.rounds(1000);
-  EXPECT_EQ(bed.stats(0).work_requests - before, 4u);
-  bed.hosts[1].nics_stand = bed.hosts[1].loops_stand = false;
-  EXPECT_TRUE(bed.finish(*sending).ok());
-  EXPECT_TRUE(bed.finish(*receiving).ok());
-  EXPECT_TRUE(talk.holds(0, 0, 4 << 20));
+  Bed bed({.fabric = kPaced, .policy = policy});
+  EXPECT_EQ(posted_to_a_nic_that_stands(bed, 4 << 20), 4u);
 }
 
 // The ports of the software fabric, like those of soft-RoCE, refuse work requests above 8 MiB.
