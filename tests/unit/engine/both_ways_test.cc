@@ -2,39 +2,32 @@
 // in part the other way round a ring.
 
 #include "engine/data/peer_link.h"
-#include "tests/unit/base/log_capture.h"
-#include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/cables.h"
+#include "tests/unit/engine/open_bed.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <memory>
-#include <string>
 #include <vector>
 
 namespace mesh {
 namespace {
 
-using testkit::Bed, testkit::Seat, testkit::Talk, testkit::LogCapture, testkit::row;
+using testkit::row, testkit::Talk;
 
 constexpr std::size_t kBytes = std::size_t{4} << 20;
 constexpr std::size_t kSizes[] = {0, 1, 8, 220, 8192, 65536, 300'000, std::size_t{1} << 20, kBytes};
 constexpr int kEnough = 8;  // large messages, after which the other way is open
 
-class BothWays : public testing::Test {
+class BothWays : public testkit::OpenBed {
  protected:
+  BothWays() : OpenBed(kBytes) {}
+
   // Opens a ring of hosts with a channel from each host to the next one, as NCCL's rings have.
   void open(int hosts, int both_ways = 1) {
-    fabric_ = row(hosts, true);
-    bed_ = std::make_unique<Bed>(
-        testkit::BedOptions{.fabric = fabric_.c_str(), .rails = "auto", .both_ways = both_ways});
-    bed_->tick_ns = 10'000;
-    set_log_level(LogLevel::Info);
-    for (std::size_t i = 0; i < bed_->hosts.size(); ++i) {
-      const Seat next{(i + 1) % bed_->hosts.size(), 0};
-      talks_.push_back(std::make_unique<Talk>(*bed_, Seat{i, 0}, next, kBytes));
-    }
+    OpenBed::open(row(hosts, true), {.rails = "auto", .both_ways = both_ways});
+    for (std::size_t i = 0; i < bed_->hosts.size(); ++i)
+      talks_.push_back(talk(i, (i + 1) % bed_->hosts.size()));
   }
   static bool both(const Talk& talk) {
     return talk.pair.send->link.paths().usable_count() == 2 &&
@@ -55,25 +48,6 @@ class BothWays : public testing::Test {
   void exchange_all_sizes(Talk& talk) {
     for (const std::size_t bytes : kSizes) talk.exchange(bytes);
   }
-  void port(std::size_t host, const char* nic, bool up) {
-    const soft::Fault fault{.kind = soft::FaultKind::PortDown, .nic = nic};
-    soft::FaultPlan& faults = bed_->hosts[host].provider->faults();
-    if (up) {
-      faults.lift(fault);
-    } else {
-      EXPECT_TRUE(faults.arm(fault).ok());
-    }
-  }
-  void end() {
-    for (const auto& each : talks_) each->release(), each->close_both();
-    EXPECT_TRUE(bed_->empties());
-    talks_.clear();
-  }
-
-  LogCapture log_;
-  std::string fabric_;
-  std::unique_ptr<Bed> bed_;
-  std::vector<std::unique_ptr<Talk>> talks_;
 };
 
 TEST_F(BothWays, LargeMessagesGoRoundBothWays) {
@@ -86,8 +60,8 @@ TEST_F(BothWays, LargeMessagesGoRoundBothWays) {
     for (int i = 0; i < kEnough; ++i) exchange_all_sizes(talk);
     EXPECT_GT(sent(0, "n1") - direct, kBytes * kEnough / 2) << "over the cable between the two";
     EXPECT_GT(sent(0, "n0") - round, kBytes * kEnough / 4) << "the other way round";
-    EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
-    end();
+    EXPECT_TRUE(log_.warned("", 0));
+    end_all();
   }
 }
 
@@ -99,7 +73,7 @@ TEST_F(BothWays, SmallMessagesAndCreditsKeepToTheCable) {
   for (int i = 0; i < 1000; ++i) talk.exchange(8192);
   EXPECT_EQ(sent(0, "n0"), round);
   EXPECT_EQ(sent(1, "n1"), back);
-  end();
+  end_all();
 }
 
 TEST_F(BothWays, NothingIsOpenedBeforeMuchWasSentNorWhereOneSideDoesNotWishIt) {
@@ -108,14 +82,14 @@ TEST_F(BothWays, NothingIsOpenedBeforeMuchWasSentNorWhereOneSideDoesNotWishIt) {
   bed_->tick_ns = 1'000'000;
   bed_->rounds(1000);
   for (const testkit::BedHost& host : bed_->hosts) EXPECT_FALSE(host.engine->carries_for_others());
-  end();
+  end_all();
   open(3, 0);
   for (int i = 0; i < kEnough; ++i) talks_[0]->exchange(kBytes);
   bed_->tick_ns = 1'000'000;
   bed_->rounds(1000);
   EXPECT_EQ(talks_[0]->pair.send->link.paths().primary_count(), 1u);
   EXPECT_EQ(talks_[0]->pair.send->link.paths().usable_count(), 1u);
-  end();
+  end_all();
 }
 
 TEST_F(BothWays, AllNeighboursAtOnce) {
@@ -131,8 +105,8 @@ TEST_F(BothWays, AllNeighboursAtOnce) {
     for (Request* const request : requests) EXPECT_TRUE(bed_->finish(request).ok());
     for (const auto& each : talks_) EXPECT_TRUE(each->holds(0, 0, kBytes - 10));
   }
-  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
-  end();
+  EXPECT_TRUE(log_.warned("", 0));
+  end_all();
 }
 
 TEST_F(BothWays, MoreThanTwoHostsOnTheWayAreLeftInPeace) {
@@ -146,8 +120,8 @@ TEST_F(BothWays, MoreThanTwoHostsOnTheWayAreLeftInPeace) {
   for (const testkit::BedHost& host : bed_->hosts) EXPECT_FALSE(host.engine->carries_for_others());
   bed_->tick_ns = 10'000;
   for (const std::size_t bytes : kSizes) talk.exchange(bytes);
-  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
-  end();
+  EXPECT_TRUE(log_.warned("", 0));
+  end_all();
 }
 
 TEST_F(BothWays, MoreThanTwoHostsOnTheWayCarryTheLinkWhereItsCableIsLost) {
@@ -156,7 +130,7 @@ TEST_F(BothWays, MoreThanTwoHostsOnTheWayCarryTheLinkWhereItsCableIsLost) {
   for (int i = 0; i < kEnough; ++i) talk.exchange(kBytes);
   port(0, "n1", false), port(1, "n0", false);
   exchange_all_sizes(talk);
-  EXPECT_EQ(log_.count(LogLevel::Detail, "over hosts e and d and c carries"), 2) << log_.joined();
+  EXPECT_TRUE(log_.said(LogLevel::Detail, "over hosts e and d and c carries", 2));
   port(0, "n1", true), port(1, "n0", true);
   const std::uint64_t before = sent(0, "n1");
   bed_->tick_ns = 1'000'000;
@@ -164,7 +138,7 @@ TEST_F(BothWays, MoreThanTwoHostsOnTheWayCarryTheLinkWhereItsCableIsLost) {
   bed_->tick_ns = 10'000;
   exchange_all_sizes(talk);
   EXPECT_GT(sent(0, "n1") - before, kBytes / 2) << "its own cable carries again";
-  end();
+  end_all();
 }
 
 // Either way may be lost. The remaining one carries its part, and the lost one comes back.
@@ -182,8 +156,7 @@ TEST_F(BothWays, TheOtherWayCarriesAloneWhileOneIsLost) {
     Request* const send = talk.send({.bytes = kBytes}).value();
     bed_->rounds(3);
     port(cable.host, "n1", false), port(cable.next, "n0", false);
-    EXPECT_TRUE(bed_->finish(receive).ok()) << log_.joined();
-    EXPECT_TRUE(bed_->finish(send).ok()) << log_.joined();
+    EXPECT_TRUE(bed_->finish_all({receive, send})) << log_.joined();
     EXPECT_TRUE(talk.holds(0, 0, kBytes));
     EXPECT_EQ(talk.pair.send->link.paths().usable_count(), 1u);
     exchange_all_sizes(talk);
@@ -193,7 +166,7 @@ TEST_F(BothWays, TheOtherWayCarriesAloneWhileOneIsLost) {
     bed_->tick_ns = 10'000;
     exchange_all_sizes(talk);
   }
-  end();
+  end_all();
 }
 
 // A cable of the way round is cut. Both sides go on without that way, and it comes back.
@@ -213,7 +186,7 @@ TEST_F(BothWays, TheOtherWayRestsOnBothSidesWhileThereIsNone) {
   ASSERT_TRUE(bed_->until([&] { return both(talk); })) << log_.joined();
   bed_->tick_ns = 10'000;
   exchange_all_sizes(talk);
-  end();
+  end_all();
 }
 
 }  // namespace

@@ -13,10 +13,7 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed;
-using testkit::kA, testkit::kB;
-using testkit::LogCapture;
-using testkit::Talk;
+using testkit::Bed, testkit::kA, testkit::kB, testkit::LogCapture, testkit::Talk;
 
 constexpr std::size_t kBytes = 4 << 20;
 constexpr std::size_t kSmall = 4096;
@@ -90,8 +87,7 @@ TEST_P(CardReturns, TheOnlyPathComesBackAndItsRequestsGoOn) {
     bed.rounds(10);
     bring_card(bed, "n0");
     ASSERT_TRUE(until_up(bed, log, 2)) << times << "\n" << log.joined();
-    ASSERT_TRUE(bed.finish(*sending).ok()) << log.joined();
-    ASSERT_TRUE(bed.finish(*receiving).ok());
+    ASSERT_TRUE(bed.finish_all({*sending, *receiving})) << log.joined();
     EXPECT_TRUE(talk.holds(0, 0, kBytes));
     talk.exchange(kSmall);
   }
@@ -116,7 +112,7 @@ TEST_P(CardReturns, WhatComesWhileTheCardIsGoneUsesTheNewOneToo) {
   bed.rounds(30'000);
   for (Talk* const each : {&talk, &channel, &link})
     EXPECT_GE(carried(bed, *each, "n1"), kBytes / 4);
-  for (Talk* const each : {&talk, &channel, &link}) each->release(), each->close_both();
+  for (Talk* const each : {&talk, &channel, &link}) each->end();
   EXPECT_TRUE(bed.empties());
 }
 
@@ -134,8 +130,7 @@ TEST_P(CardReturns, ALinkThatIsMadeWithoutItsOnlyCardWaitsForTheNewOne) {
   bed.rounds(100);
   bring_card(bed, "n0");
   bed.tick_ns = 100'000;
-  ASSERT_TRUE(bed.finish(*sending).ok()) << log.joined();
-  ASSERT_TRUE(bed.finish(*receiving).ok());
+  ASSERT_TRUE(bed.finish_all({*sending, *receiving})) << log.joined();
   EXPECT_TRUE(link.holds(0, 0, kBytes));
   talk.exchange(kSmall);
 }
@@ -156,8 +151,7 @@ TEST_P(CardReturns, WhatIsUnderWayGoesOverTheOtherPathAtOnce) {
     take_card(bed, "n1");
     const std::uint64_t left_ns = bed.now_ns();
     bed.tick_ns = 20'000;
-    ASSERT_TRUE(bed.finish(*sending).ok()) << log.joined();
-    ASSERT_TRUE(bed.finish(*receiving).ok()) << log.joined();
+    ASSERT_TRUE(bed.finish_all({*sending, *receiving})) << log.joined();
     EXPECT_LT(bed.now_ns() - left_ns, 200'000'000u) << rounds;
     EXPECT_TRUE(talk.holds(0, 0, kBytes));
     bring_card(bed, "n1");
@@ -192,11 +186,7 @@ TEST(CardReturnsOfRelays, MessagesGoOnOverTheNewCard) {
     const Talk to_b(bed, kA, kB, kSmall), to_c(bed, kB, {2, 0}, kSmall);
     Talk talk(bed, kA, {2, 0}, kBytes);
     bed.tick_ns = 10'000;
-    // The first message asks for the path.
-    const auto wakes = [&talk] {
-      return !talk.pair.send->link.reach().lazy() && !talk.pair.receive->link.reach().lazy();
-    };
-    ASSERT_TRUE(bed.until([&] { return wakes() || talk.send({.bytes = 8}).ok(); }));
+    ASSERT_TRUE(talk.wakes());
     talk.exchange(kBytes);
     for (int times = 0; times < 3; ++times) {
       const soft::Fault gone{.kind = soft::FaultKind::CardReplaced, .nic = card.nic};

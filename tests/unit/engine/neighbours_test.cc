@@ -1,9 +1,8 @@
 // Hosts that no rail joins, and that nobody has a link with: the first message finds those between
 // by a question over the cables.
 
-#include "tests/unit/base/log_capture.h"
-#include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/cables.h"
+#include "tests/unit/engine/open_bed.h"
 #include "tests/unit/soft/shapes.h"
 
 #include "engine/data/peer_link.h"
@@ -16,14 +15,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
 namespace mesh {
 namespace {
 
-using testkit::Bed, testkit::Seat, testkit::Talk, testkit::LogCapture, testkit::row;
+using testkit::row, testkit::Talk;
 
 constexpr std::size_t kBeyondBytes = 100'000;
 constexpr std::uint64_t kBeyondTickNs = 100'000;
@@ -45,46 +43,27 @@ std::string star(int leaves) {
       hosts, links);
 }
 
-class NeighboursBed : public testing::Test {
+class NeighboursBed : public testkit::OpenBed {
  protected:
+  NeighboursBed() : OpenBed(kBeyondBytes, kBeyondTickNs) {}
+
   void open(const std::string& fabric, const std::string& job) {
-    fabric_ = fabric;
-    bed_ = std::make_unique<Bed>(
-        testkit::BedOptions{.fabric = fabric_.c_str(), .rails = "auto", .job = job});
-    bed_->tick_ns = kBeyondTickNs;
-    set_log_level(LogLevel::Info);
-  }
-  std::unique_ptr<Talk> talk(std::size_t from, std::size_t to) {
-    return std::make_unique<Talk>(*bed_, Seat{from, 0}, Seat{to, 0}, kBeyondBytes);
-  }
-  // Sends until the path is open. Returns false if the message fails.
-  bool wakes(Talk& talk) {
-    const bool over = bed_->until([&] {
-      if (!talk.pair.send->link.reach().lazy() && !talk.pair.receive->link.reach().lazy())
-        return true;
-      return talk.send({.bytes = 8}).code() != Errc::WouldBlock;
-    });
-    return over && !talk.pair.send->link.reach().lazy();
+    OpenBed::open(fabric, {.rails = "auto", .job = job});
   }
   void carries(Talk& talk) {
-    ASSERT_TRUE(wakes(talk)) << log_.joined();
+    ASSERT_TRUE(talk.wakes()) << log_.joined();
     talk.exchange(8);
     talk.exchange(kBeyondBytes);
   }
   // Returns the time that a message waits before it fails.
   std::uint64_t fails_after(Talk& talk) {
     const std::uint64_t from_ns = bed_->now_ns();
-    EXPECT_FALSE(wakes(talk));
+    EXPECT_FALSE(talk.wakes());
     return bed_->now_ns() - from_ns;
   }
   NeighbourCounts counts(std::size_t host) {
     return bed_->hosts[host].engine->snapshot().neighbours;
   }
-  void end(Talk& talk) { talk.release(), talk.close_both(); }
-
-  LogCapture log_;
-  std::string fabric_;
-  std::unique_ptr<Bed> bed_;
 };
 
 TEST_F(NeighboursBed, GroupsOfHostsThatAreNotNeighboursAreTheFirstOfTheJob) {
@@ -92,14 +71,13 @@ TEST_F(NeighboursBed, GroupsOfHostsThatAreNotNeighboursAreTheFirstOfTheJob) {
   const auto even = talk(0, 2), odd = talk(1, 3);
   carries(*even);
   carries(*odd);
-  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+  EXPECT_TRUE(log_.warned("", 0));
   EXPECT_GE(counts(0).asked, 2u) << "over each of its ports";
   EXPECT_GE(counts(0).taken, 1u);
   EXPECT_GE(counts(1).answered + counts(3).answered, 1u);
   EXPECT_EQ(counts(1).malformed + counts(1).foreign + counts(1).excess, 0u);
   end(*even);
-  end(*odd);
-  EXPECT_TRUE(bed_->empties());
+  end_all(*odd);
 }
 
 TEST_F(NeighboursBed, LeavesOfAStarFindItsHub) {
@@ -127,7 +105,7 @@ TEST_F(NeighboursBed, NewsOfHostsEndsThePauseBeforeTheNextTry) {
     open(row(12, true), "a secret");
     const auto far = talk(0, to);
     const std::uint64_t from_ns = bed_->now_ns();
-    ASSERT_TRUE(wakes(*far)) << log_.joined();
+    ASSERT_TRUE(far->wakes()) << log_.joined();
     EXPECT_LT(bed_->now_ns() - from_ns, kTryPauseMinNs);
     end(*far);
   }
@@ -155,7 +133,7 @@ TEST_F(NeighboursBed, NothingIsAskedWhereThereIsARoute) {
   open(row(4, true), "a secret");
   const auto first = talk(0, 1), second = talk(1, 2), far = talk(0, 2);
   carries(*far);
-  EXPECT_EQ(log_.count(LogLevel::Info, "may carry messages for us"), 0) << log_.joined();
+  EXPECT_TRUE(log_.said(LogLevel::Info, "may carry messages for us", 0));
   EXPECT_EQ(counts(0).asked, 0u);
   for (const auto& each : {&first, &second, &far}) end(**each);
 }
@@ -164,10 +142,7 @@ TEST_F(NeighboursBed, WithoutASecretTheLineNamesTheCures) {
   open(row(4, true), "");
   const auto even = talk(0, 2);
   EXPECT_LT(fails_after(*even), kStallToNoRouteNs + kNsPerSecond);
-  EXPECT_EQ(log_.count(LogLevel::Warn,
-                       "peer c: no path leads to it; set NCCL_MESH_JOB alike on all hosts"),
-            1)
-      << log_.joined();
+  EXPECT_TRUE(log_.warned("peer c: no path leads to it; set NCCL_MESH_JOB alike on all hosts"));
   end(*even);
 }
 
@@ -177,9 +152,8 @@ TEST_F(NeighboursBed, WhereNobodyAnswersTheLineSaysWhatMustBeThere) {
   for (const std::size_t host : {1u, 3u}) bed_->hosts[host].close();
   const auto even = talk(0, 2);
   EXPECT_GE(fails_after(*even), kStallToNobodyNs - kNsPerSecond);
-  EXPECT_EQ(log_.count(LogLevel::Warn, "no neighbour answered"), 2) << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Warn, "start the job on the hosts between, too"), 2)
-      << log_.joined();
+  EXPECT_TRUE(log_.warned("no neighbour answered", 2));
+  EXPECT_TRUE(log_.warned("start the job on the hosts between, too", 2));
   end(*even);
 }
 

@@ -41,31 +41,25 @@ TEST_F(OneWay, ACableThatAnswersInOneDirectionIsNamedAndStandsBy) {
   open_one_way();
   const auto both = talk(0, 1);
   both->exchange(kTalkBytes);
-  EXPECT_EQ(log_.count(LogLevel::Warn, "peer b: datagrams of its n1:1 come in at our n1:1"), 1)
-      << log_.joined();
+  EXPECT_TRUE(log_.warned("peer b: datagrams of its n1:1 come in at our n1:1"));
   EXPECT_EQ(path_in_use(*both), "n0:1 10.0.0.1 -> n0:1 10.0.0.3");
   ports_of_both({0}, false);
   both->exchange(kTalkBytes);
   EXPECT_EQ(path_in_use(*both), "n1:1 10.0.0.2 -> n1:1 10.0.0.4") << log_.joined();
   EXPECT_EQ(warned(), 1) << log_.joined();
-  end(*both);
-  EXPECT_TRUE(bed_->empties());
+  end_all(*both);
 }
 
 // Nothing that a sends over n1 arrives.
 TEST_F(OneWay, ACableThatCarriesNothingInOneDirectionIsNamedAndNotUsed) {
   open({2, 2}, kTwoCables, "auto");
-  EXPECT_TRUE(bed_->hosts[0]
-                  .provider->faults()
-                  .arm({.kind = soft::FaultKind::PeerLost, .nic = "n1", .peer_host = "b"})
-                  .ok());
+  bed_->hosts[0].fault({.kind = soft::FaultKind::PeerLost, .nic = "n1", .peer_host = "b"});
   const auto both = talk(0, 1);
   both->exchange(kTalkBytes);
   EXPECT_EQ(warned(), 1) << log_.joined();
   EXPECT_EQ(path_in_use(*both), "n0:1 10.0.0.1 -> n0:1 10.0.0.3");
-  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 1) << log_.joined();
-  end(*both);
-  EXPECT_TRUE(bed_->empties());
+  EXPECT_TRUE(log_.warned(""));
+  end_all(*both);
 }
 
 // a and c are no neighbours. Datagrams have told so, as far as silence tells anything.
@@ -77,10 +71,10 @@ TEST_F(NoNeighbours, WarnOfNothingIfAWayOverOthersIsFound) {
     all.push_back(talk(static_cast<std::size_t>(from), static_cast<std::size_t>(to)));
   all.push_back(talk(0, 2));
   for (const auto& each : all) each->exchange(kTalkBytes);
-  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Info, "could not be brought up"), 0) << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Info, "queue pair to RTR"), 0) << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Info, "peer c: messages go over"), 1) << log_.joined();
+  EXPECT_TRUE(log_.warned("", 0));
+  EXPECT_TRUE(log_.said(LogLevel::Info, "could not be brought up", 0));
+  EXPECT_TRUE(log_.said(LogLevel::Info, "queue pair to RTR", 0));
+  EXPECT_TRUE(log_.said(LogLevel::Info, "peer c: messages go over"));
   for (const auto& each : all) end(*each);
   EXPECT_TRUE(bed_->empties());
 }
@@ -91,12 +85,10 @@ TEST_F(NoNeighbours, WarnIfNobodyKnowsAWay) {
   const auto sending = alone->send({.bytes = 8});
   ASSERT_TRUE(sending.ok());
   EXPECT_FALSE(bed_->finish(*sending).ok());
-  EXPECT_EQ(log_.count(LogLevel::Warn, "peer c: none of"), 1) << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Warn, "peer a: its end of the link failed: none of its "), 1)
-      << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 2) << log_.joined();
-  end(*alone);
-  EXPECT_TRUE(bed_->empties());
+  EXPECT_TRUE(log_.warned("peer c: none of"));
+  EXPECT_TRUE(log_.warned("peer a: its end of the link failed: none of its "));
+  EXPECT_TRUE(log_.warned("", 2));
+  end_all(*alone);
 }
 
 // a is cabled to a host and to its clone, whose names, addresses and net devices are alike.
@@ -119,8 +111,8 @@ TEST_F(Clones, AHostAndItsCloneGetTheirOwnMessages) {
   EXPECT_EQ(path_in_use(*all[1]), "n0:1 10.0.0.3 -> n1:1 10.0.0.2");
   EXPECT_EQ(path_in_use(*all[2]), "n0:1 10.0.0.1 -> n0:1 10.0.0.3");
   EXPECT_EQ(path_in_use(*all[3]), "n1:1 10.0.0.2 -> n0:1 10.0.0.3");
-  EXPECT_EQ(log_.count(LogLevel::Warn, "peer b: hosts at"), 1) << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 1) << log_.joined();
+  EXPECT_TRUE(log_.warned("peer b: hosts at"));
+  EXPECT_TRUE(log_.warned(""));
   for (const auto& each : all) end(*each);
   EXPECT_TRUE(bed_->empties());
 }
@@ -137,9 +129,8 @@ TEST_F(Clones, AHostAndItsCloneReachEachOtherOverTheirCables) {
   const auto both = talk(0, 1);
   both->exchange(kTalkBytes);
   EXPECT_EQ(path_in_use(*both), "n0:1 10.0.0.1 -> n1:1 10.0.0.2");
-  EXPECT_EQ(log_.count(LogLevel::Warn, "peer a: hosts at"), 2) << "of each side: " << log_.joined();
-  end(*both);
-  EXPECT_TRUE(bed_->empties());
+  EXPECT_TRUE(log_.warned("peer a: hosts at", 2)) << "of each side";
+  end_all(*both);
 }
 
 }  // namespace

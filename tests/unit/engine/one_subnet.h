@@ -2,8 +2,7 @@
 // Hosts a, b, ... whose ports are all in one subnet, so that datagrams tell where the cables lead.
 // Thread: one.
 
-#include "tests/unit/base/log_capture.h"
-#include "tests/unit/engine/bed.h"
+#include "tests/unit/engine/open_bed.h"
 
 #include "engine/data/peer_link.h"
 
@@ -39,26 +38,18 @@ inline std::string one_subnet(const std::vector<int>& ports, const std::string& 
 
 inline constexpr const char* kTwoCables =
     R"({"ends": ["a/n0", "b/n0"]}, {"ends": ["a/n1", "b/n1"]})";
-class OneSubnet : public testing::Test {
+class OneSubnet : public OpenBed {
  protected:
+  OneSubnet() : OpenBed(kTalkBytes, 100'000) {}
+
   void open(const std::vector<int>& ports, const char* links, const char* rails = "all") {
     open_text(one_subnet(ports, links), rails);
   }
   void open_text(std::string text, const char* rails) {
-    fabric_ = std::move(text);
-    bed_ = std::make_unique<Bed>(
-        BedOptions{.fabric = fabric_.c_str(), .path_timeout_s = 8, .rails = rails});
-    bed_->tick_ns = 100'000;
-    set_log_level(LogLevel::Info);
-  }
-  std::unique_ptr<Talk> talk(std::size_t from, std::size_t to) {
-    return std::make_unique<Talk>(*bed_, Seat{from, 0}, Seat{to, 0}, kTalkBytes);
+    OpenBed::open(std::move(text), {.path_timeout_s = 8, .rails = rails});
   }
   void port(std::size_t host, int nic, bool up) {
-    const soft::Fault fault{.kind = soft::FaultKind::PortDown, .nic = fmt::format("n{}", nic)};
-    soft::FaultPlan& faults = bed_->hosts[host].provider->faults();
-    if (up) return faults.lift(fault);
-    EXPECT_TRUE(faults.arm(fault).ok());
+    bed_->hosts[host].port(fmt::format("n{}", nic), up);
   }
   void ports_of_both(const std::vector<int>& nics, bool up) {
     for (const std::size_t host : {0u, 1u})
@@ -70,11 +61,6 @@ class OneSubnet : public testing::Test {
       if (path.health.state == engine::PathState::Up) return path.name;
     return "none";
   }
-  void end(Talk& talk) { talk.release(), talk.close_both(); }
-
-  LogCapture log_;
-  std::string fabric_;
-  std::unique_ptr<Bed> bed_;
 };
 
 }  // namespace mesh::testkit

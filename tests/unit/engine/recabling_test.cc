@@ -81,7 +81,7 @@ TEST_F(Recabling, AConnectByTheOtherDeviceAfterCablesHaveMovedIsToldInALine) {
   EXPECT_NE(&second.pair.send->link, &first->pair.send->link);
   EXPECT_EQ(&third.pair.send->link, &second.pair.send->link) << "by its own WELCOME";
   EXPECT_EQ(path_in_use(second), "n1:1 10.0.0.2 -> n0:1 10.0.0.3");
-  EXPECT_EQ(log_.count(LogLevel::Info, "peer b: n1:1 10.0.0.2 -> n0:1 10.0.0.3"), 1);
+  EXPECT_TRUE(log_.said(LogLevel::Info, "peer b: n1:1 10.0.0.2 -> n0:1 10.0.0.3"));
   for (Talk* const each : {first.get(), &second, &third}) each->exchange(kTalkBytes);
   for (Talk* const each : {&third, &second, first.get()}) end(*each);
   EXPECT_TRUE(bed_->empties());
@@ -101,8 +101,7 @@ TEST_F(Recabling, ACableWhosePortsWereDownCarriesWhenTheyAreUp) {
               path_in_use(*both) == "n2:1 10.0.0.3 -> n1:1 10.0.0.5")
       << path_in_use(*both) << "\n"
       << log_.joined();
-  end(*both);
-  EXPECT_TRUE(bed_->empties());
+  end_all(*both);
 }
 
 // Places of ports would fill all eight paths of the link, and all but one of these are no cables.
@@ -122,8 +121,7 @@ TEST_F(Recabling, OfEightCablesOneCarriesWhoseEndsArePortsOfOtherPlaces) {
   const std::string path = path_in_use(*both);
   EXPECT_TRUE(path != "none" && path.find("n0:1") == std::string::npos) << path << "\n"
                                                                         << log_.joined();
-  end(*both);
-  EXPECT_TRUE(bed_->empties());
+  end_all(*both);
 }
 
 // All ports are down for 20 ms while b asks, and then its first two plugs have changed places.
@@ -148,9 +146,8 @@ TEST_F(Recabling, CablesThatMoveWhileTheHostsShakeHandsAreAllUsed) {
                                           "n1:1 10.0.0.2 -> n2:1 10.0.0.6",
                                           "n2:1 10.0.0.3 -> n0:1 10.0.0.4"}))
       << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
-  end(*both);
-  EXPECT_TRUE(bed_->empties());
+  EXPECT_TRUE(log_.warned("", 0));
+  end_all(*both);
 }
 
 TEST_F(Recabling, WhereAddressesLeaveNoDoubtALinkHasItsCablesAlone) {
@@ -167,7 +164,7 @@ TEST_F(Recabling, LeavesOfAStarInOneSubnetTalkOverItsMiddle) {
   const auto leaves = talk(1, 2);
   leaves->exchange(kTalkBytes);
   EXPECT_TRUE(bed_->hosts[0].engine->carries_for_others()) << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+  EXPECT_TRUE(log_.warned("", 0));
   for (Talk* const each : {leaves.get(), one.get(), other.get()}) end(*each);
   EXPECT_TRUE(bed_->empties());
 }

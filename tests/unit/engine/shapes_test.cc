@@ -1,8 +1,7 @@
 // Rings and tori with several cables for each pair of neighbours, ports in any order and GUIDs of
 // any kind: each host reaches every other one, over as few hosts as there are.
 #include "tests/unit/soft/shapes.h"
-#include "tests/unit/base/log_capture.h"
-#include "tests/unit/engine/bed.h"
+#include "tests/unit/engine/open_bed.h"
 
 #include "engine/data/peer_link.h"
 
@@ -18,22 +17,17 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed, testkit::Seat, testkit::Talk, testkit::LogCapture;
-using testkit::Guids, testkit::Shape;
+using testkit::Bed, testkit::Seat, testkit::Talk, testkit::LogCapture, testkit::Guids;
+using testkit::Shape;
 
 constexpr std::size_t kBytes = 100'000;
 
-class Shapes : public testing::Test {
+class Shapes : public testkit::OpenBed {
  protected:
-  void open(const Shape& shape) {
-    fabric_ = testkit::fabric_of(shape);
-    bed_ = std::make_unique<Bed>(testkit::BedOptions{.fabric = fabric_.c_str(), .rails = "auto"});
-    bed_->tick_ns = 10'000;
-    set_log_level(LogLevel::Info);
-  }
-  std::unique_ptr<Talk> talk(std::size_t from, std::size_t to) {
-    return std::make_unique<Talk>(*bed_, Seat{from, 0}, Seat{to, 0}, kBytes);
-  }
+  Shapes() : OpenBed(kBytes) {}
+
+  void open(const Shape& shape) { OpenBed::open(testkit::fabric_of(shape)); }
+
   // Makes a link between all hosts that share a cable, so that they know of one another.
   void link_neighbours() {
     for (std::size_t from = 0; from < bed_->hosts.size(); ++from) {
@@ -42,20 +36,10 @@ class Shapes : public testing::Test {
         if (each->pair.send->link.reach().lazy()) {
           end(*each);
         } else {
-          neighbours_.push_back(std::move(each));
+          talks_.push_back(std::move(each));
         }
       }
     }
-  }
-  // Sends until the path is open: the first message asks for it, and NCCL would call again.
-  bool wakes(Talk& talk) {
-    return bed_->until([&] {
-      const bool sender_sleeps = talk.pair.send->link.reach().lazy();
-      if (sender_sleeps) {
-        EXPECT_EQ(talk.send({.bytes = 8}).code(), Errc::WouldBlock);
-      }
-      return !sender_sleeps && !talk.pair.receive->link.reach().lazy();
-    });
   }
   // Returns the number of hosts on the way of the link's path that is up; 0: it is direct.
   static std::uint32_t hosts_between(const Talk& talk) {
@@ -69,15 +53,7 @@ class Shapes : public testing::Test {
   }
   void ports(std::size_t host, std::size_t other, bool up) {
     for (const auto& [from, to] : {std::pair(host, other), std::pair(other, host)}) {
-      for (const std::string& nic : nics_towards(from, to)) {
-        const soft::Fault fault{.kind = soft::FaultKind::PortDown, .nic = nic};
-        soft::FaultPlan& faults = bed_->hosts[from].provider->faults();
-        if (up) {
-          faults.lift(fault);
-        } else {
-          EXPECT_TRUE(faults.arm(fault).ok());
-        }
-      }
+      for (const std::string& nic : nics_towards(from, to)) bed_->hosts[from].port(nic, up);
     }
   }
   std::vector<std::string> nics_towards(std::size_t from, std::size_t to) {
@@ -91,12 +67,6 @@ class Shapes : public testing::Test {
     }
     return names;
   }
-  void end(Talk& talk) { talk.release(), talk.close_both(); }
-  void end_all() {
-    for (const auto& each : neighbours_) end(*each);
-    neighbours_.clear();
-    EXPECT_TRUE(bed_->empties());
-  }
   void expect_all_reach_all(const Shape& shape) {
     SCOPED_TRACE(testkit::text_of(shape));
     open(shape);
@@ -105,19 +75,14 @@ class Shapes : public testing::Test {
       for (std::size_t to = 0; to < bed_->hosts.size(); ++to) {
         if (from == to) continue;
         const auto each = talk(from, to);
-        ASSERT_TRUE(wakes(*each)) << from << " to " << to << "\n" << log_.joined();
+        ASSERT_TRUE(each->wakes()) << from << " to " << to << "\n" << log_.joined();
         each->exchange(kBytes);
         end(*each);
       }
     }
-    EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+    EXPECT_TRUE(log_.warned("", 0));
     end_all();
   }
-
-  LogCapture log_;
-  std::string fabric_;
-  std::unique_ptr<Bed> bed_;
-  std::vector<std::unique_ptr<Talk>> neighbours_;
 };
 
 TEST_F(Shapes, ARingOfFourWithEightNicsEach) { expect_all_reach_all({.hosts = 4, .cables = 4}); }
@@ -141,7 +106,7 @@ TEST_F(Shapes, TheWayOverFewerHostsIsTakenAndTakenAgain) {
   open({.hosts = 5, .cables = 2, .seed = 5});
   link_neighbours();
   const auto far = talk(0, 2);
-  ASSERT_TRUE(wakes(*far)) << log_.joined();
+  ASSERT_TRUE(far->wakes()) << log_.joined();
   EXPECT_TRUE(comes_over(*far, 1));
   for (int i = 0; i < 3; ++i) {
     SCOPED_TRACE(i);
@@ -156,8 +121,7 @@ TEST_F(Shapes, TheWayOverFewerHostsIsTakenAndTakenAgain) {
   bed_->rounds(30'000);
   EXPECT_EQ(hosts_between(*far), 1u) << "it is not left for a longer one";
   bed_->tick_ns = 10'000;
-  end(*far);
-  end_all();
+  end_all(*far);
 }
 
 // Each cable that is lost moves the path to other rails of both ends. Live credits hold the keys of
@@ -166,7 +130,7 @@ TEST_F(Shapes, APathThatComesBackOverOtherRailsUsesTheirKeys) {
   open({.hosts = 4, .cables = 4, .seed = 6});
   link_neighbours();
   const auto far = talk(0, 2);
-  ASSERT_TRUE(wakes(*far)) << log_.joined();
+  ASSERT_TRUE(far->wakes()) << log_.joined();
   std::vector<std::string> names;
   for (int i = 0; i < 6; ++i) {
     SCOPED_TRACE(i);
@@ -181,16 +145,14 @@ TEST_F(Shapes, APathThatComesBackOverOtherRailsUsesTheirKeys) {
     }
     const auto sending = far->send({.bytes = kBytes});
     ASSERT_TRUE(sending.ok());
-    EXPECT_TRUE(bed_->finish(*sending).ok());
-    EXPECT_TRUE(bed_->finish(*open_receive).ok());
+    EXPECT_TRUE(bed_->finish_all({*sending, *open_receive}));
     EXPECT_TRUE(far->holds(0, 0, kBytes));
     far->exchange(kBytes);
   }
   std::sort(names.begin(), names.end());
   EXPECT_EQ(std::unique(names.begin(), names.end()), names.end()) << "six rails of c";
-  EXPECT_EQ(log_.count(LogLevel::Warn, "remote access"), 0) << log_.joined();
-  end(*far);
-  end_all();
+  EXPECT_TRUE(log_.warned("remote access", 0));
+  end_all(*far);
 }
 
 }  // namespace

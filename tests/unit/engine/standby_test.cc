@@ -1,10 +1,8 @@
 // Standby paths: opened when no primary path is up, left when a primary path is back.
 
-#include "src/base/log.h"
-#include "tests/unit/base/log_capture.h"
-#include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/cables.h"
 #include "tests/unit/engine/engine_host.h"
+#include "tests/unit/engine/open_bed.h"
 #include "tests/unit/engine/patience.h"
 #include "tests/unit/soft/passing_provider.h"
 
@@ -27,21 +25,18 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed, testkit::Talk;
+using testkit::Bed, testkit::kA, testkit::kB, testkit::LogCapture, testkit::Talk;
 using testkit::bytes_by_cable, testkit::cables, testkit::cut_cable, testkit::mend_cable;
-using testkit::kA, testkit::kB;
-using testkit::LogCapture;
 
 constexpr std::size_t kMessageBytes = 1 << 20;
 
-class Standby : public testing::Test {
+class Standby : public testkit::OpenBed {
  protected:
+  Standby() : OpenBed(kMessageBytes) {}
+
   void open(int count) {
     count_ = count;
-    fabric_ = cables(count);
-    bed_ = std::make_unique<Bed>(testkit::BedOptions{.fabric = fabric_.c_str(), .rails = "auto"});
-    bed_->tick_ns = 10'000;
-    set_log_level(LogLevel::Info);
+    OpenBed::open(cables(count));
   }
   Talk talk(int device) {
     return {*bed_, bed_->connect(kA, kB, {.connects = device, .listens = device}), kMessageBytes};
@@ -62,16 +57,8 @@ class Standby : public testing::Test {
       return talk.pair.send->link.paths().all_up() && talk.pair.receive->link.paths().all_up();
     });
   }
-  void end(Talk& talk) {
-    talk.release();
-    talk.close_both();
-    EXPECT_TRUE(bed_->empties());
-  }
 
-  LogCapture log_;
   int count_ = 0;
-  std::string fabric_;
-  std::unique_ptr<Bed> bed_;
 };
 
 using Cables = std::vector<int>;
@@ -95,7 +82,7 @@ TEST_F(Standby, CarriesWhileTheCableThatNcclNamedIsCutAndRestsAfterwards) {
       EXPECT_EQ(used(talk), Cables{device});
       EXPECT_EQ(bed_->stats(0).queue_pairs, queue_pairs) << "those of the standby path are gone";
       EXPECT_GT(log_.count(LogLevel::Detail, "carries on after"), 0) << log_.joined();
-      end(talk);
+      end_all(talk);
     }
   }
 }
@@ -117,7 +104,7 @@ TEST_F(Standby, NothingIsLostWithMessagesUnderWay) {
     for (std::size_t i = 0; i < 8; ++i)
       ASSERT_TRUE(talk.holds(i * kPart, i * kPart, i % 3 == 0 ? 100 : kPart)) << round;
   }
-  end(talk);
+  end_all(talk);
 }
 
 TEST_F(Standby, TheNextOneCarriesWhenAStandbyCableIsCutToo) {
@@ -132,7 +119,7 @@ TEST_F(Standby, TheNextOneCarriesWhenAStandbyCableIsCutToo) {
   ASSERT_TRUE(bed_->until([&] { return used(talk, 1) == Cables{1}; }, 1000));
   mend_cable(*bed_, 0);
   ASSERT_TRUE(bed_->until([&] { return used(talk, 1) == Cables{0}; }, 1000));
-  end(talk);
+  end_all(talk);
 }
 
 // The sender has read the next credit but has no send for it yet. The credit's keys belong to the
@@ -151,15 +138,12 @@ TEST_F(Standby, ACreditThatWasReadBeforeTheCutIsReadAgain) {
            talk.pair.receive->link.paths().key_set() == 1;
   }));
   Request* const sent = talk.send({.at = 0, .bytes = kMessageBytes / 2, .tag = 1}).value();
-  EXPECT_TRUE(bed_->finish(sent).ok()) << log_.joined();
-  EXPECT_TRUE(bed_->finish(received).ok());
+  EXPECT_TRUE(bed_->finish_all({sent, received})) << log_.joined();
   EXPECT_TRUE(talk.holds(0, 0, kMessageBytes / 2));
   Request* const other = talk.receive(of_another_tag).value();
-  EXPECT_TRUE(bed_->finish(waits).ok());
-  EXPECT_TRUE(bed_->finish(other).ok());
-  beside.release();
-  beside.close_both();
-  end(talk);
+  EXPECT_TRUE(bed_->finish_all({waits, other}));
+  beside.end();
+  end_all(talk);
 }
 
 // The probes of the path get through, but every message on it is lost.
@@ -180,7 +164,7 @@ TEST_F(Standby, APrimaryPathThatFailsAgainAndAgainIsLeftAloneForLongerAndLonger)
   // Pauses grow from 50 ms, 100 ms and so on up to 10 s.
   EXPECT_GE(failures, 5) << log_.joined();
   EXPECT_LE(failures, 15) << log_.joined();
-  end(talk);
+  end_all(talk);
 }
 
 TEST_F(Standby, ALinkComesUpWhoseOwnCableIsDownAtTheStart) {
@@ -192,7 +176,7 @@ TEST_F(Standby, ALinkComesUpWhoseOwnCableIsDownAtTheStart) {
   mend_cable(*bed_, 1);
   ASSERT_TRUE(settles(talk)) << log_.joined();
   EXPECT_EQ(used(talk), Cables{1});
-  end(talk);
+  end_all(talk);
 }
 
 // Memory registered while a standby path carries is also registered on the primary path, and the
@@ -207,8 +191,7 @@ TEST_F(Standby, MemoryComesAndGoesMeanwhile) {
   first.exchange(kMessageBytes);
   EXPECT_EQ(used(second), Cables{1});
   Talk third = talk(0);
-  first.release();
-  first.close_both();
+  first.end();
   mend_cable(*bed_, 0);
   ASSERT_TRUE(settles(second));
   EXPECT_EQ(used(second), Cables{0});
@@ -216,9 +199,8 @@ TEST_F(Standby, MemoryComesAndGoesMeanwhile) {
   cut_cable(*bed_, 0);
   third.exchange(kMessageBytes);
   EXPECT_EQ(used(third), Cables{1});
-  second.release();
-  second.close_both();
-  end(third);
+  second.end();
+  end_all(third);
 }
 
 // The standby path's probe is lost, and the connector's control thread stands still from then on.
@@ -240,8 +222,7 @@ TEST_F(Standby, AnAcceptorThatTimesOutNamesTheProbeThatItWaitsFor) {
   bed_->rounds(1000);
   bed_->hosts[0].control_stands = true;
   EXPECT_EQ(bed_->finish(received).code(), Errc::Timeout);
-  EXPECT_EQ(log_.count(LogLevel::Warn, "the peer's probe has not come through"), 1)
-      << log_.joined();
+  EXPECT_TRUE(log_.warned("the peer's probe has not come through"));
 }
 
 // Both halves of one cable carry, and both halves of another one stand by.
@@ -283,7 +264,7 @@ TEST_F(Standby, HalvesStandInForHalves) {
   ASSERT_TRUE(bed_->until([&] { return used(talk, 2) == Cables{3}; }, 1000));
   mend_cable(*bed_, 2);
   ASSERT_TRUE(bed_->until([&] { return used(talk, 2) == (Cables{2, 3}); }, 1000));
-  end(talk);
+  end_all(talk);
 }
 
 // Each link has the queue pairs and the bytes in flight that its own cable calls for.
@@ -320,9 +301,8 @@ TEST_F(Standby, ACableBesideOneOfTwoHalvesKeepsItsQueuePairs) {
   mend_cable(*bed_, 2);
   ASSERT_TRUE(settles(cable)) << log_.joined();
   cable.exchange(kMessageBytes);
-  cable.release();
-  cable.close_both();
-  end(halves);
+  cable.end();
+  end_all(halves);
 }
 
 // A rail fails to register the memory that a standby path needs.
