@@ -10,15 +10,13 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <memory>
 #include <string>
 #include <vector>
 
 namespace mesh {
 namespace {
 
-using testkit::Bed, testkit::Seat, testkit::Talk, testkit::LogCapture, testkit::Guids;
-using testkit::Shape;
+using testkit::Guids, testkit::Shape, testkit::Talk;
 
 constexpr std::size_t kBytes = 100'000;
 

@@ -25,7 +25,7 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed, testkit::kA, testkit::kB, testkit::LogCapture, testkit::Talk;
+using testkit::Bed, testkit::kA, testkit::kB, testkit::Talk;
 using testkit::bytes_by_cable, testkit::cables, testkit::cut_cable, testkit::mend_cable;
 
 constexpr std::size_t kMessageBytes = 1 << 20;

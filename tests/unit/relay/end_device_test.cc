@@ -16,7 +16,7 @@ namespace mesh::relay {
 
 namespace {
 
-using testkit::Line, testkit::LineEnd, testkit::LineOptions, testkit::LineWrite;
+using testkit::Line, testkit::LineEnd, testkit::LineOptions;
 
 constexpr const char* kOneCable = R"({"name":"cable",
   "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"}]},
