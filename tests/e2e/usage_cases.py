@@ -9,6 +9,8 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), 
 PAIR = os.path.join(ROOT, "perf/fabrics/pair.json")
 MODEL = os.path.join(ROOT, "perf/fabrics/model-100g.json")
 SOME = "NCCL_MESH_QPS=99"
+CONF = "NCCL_CONF_FILE={}/nccl.conf "
+SLOTS = "NCCL_MESH_SLOTS: '9' is not usable; wanted: "
 RANK = "MESH_RENDEZVOUS=127.0.0.1:1 WORLD_SIZE=2 "
 CABLES = "--fabric " + PAIR + " "
 FOO = "not expected: --foo; --help has"
@@ -17,6 +19,7 @@ FAILED = 1
 
 FILES = {
     "empty": "", "cut.json": '{"name": "x", ', "old.json": '{"schema": 0}', "map": "a/mesh0 b",
+    "nccl.conf": "NCCL_MESH_SLOTS=9\n",  # a setting that is no knob of mesh_tune
     "zero": '{"kind": "instructions", "cases": {"one-8B": {"instructions": {"sum": 0}}}}',
     # As a build has them, so that a script looks at what comes after them.
     "perf/mesh_perf/mesh_perf": "", "perf/mesh_doctor/mesh_doctor": ""}
@@ -36,6 +39,7 @@ TOOLS = {
         (RANK + "RANK=0 LOCAL_WORLD_SIZE=1 all_reduce --ranks-per-host 2",
          "but the launcher says 1"),
         (RANK + "RANK=0 LOCAL_RANK=2 all_reduce", "LOCAL_RANK: '2' is not usable; wanted: 0..1"),
+        (CONF + "all_reduce", SLOTS),
         ("all_reduce --one-way", "one way needs sendrecv between exactly 2 ranks"),
     ],
     "mesh_tune": [
@@ -44,6 +48,7 @@ TOOLS = {
         ("--fabric nix", "file nix cannot be read: No such file"),
         ("-o /nix/p.json", "/nix/p.json cannot be written; wanted: a file"),
         (SOME + " --quick", "NCCL_MESH_QPS: '99' is not usable; wanted: 1..32"),
+        (CONF + "--quick", SLOTS),
         ("--rendezvous 127.0.0.1:1", "a rendezvous is given without a rank"),
         ("--model " + MODEL + " --fabric " + PAIR, "--model and --fabric exclude each"),
     ],
@@ -75,6 +80,7 @@ TOOLS = {
         ("--plugin libc.so.6", "no plugin: libc.so.6 has no symbol ncclNetPlugin_v12"),
         ("NCCL_MESH_FABRIC=soft:.", ". is not a regular file"),
         (SOME, "NCCL_MESH_QPS: '99' is not usable; wanted: 1..32"),
+        (CONF, SLOTS),
         ("NCCL_MESH_HOST=q NCCL_MESH_FABRIC=soft:" + PAIR, "host q is not one of its 2 hosts"),
     ],
     "mesh_top": [

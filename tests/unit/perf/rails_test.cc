@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdio>
+#include <regex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -143,6 +144,14 @@ TEST(MeshRails, WithoutARailSaysWhyAndFails) {
   EXPECT_EQ(run("", "--plugin /no/such/plugin.so").code, 2);
   EXPECT_EQ(run("", "--net-version 4").code, 2);
   EXPECT_EQ(run("", "--help").code, 0);
+}
+
+// The plugin's lines go through the tool, as they go through NCCL's logger in a job.
+TEST(MeshRails, ALineOfThePluginMayBeginWithItsTime) {
+  const Ran ran = run(kTriangle + "NCCL_MESH_LOG=info+time NCCL_MESH_HOST=a NCCL_IB_HCA==nothing");
+  const std::regex timed(
+      R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z mesh_rails: WARN NET/Mesh : [^\n]*\n[^\n]*\n)");
+  EXPECT_TRUE(std::regex_match(ran.text, timed)) << ran.text;
 }
 
 TEST(MeshRails, EveryInterfaceVersionShowsTheSame) {

@@ -2,6 +2,7 @@
 
 #include "plugin/calls.h"
 #include "src/base/fork_guard.h"
+#include "src/base/log.h"
 #include "tests/unit/plugin/plugin_test.h"
 
 #include <fcntl.h>
@@ -163,6 +164,21 @@ TEST_F(RegistryTest, SettingsAreSaidOnceInOneLineAndTraced) {
   EXPECT_EQ(LogCatcher::lines(NCCL_LOG_TRACE).size(), traced);
   EXPECT_EQ(net(12).finalize(first), ncclSuccess);
   EXPECT_EQ(net(12).finalize(second), ncclSuccess);
+}
+
+TEST_F(RegistryTest, TheSettingGivesLinesOfOurOwnTheirTime) {
+  const auto line_after_init = [this] {
+    EXPECT_EQ(net(12).finalize(init(net(12))), ncclSuccess);
+    set_log_sink(nullptr);  // as before NCCL gives a logger
+    testing::internal::CaptureStderr();
+    log_line(LogLevel::Warn, "", 0, "a line");
+    return testing::internal::GetCapturedStderr();
+  };
+  ASSERT_EQ(::setenv("NCCL_MESH_LOG", "info+time", 1), 0);
+  const std::string timed = line_after_init();
+  ASSERT_EQ(::unsetenv("NCCL_MESH_LOG"), 0);
+  EXPECT_TRUE(timed.ends_with("Z nccl-mesh WARN a line\n")) << timed;
+  EXPECT_EQ(line_after_init(), "nccl-mesh WARN a line\n");
 }
 
 TEST_F(RegistryTest, CallsBeforeInitAreRefused) {
