@@ -2,8 +2,10 @@
 
 #include "src/relay/end_completion_queue.h"
 #include "src/relay/end_device.h"
+#include "src/relay/passage.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/relay/middle_hosts.h"
+#include "tests/unit/soft/passing_provider.h"
 
 #include <gtest/gtest.h>
 
@@ -76,6 +78,26 @@ TEST(ShortMemory, AQueuePairIsMadeWholeOrNotAtAll) {
   EXPECT_EQ(device.destroy_cq(queue), 0);
   nic.pd.reset();
   EXPECT_TRUE(log.warned("", 0)) << "everything is given back";
+}
+
+// A device that has no memory for regions.
+class NoRegions final : public mesh::testkit::PassingProvider {
+ public:
+  using PassingProvider::PassingProvider;
+  ibv_mr* reg_mr(ibv_pd*, void*, std::size_t, int) override { return errno = ENOMEM, nullptr; }
+};
+
+TEST(ShortMemory, AChainThatGetsNoneHasTheHintAtTheLimit) {
+  const mesh::testkit::LogCapture log;
+  NoRegions host(testkit::open_host(testkit::line_fabric(1), 0, soft::Agent::None));
+  const testkit::LineNic nic = testkit::open_nic(host, "right");
+  const RailUse rail{.provider = &host, .context = nic.context.get(), .pd = nic.pd.get()};
+  ChainSide side;
+  EXPECT_EQ(side.create(rail, {.receives = 16, .sends = 16}).code(), Errc::System);
+  Passage passage;
+  EXPECT_EQ(passage.create(rail, rail, {.slots = 16}).code(), Errc::System);
+  EXPECT_EQ(log.count(LogLevel::Warn, "for a chain: Cannot allocate memory ("), 2) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "ulimit -l"), 2) << log.joined();
 }
 
 }  // namespace

@@ -296,6 +296,12 @@ TEST_F(RdmaProviderTest, OptionalAccessFlagsTakeTheNewerCall) {
       << "an old library would refuse the flag";
 }
 
+TEST_F(RdmaProviderTest, ANullWithoutAnErrorIsNoErrorOfAnEarlierCall) {
+  errno = ENOENT;
+  EXPECT_EQ(provider().reg_mr(nullptr, &library_, 8, IBV_ACCESS_LOCAL_WRITE), nullptr);
+  EXPECT_EQ(errno, EIO);
+}
+
 TEST_F(RdmaProviderTest, MinusOneBecomesErrno) {
   library_.close_answer = -1;
   EXPECT_EQ(provider().close_device(&library_.context), EBUSY);

@@ -1,6 +1,7 @@
 #include "engine/data/link_memory.h"
 
 #include "engine/data/device_context.h"
+#include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/data/region_provider.h"
 
 #include <gtest/gtest.h>
@@ -46,6 +47,20 @@ TEST_F(LinkMemoryTest, ADeviceOfAPathMayNot) {
   memory_.configure(64,
                     {{.device = &good_}, {.device = &sick_}, {.device = &sick_, .spare = true}});
   EXPECT_EQ(memory_.channel_memory(0).code(), Errc::System);
+}
+
+TEST_F(LinkMemoryTest, WithoutMemoryProbesAndANewCardHaveTheHintAtItsLimit) {
+  provider_.refusal = ENOMEM;
+  provider_.refuse_after = 0;
+  const testkit::LogCapture log;
+  EXPECT_EQ(sick_.provide_probes().code(), Errc::System);
+  LinkMemory::Missing missing{.block = 0, .memory = {}, .bytes = 64};
+  EXPECT_EQ(LinkMemory::make(missing, sick_).code(), Errc::System);
+  EXPECT_EQ(log.count(LogLevel::Warn, "for probes: Cannot allocate memory (") +
+                log.count(LogLevel::Warn, "for a peer link: Cannot allocate memory ("),
+            2)
+      << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "ulimit -l"), 2) << log.joined();
 }
 
 TEST_F(LinkMemoryTest, AnErrorOfACardThatAnswersIsNoProofThatItHasLeft) {

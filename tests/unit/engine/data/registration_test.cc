@@ -3,7 +3,9 @@
 #include "engine/data/registration.h"
 
 #include "engine/data/device_context.h"
+#include "engine/data/progress_loop.h"
 #include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/data/nobody.h"
 #include "tests/unit/engine/data/region_provider.h"
 
 #include <gtest/gtest.h>
@@ -129,6 +131,19 @@ TEST_F(RegistrationTableTest, RefusalGivesBackWhatTheCallTookAndNamesTheRail) {
   EXPECT_EQ(table_->size(), 0u);
   EXPECT_TRUE(log_.warned("cannot register 4096 bytes"));
   EXPECT_TRUE(log_.warned("on n2:1: Cannot allocate memory"));
+}
+
+TEST_F(RegistrationTableTest, ANewCardWithoutMemoryHasTheHintAtItsLimit) {
+  testkit::NoWaker waker;
+  ProgressLoop loop(waker);
+  Registration* const held = acquire(0, 4096, kFirst);
+  std::vector<verbs::MrHandle> former;
+  provider_.refuse_after = 0;
+  EXPECT_EQ(table_->renew(0, loop, &former).code(), Errc::System);
+  EXPECT_EQ(former.size(), 1u);
+  EXPECT_EQ(log_.count(LogLevel::Warn, "n0:1: the new card does not register 4096 bytes"), 1);
+  EXPECT_EQ(log_.count(LogLevel::Warn, "ulimit -l"), 1) << log_.joined();
+  table_->release(held, kFirst);
 }
 
 TEST_F(RegistrationTableTest, RefusalLeavesAnotherUsersRegionAlone) {
