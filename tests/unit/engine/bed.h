@@ -37,8 +37,8 @@ struct BedOptions {
   std::string job{};             // NCCL_MESH_JOB
   int adaptive_routing = kAuto;  // NCCL_IB_ADAPTIVE_ROUTING
   int ar_threshold = Settings{}.ar_threshold;
-  bool wall_clock = false;          // real time; advance_ns() and tick_ns then do nothing
-  std::uint64_t timed_ns = 0;       // TestHooks::timed_ns
+  bool wall_clock = false;               // real time; advance_ns() and tick_ns then do nothing
+  std::uint64_t timed_ns = 0;            // TestHooks::timed_ns
   std::function<bool()> device_works{};  // TestHooks::device_works
 };
 
