@@ -63,15 +63,15 @@ Status DeviceContext::open() {
   }
 }
 
-// Leaves the card if the kernel says that it has no device, or no answer from it. A card that is
-// there may refuse a single object with such an error, so its port is asked, too: anew, because the
-// event of a card that has left may be still to come. The caller waits for the device anyway.
+void DeviceContext::suspect() noexcept {
+  if (gone() || !port_has_left()) return;
+  leave();
+  if (background_ != nullptr) background_->wake_control();
+}
+
+// A card that is there may refuse a single object with such an error, so its port is asked, too.
 void DeviceContext::note_error(int error) noexcept {
-  const bool may_have_left = error == EIO || error == ENODEV || error == ENXIO;
-  if (may_have_left && !gone() && port_has_left()) {
-    leave();
-    if (background_ != nullptr) background_->wake_control();
-  }
+  if (error == EIO || error == ENODEV || error == ENXIO) suspect();
   errno = error;
 }
 
@@ -261,7 +261,9 @@ verbs::QpHandle DeviceContext::make_loop_back(ibv_cq* queue, std::uint32_t depth
   ibv_qp_init_attr attr = wanted_pair(queue, {.send = depth, .receive = 1}, 0);
   const DeviceGate::Visit visit(gate);
   if (!visit) return {provider_, verbs::null_with_errno(ENODEV)};
-  return verbs::QpHandle(provider_, provider_.create_qp(pd_.get(), &attr));
+  verbs::QpHandle made(provider_, provider_.create_qp(pd_.get(), &attr));
+  if (!made) note_error(errno);
+  return made;
 }
 
 void DeviceContext::on_queue_failed(const ibv_cq* queue, ProgressLoop& loop) noexcept {

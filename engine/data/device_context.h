@@ -125,8 +125,11 @@ class DeviceContext final : private relay::Stopper {
     gone_.store(true, std::memory_order_release);
     gate.close();
   }
-  // On a thread that may wait for the device, after a call of it has failed: leaves the card if the
-  // error says that it may have left, and its port says so, too. Sets errno to the error.
+  // On a thread that may wait for the device, after a call of it has failed: leaves the card if its
+  // port says that it has left, and has the control thread tell everybody. The event may be still
+  // to come.
+  void suspect() noexcept;
+  // suspect() if the error says that the card may have left. Sets errno to the error.
   void note_error(int error) noexcept;
   // Any thread. Returns true from then on until come_back(). The gate opens before, when NCCL's
   // memory is on the new card, and no path is opened on it until all of the links' memory is.

@@ -120,7 +120,9 @@ void BringUp::connect_all() noexcept {
     const Status status = guarded(peer_link(), [&] { return connect(i); });
     if (status.ok()) continue;
     failed_.push_back(order_.indices[i]);
-    outcome_ = status.code();
+    const Path& path = peer_link().paths()[order_.indices[i]];
+    if (!abandoned()) path.device->suspect();
+    if (!may_lack(path)) outcome_ = status.code();
     if (abandoned()) break;
   }
   if (failed_.size() < order_.paths.size() && !abandoned()) outcome_ = Errc::Ok;

@@ -1,9 +1,10 @@
-// A communicator begins while a card is replaced. It has the new one, at whatever moment the card
-// goes and comes.
+// A communicator begins while a card is replaced, or a link comes up while the card leaves and its
+// event is still to come. Both have the new card, at whatever moment the former one goes.
 
 #include "engine/data/peer_link.h"
 #include "src/base/log.h"
 #include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
 #include "tests/unit/soft/passing_provider.h"
@@ -12,10 +13,13 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <thread>
+#include <tuple>
 
 namespace mesh {
 namespace {
@@ -130,6 +134,77 @@ INSTANTIATE_TEST_SUITE_P(When, CardMeanwhile,
                          [](const auto& of) {
                            return std::string(of.param.waits_on) +
                                   (of.param.comes_back ? "_GoesAndComes" : "_Goes");
+                         });
+
+// A card that leaves when the first queue pair moves on, and whose event comes late.
+class LeavingCard final : public testkit::PassingProvider {
+ public:
+  using PassingProvider::PassingProvider;
+  int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) override {
+    if (attr->qp_state == leaves_at.load()) {
+      leaves_at.store(IBV_QPS_RESET);
+      silent.store(true);
+      EXPECT_TRUE(under().faults().arm(kReplaced).ok());
+      return EIO;
+    }
+    return PassingProvider::modify_qp(qp, attr, mask);
+  }
+  bool next_event(ibv_context* at, verbs::DeviceEvent* event) override {
+    return !silent.load() && PassingProvider::next_event(at, event);
+  }
+  static inline const soft::Fault kReplaced{.kind = soft::FaultKind::CardReplaced, .nic = "n0"};
+  std::atomic<ibv_qp_state> leaves_at{IBV_QPS_RESET};
+  std::atomic<bool> silent{false};
+};
+
+class CardLeaves : public testing::TestWithParam<std::tuple<ibv_qp_state, std::size_t>> {
+ protected:
+  testkit::LogCapture log_;
+  std::array<EngineHost<LeavingCard>, 2> hosts_;
+};
+
+// The link is made without its only path, and waits for the new card.
+TEST_P(CardLeaves, AConnectFailsForNoneOfItsMoments) {
+  const ibv_qp_state state = std::get<0>(GetParam());
+  const std::size_t from = std::get<1>(GetParam());
+  set_log_level(LogLevel::Info);
+  for (std::size_t i = 0; i < hosts_.size(); ++i)
+    hosts_[i].open(std::make_unique<LeavingCard>(testkit::open_host(testkit::kCable, i)),
+                   testkit::on_loopback(0), 1);
+  LeavingCard& card = *hosts_[0].provider;
+  card.leaves_at.store(state);
+  HandleBytes handle{};
+  Engine &sender = *hosts_[from].engine, &receiver = *hosts_[1 - from].engine;
+  Listener* const listener = receiver.listen(*hosts_[1 - from].contexts[0], 0, handle).value();
+  Pair pair;
+  EXPECT_TRUE(wait_until([&] {
+    if (pair.send == nullptr) {
+      const Result<Channel*> sends = sender.connect(*hosts_[from].contexts[0], 0, handle);
+      EXPECT_TRUE(sends.ok() || sends.code() == Errc::WouldBlock) << errc_name(sends.code());
+      if (sends.ok()) pair.send = *sends;
+      if (!sends.ok() && sends.code() != Errc::WouldBlock) return true;
+    }
+    if (pair.receive == nullptr) pair.receive = receiver.accept(*listener).value();
+    return pair.send != nullptr && pair.receive != nullptr;
+  }));
+  ASSERT_TRUE(pair.send != nullptr && pair.receive != nullptr) << log_.joined();
+  card.under().faults().lift(LeavingCard::kReplaced);
+  card.silent.store(false);
+  testkit::exchange(pair, {8, 1 << 16}, testkit::Leaves::Nothing);
+  receiver.close_listener(listener);
+  close(pair.send), close(pair.receive);
+}
+
+INSTANTIATE_TEST_SUITE_P(At, CardLeaves,
+                         testing::Combine(testing::Values(IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS),
+                                          testing::Values(std::size_t{0}, std::size_t{1})),
+                         [](const auto& of) {
+                           const ibv_qp_state state = std::get<0>(of.param);
+                           return std::string(state == IBV_QPS_INIT  ? "Init"
+                                              : state == IBV_QPS_RTR ? "Rtr"
+                                                                     : "Rts") +
+                                  (std::get<1>(of.param) == 0 ? "_AtTheConnector"
+                                                              : "_AtTheAcceptor");
                          });
 
 }  // namespace
