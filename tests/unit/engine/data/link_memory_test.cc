@@ -44,9 +44,12 @@ TEST_F(LinkMemoryTest, ADeviceThatNoPathUsesYetMayRefuse) {
 
 TEST_F(LinkMemoryTest, ADeviceOfAPathMayNot) {
   provider_.refusal = ENOMEM;
+  const testkit::LogCapture log;
   memory_.configure(64,
                     {{.device = &good_}, {.device = &sick_}, {.device = &sick_, .spare = true}});
   EXPECT_EQ(memory_.channel_memory(0).code(), Errc::System);
+  EXPECT_EQ(log.count(LogLevel::Warn, "for a peer link: Cannot allocate memory ("), 1)
+      << "the hint at the limit; " << log.joined();
 }
 
 TEST_F(LinkMemoryTest, WithoutMemoryProbesAndANewCardHaveTheHintAtItsLimit) {
