@@ -66,8 +66,7 @@ std::vector<SocketAddress> with_scopes(std::span<const SocketAddress> addresses,
 // it can listen on none.
 Result<ControlListener> listen_on(std::span<const InterfaceAddress> interfaces);
 
-// Returns NotFound if no interface fits the rules, or System if the kernel refused. Both are
-// logged.
+// Returns System, and logs one line, if no interface fits the rules or the kernel refused.
 Result<ControlListener> open_listener(const ControlPlaneOptions& options);
 
 }  // namespace mesh::engine

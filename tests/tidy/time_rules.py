@@ -6,7 +6,6 @@ import tables
 
 HEADER = "src/base/timeouts.h"
 PAGE = "engine/README.md"
-SETTINGS_PAGE = "plugin/REFERENCE.md"
 # The software fabric has times of its own, as hardware does.
 MODULES = tuple(module for module in tables.PRODUCT_MODULES if module != "src/") + tuple(
     module + "/" for module in tables.ARROWS
