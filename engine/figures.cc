@@ -147,8 +147,10 @@ std::uint64_t bytes_of_rail(const PeerLedger& ledger, const std::string& rail) {
 }
 
 std::string megabytes_text(std::uint64_t bytes) {
-  constexpr double kMegabyte = 1e6;
-  return fmt::format("{:.3g}", static_cast<double>(bytes) / kMegabyte);
+  constexpr double kMegabyte = 1e6, kNoFraction = 100;
+  const double megabytes = static_cast<double>(bytes) / kMegabyte;
+  return megabytes < kNoFraction ? fmt::format("{:.3g}", megabytes)
+                                 : fmt::format("{:.0f}", megabytes);  // {:.3g} of 2590 is 2.59e+03
 }
 
 std::string relayed_text(const RelayedSnapshot& way, std::uint64_t own_bytes) {
