@@ -325,19 +325,6 @@ bool EngineImpl::wait_for(Lock& lock, std::uint64_t bound_ns, const std::functio
   return true;
 }
 
-// Returns the devices whose card has been replaced since they were opened. A card that has left and
-// has no successor yet is left here, too: the new one brings its domain.
-std::vector<DeviceContext*> EngineImpl::replaced_devices(const Context& context) const {
-  std::vector<DeviceContext*> replaced;
-  for (const auto& device : context.loop.devices) {
-    if (!device->is_of(device->rail().context.hold()))
-      replaced.push_back(device.get());
-    else if (port_events_.is_away(device->index()))
-      device->leave();
-  }
-  return replaced;
-}
-
 Result<Context*> EngineImpl::open_context(const ContextOptions& options) {
   auto context = std::make_unique<Context>(options, static_cast<LinkHost&>(services_));
   context->id = random_id();
@@ -358,8 +345,13 @@ Result<Context*> EngineImpl::open_context(const ContextOptions& options) {
     for (DeviceContext* const device : unopened)
       if (const Status status = device->open(); !status.ok()) return status;
     lock.lock();
-    unopened = replaced_devices(*context);
+    std::erase_if(unopened = devices, [](const DeviceContext* device) {
+      return device->is_of(device->rail().context.hold());  // else its card was replaced meanwhile
+    });
   }
+  // A card that has left and has no successor yet brings its domain when it comes.
+  for (DeviceContext* const device : devices)
+    if (port_events_.is_away(device->index())) device->leave();
   context->registrations = std::make_unique<RegistrationTable>(std::move(devices), settings_,
                                                                options_.policy.inline_bytes);
   context->loop.registrations = context->registrations.get();

@@ -84,7 +84,6 @@ class EngineImpl final : public Engine,
   bool wait_for(Lock& lock, std::uint64_t bound_ns, const std::function<bool()>& done);
   void begin_close(Context& context);
   void end_relays(Lock& lock);
-  std::vector<DeviceContext*> replaced_devices(const Context& context) const;
   void reap_contexts();
   void destroy_context(Context& context);
 

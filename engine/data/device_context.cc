@@ -261,9 +261,7 @@ verbs::QpHandle DeviceContext::make_loop_back(ibv_cq* queue, std::uint32_t depth
   ibv_qp_init_attr attr = wanted_pair(queue, {.send = depth, .receive = 1}, 0);
   const DeviceGate::Visit visit(gate);
   if (!visit) return {provider_, verbs::null_with_errno(ENODEV)};
-  verbs::QpHandle made(provider_, provider_.create_qp(pd_.get(), &attr));
-  if (!made) note_error(errno);
-  return made;
+  return verbs::QpHandle(provider_, provider_.create_qp(pd_.get(), &attr));
 }
 
 void DeviceContext::on_queue_failed(const ibv_cq* queue, ProgressLoop& loop) noexcept {

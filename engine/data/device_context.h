@@ -126,8 +126,8 @@ class DeviceContext final : private relay::Stopper {
     gate.close();
   }
   // On a thread that may wait for the device, after a call of it has failed: leaves the card if its
-  // port says that it has left, and has the control thread tell everybody. The event may be still
-  // to come.
+  // port says that it has left, and wakes the control thread, which takes its paths out of use. The
+  // event may be still to come.
   void suspect() noexcept;
   // suspect() if the error says that the card may have left. Sets errno to the error.
   void note_error(int error) noexcept;

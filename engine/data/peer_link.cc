@@ -142,7 +142,9 @@ void PeerLink::fail(Errc why, std::string_view cause, LogLevel level) noexcept {
   DCHECK(loop_.held());
   if (failure() != Errc::Ok) return;
   if (level == LogLevel::Warn) loop_.counters.errors.add(1);
-  MESH_LOG(level, "peer {}: {}", identity_.peer_host, cause);
+  if (!cause.empty()) {
+    MESH_LOG(level, "peer {}: {}", identity_.peer_host, cause);
+  }
   try {
     cause_ = cause;
   } catch (const std::exception&) {

@@ -47,7 +47,7 @@ TEST(Siblings, TwoOnEachOfTwoHosts) {
 TEST(Siblings, FourOnEachOfTwoHosts) { expect_collectives("pair2.json", 4); }
 TEST(Siblings, TwoOnEachOfARing) { expect_collectives("ring4.json", 2); }
 TEST(Siblings, TwoOnEachHostOfASwitch) { expect_collectives("switched3.json", 2); }
-TEST(Siblings, DISABLED_EightOnEachOfTwoHostsAreSixteen) { expect_collectives("pair2.json", 8); }
+TEST(Siblings, EightOnEachOfTwoHosts) { expect_collectives("pair2.json", 8); }
 
 // Returns true if a line says this of a path over the card.
 bool told(const std::string& nic, const std::string& words) {
