@@ -1,6 +1,7 @@
 // The loop's part of losing a path and getting it back: which users leave it, what it lost, which
 // queue pairs carry that, and how it joins again. The control path (path_repair.h) talks with the
 // peer and decides when.
+#include "engine/data/device_context.h"
 #include "engine/data/path_text.h"
 #include "engine/data/peer_link.h"
 #include "engine/data/progress_loop_datapath.h"
@@ -24,6 +25,15 @@ void PeerLink::reroute() {
   });
 }
 
+namespace {
+// Returns false for a path without a device.
+bool port_seen_down(const Path& path) {
+  const verbs::PortView* const view =
+      path.device == nullptr ? nullptr : path.device->rail().view.get();
+  return view != nullptr && !view->port().up;
+}
+}  // namespace
+
 void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
   DCHECK(loop_.held());
   if (path.health.state != PathState::Up) return;
@@ -34,12 +44,12 @@ void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
   }
   path.byte_waiter = nullptr;
   path.latency.give_up();
-  bool first = false;  // no other link to this peer has told of this path
+  LogLevel level = LogLevel::Detail;
   // The peer, and a host between, may have taken their ends apart before we know that it is over.
   const bool ended = channels_.index_bound() != 0 && channels_.all_ended();
   const bool over = failure() != Errc::Ok || paths_.is_outranked(path) || ended;
   try {
-    if (!over) first = owner_.peer_log().is_first_loss(*this, path);
+    if (!over) level = owner_.peer_log().note_loss(*this, path, port_seen_down(path));
     path.health.last_cause = cause;
     reroute();
     channels_.for_each([&path](Channel& channel) { channel.leave_path(path); });
@@ -56,8 +66,7 @@ void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
     loop_.counters.errors.add(1);
     MESH_PROBE3(path_lost, identity_.peer_host.c_str(), path.name.c_str(), cause.c_str());
   }
-  MESH_LOG(first ? LogLevel::Warn : LogLevel::Detail, "peer {}: path {} is lost: {}; {}",
-           identity_.peer_host,
+  MESH_LOG(level, "peer {}: path {} is lost: {}; {}", identity_.peer_host,
            path_text(path, sizeof("peer : path  is lost: ; ") - 1 + identity_.peer_host.size() +
                                cause.size() + what_carries_on().size()),
            cause, what_carries_on());

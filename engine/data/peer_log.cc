@@ -1,7 +1,6 @@
 #include "engine/data/peer_log.h"
 
 #include "engine/data/peer_link.h"
-#include "src/base/log.h"
 
 #include <algorithm>
 #include <iterator>
@@ -65,12 +64,18 @@ PeerLog::Cable PeerLog::cable_of(const PeerLink& link, const Path& path) {
   return {link.identity().peer_host, path.ends.relayed ? std::string("over hosts") : path.name};
 }
 
-bool PeerLog::is_first_loss(const PeerLink& link, const Path& path) {
+LogLevel PeerLog::note_loss(const PeerLink& link, const Path& path, bool port_down) {
   const std::lock_guard lock(mutex_);
+  const bool told = std::any_of(losses_.begin(), losses_.end(), [&](const auto& each) {
+    const std::optional<std::uint32_t>& down = each.second.down;
+    return down && (path.ends.relayed || (port_down && *down == path.rail));
+  });
   Loss& loss = losses_[cable_of(link, path)];
   const bool first = loss.links.empty();
   loss.links.insert(&link);
-  return first;
+  if (port_down) loss.down = path.rail;
+  if (!first) return LogLevel::Detail;
+  return told ? LogLevel::Info : LogLevel::Warn;
 }
 
 bool PeerLog::note_stand_in(const PeerLink& link, const std::string& text) {

@@ -4,6 +4,7 @@
 // Thread: any. Bound: kPeersMax peers (when another one comes, all are forgotten, and lines may
 // come again), kNamesakesMax hosts of one name, and kPathsMax losses for each link.
 
+#include "src/base/log.h"
 #include "src/base/socket.h"
 
 #include <cstddef>
@@ -45,8 +46,10 @@ class PeerLog {
   void note_begin(const std::string& peer);  // a link has come up: another end is news
 
   // ---- Lost paths.
-  // Returns true if no other link to that peer has lost the path and not got it back.
-  bool is_first_loss(const PeerLink& link, const Path& path);
+  // The link has lost the path. Returns the level of the line about it: Detail if another link to
+  // that peer misses the path too. A port of ours that is down takes many paths, and one line
+  // warns of it: the lines of the others, and of relayed paths meanwhile, have level Info.
+  LogLevel note_loss(const PeerLink& link, const Path& path, bool port_down);
   // Notes what carries the link's messages instead. Returns true if it is the first for a loss.
   bool note_stand_in(const PeerLink& link, const std::string& text);
   // The link has the path back, which it may not have lost. Returns what carried messages
@@ -59,6 +62,7 @@ class PeerLog {
   struct Loss {
     std::set<const PeerLink*> links;
     std::string stand_in;
+    std::optional<std::uint32_t> down;  // our rail, if its port was down
   };
   static Cable cable_of(const PeerLink& link, const Path& path);
 

@@ -105,14 +105,12 @@ void PathRepair::leave_out(const std::vector<std::uint8_t>& down) {
 void PathRepair::say_left_out(const Path& path) const {
   const PathSet& paths = link_.peer_link().paths();
   const std::string& peer = link_.identity().peer_host;
-  const bool first = link_.host().peer_log().is_first_loss(link_.peer_link(), path);
+  const LogLevel level = link_.host().peer_log().note_loss(link_.peer_link(), path, false);
   if (path.ends.guessed && !path.ends.port_down) {
     LOG_DETAIL("peer {}: path {} could not be brought up and may be no cable", peer, path.name);
     return;
   }
-  MESH_LOG(!first                ? LogLevel::Detail
-           : path.ends.port_down ? LogLevel::Info
-                                 : LogLevel::Warn,
+  MESH_LOG(path.ends.port_down ? std::max(level, LogLevel::Info) : level,
            "peer {}: path {} {}; {} of {} paths carry on", peer, path.name,
            path.ends.port_down ? "has a port that is down, and joins when it comes up"
                                : "could not be brought up",

@@ -18,6 +18,10 @@ class PeerLogTest : public testing::Test {
     return {loop_, owner_, LinkIdentity{.peer_host = host}, policy_};
   }
 
+  LogLevel loss(const PeerLink& link, const Path& path, bool port_down = false) {
+    return log_.note_loss(link, path, port_down);
+  }
+
   testkit::NoWaker waker_;
   testkit::NoOwner owner_;
   ProgressLoop loop_{waker_};
@@ -64,26 +68,26 @@ TEST_F(PeerLogTest, AnEndIsNewsAgainAfterANewBegin) {
 }
 
 TEST_F(PeerLogTest, ACableIsLostWithTheFirstLinkAndBackWithTheLast) {
-  EXPECT_TRUE(log_.is_first_loss(sends_, cable_));
-  EXPECT_FALSE(log_.is_first_loss(receives_, cable_));
-  EXPECT_TRUE(log_.is_first_loss(elsewhere_, cable_)) << "a cable of that name to another host";
+  EXPECT_EQ(LogLevel::Warn, loss(sends_, cable_));
+  EXPECT_EQ(LogLevel::Detail, loss(receives_, cable_));
+  EXPECT_EQ(LogLevel::Warn, loss(elsewhere_, cable_)) << "a cable of that name to another host";
   EXPECT_TRUE(log_.note_stand_in(sends_, "c"));
   EXPECT_FALSE(log_.note_stand_in(sends_, "c")) << "it has been told";
   EXPECT_EQ(log_.end_of_loss(sends_, cable_), std::nullopt);
   EXPECT_EQ(log_.end_of_loss(sends_, cable_), std::nullopt) << "it has it back already";
   EXPECT_EQ(log_.end_of_loss(receives_, cable_), "c");
   EXPECT_EQ(log_.end_of_loss(elsewhere_, cable_), "") << "nothing stood in";
-  EXPECT_TRUE(log_.is_first_loss(receives_, cable_)) << "the next cut is news";
+  EXPECT_EQ(LogLevel::Warn, loss(receives_, cable_)) << "the next cut is news";
 }
 
 TEST_F(PeerLogTest, ALinkThatHasEndedMissesNothing) {
-  EXPECT_TRUE(log_.is_first_loss(sends_, cable_));
-  EXPECT_FALSE(log_.is_first_loss(receives_, cable_));
+  EXPECT_EQ(LogLevel::Warn, loss(sends_, cable_));
+  EXPECT_EQ(LogLevel::Detail, loss(receives_, cable_));
   log_.forget(sends_);
   EXPECT_EQ(log_.end_of_loss(receives_, cable_), "");
-  EXPECT_TRUE(log_.is_first_loss(receives_, cable_));
+  EXPECT_EQ(LogLevel::Warn, loss(receives_, cable_));
   log_.forget(receives_);
-  EXPECT_TRUE(log_.is_first_loss(elsewhere_, cable_));
+  EXPECT_EQ(LogLevel::Warn, loss(elsewhere_, cable_));
 }
 
 TEST_F(PeerLogTest, APathOverHostsIsOneWhateverItsRails) {
@@ -91,8 +95,21 @@ TEST_F(PeerLogTest, APathOverHostsIsOneWhateverItsRails) {
   route.ends.relayed = other.ends.relayed = true;
   route.name = "n1:1 -> n0:1";
   other.name = "n2:1 -> n0:1";
-  EXPECT_TRUE(log_.is_first_loss(sends_, route));
+  EXPECT_EQ(LogLevel::Warn, loss(sends_, route));
   EXPECT_EQ(log_.end_of_loss(sends_, other), "");
+}
+
+TEST_F(PeerLogTest, OneLineWarnsOfAPortThatIsDown) {
+  Path relayed, other_port;
+  relayed.ends.relayed = true;
+  other_port.rail = 1;
+  other_port.name = "n1";
+  EXPECT_EQ(loss(sends_, cable_, true), LogLevel::Warn);
+  EXPECT_EQ(loss(elsewhere_, cable_, true), LogLevel::Info) << "another peer over the port";
+  EXPECT_EQ(loss(elsewhere_, relayed), LogLevel::Info) << "a host between has lost the cable";
+  EXPECT_EQ(loss(receives_, other_port, true), LogLevel::Warn) << "another port";
+  for (const PeerLink* link : {&sends_, &receives_, &elsewhere_}) log_.forget(*link);
+  EXPECT_EQ(loss(elsewhere_, relayed), LogLevel::Warn) << "all are back";
 }
 
 }  // namespace
