@@ -15,8 +15,11 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -212,14 +215,21 @@ TEST_F(SickStandby, ThatNeverRegistersHoldsUpNoEndOfALink) {
 enum class Sick : std::uint8_t { Connects, Accepts };
 class SickSpare : public SickStandby, public testing::WithParamInterface<std::tuple<Call, Sick>> {
  protected:
-  void flap(std::size_t host) {
+  void flap(std::size_t host, std::chrono::milliseconds time) {
     const soft::Fault down{.kind = soft::FaultKind::PortDown, .nic = "n1"};
     soft::FaultPlan& faults = hosts_[host].provider->under().faults();
     ASSERT_TRUE(faults.arm(down).ok());
     EXPECT_TRUE(wait_until([this] { return device().is_waiting(); }));
+    std::this_thread::sleep_for(time);  // how long the port is away
     faults.lift(down);
   }
 };
+
+// Returns how long the port is away in each flap; SPARE_FLAPS asks for long ones too.
+std::vector<std::chrono::milliseconds> flaps() {
+  if (std::getenv("SPARE_FLAPS") == nullptr) return {std::chrono::milliseconds(0)};
+  return {std::chrono::milliseconds(300), std::chrono::milliseconds(1000)};
+}
 
 TEST_P(SickSpare, HoldsUpNoTryOfThePrimaryPath) {
   const auto [call, sick] = GetParam();
@@ -234,9 +244,17 @@ TEST_P(SickSpare, HoldsUpNoTryOfThePrimaryPath) {
   testkit::exchange(pair, {8, 1 << 16}, testkit::Leaves::Nothing);
   device().slow_down(call);
   for (const std::size_t host : {0u, 1u}) {
-    ASSERT_NO_FATAL_FAILURE(flap(host));
-    testkit::exchange(pair, {8, 1 << 16}, testkit::Leaves::Nothing);
-    EXPECT_TRUE(device().is_waiting());
+    for (const std::chrono::milliseconds time : flaps()) {
+      ASSERT_NO_FATAL_FAILURE(flap(host, time));
+      const auto begin = std::chrono::steady_clock::now();
+      testkit::exchange(pair, {8, 1 << 16}, testkit::Leaves::Nothing);
+      const std::chrono::duration<double, std::milli> took =
+          std::chrono::steady_clock::now() - begin;
+      std::printf("the %s's port away for %4lld ms: next messages after %.0f ms\n",
+                  host == from ? "sender" : "receiver", static_cast<long long>(time.count()),
+                  took.count());
+      EXPECT_TRUE(device().is_waiting());
+    }
   }
   device().heal();
   deregister_memory(*pair.send, region);
