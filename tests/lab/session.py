@@ -26,10 +26,11 @@ class LabError(Exception):
 
 
 class Request:
-    """A command to be run. hosts: the hosts that run it; all other hosts only are there."""
+    """A command to be run. hosts: the hosts that run it, in the order of their ranks; all other
+    hosts only are there."""
 
-    def __init__(self, command, hosts):
-        self.command, self.hosts = command, hosts
+    def __init__(self, command, hosts, ranks_per_host=1):
+        self.command, self.hosts, self.ranks_per_host = command, hosts, ranks_per_host
         self.inherited, self.environment = {}, {}  # overridden by ours; overriding ours
         self.timeout_s, self.memory_mib, self.shared = 300, 1024, []
 
@@ -65,10 +66,11 @@ def _set_up_script(topology, name, request):
         lines += ["ip addr add %s dev %s%s" % (address, end.name, " nodad" if ":" in address
                                                else "") for address in end.addresses]
         lines += end.setup
-    lines += ["}", "run_command() {", "cd %s" % shlex.quote(os.getcwd())]
-    lines += ["export %s=%s" % (key, shlex.quote(value)) for key,
-              value in _environment(topology, name, request).items()]
-    lines += [shlex.join(request.command) if name in request.hosts else "true", "}"]
+    lines += ["}", "run_ranks() {", "cd %s" % shlex.quote(os.getcwd())]
+    if name in request.hosts:
+        lines += [_start_of_rank(topology, name, request, local)
+                  for local in range(request.ranks_per_host)]
+    lines += ["}"]
     return "\n".join(lines) + "\n"
 
 
@@ -76,19 +78,26 @@ def _management_mac(topology, name):
     return "52:54:00:4d:ff:%02x" % topology.hosts.index(name)
 
 
-def _environment(topology, name, request):
+def _start_of_rank(topology, name, request, local):
+    words = ["env"] + ["%s=%s" % variable for variable in
+                       _environment(topology, name, request, local).items()]
+    return "start_rank " + shlex.join(words + request.command)
+
+
+def _environment(topology, name, request, local):
+    """Returns the variables of one rank of the host; local: its number among them."""
+    per_host = request.ranks_per_host
     environment = {"NCCL_IB_TIMEOUT": str(ACKNOWLEDGE_TIMER)}
     environment.update(request.inherited)
     environment.update({"LAB_HOST": name, "LAB_TOPOLOGY": topology.name,
-                        "RANK": str(topology.hosts.index(name)),
-                        "WORLD_SIZE": str(len(topology.hosts)),
-                        "MESH_RENDEZVOUS": topology.address(topology.hosts[0]) + ":29500",
+                        "RANK": str(request.hosts.index(name) * per_host + local),
+                        "WORLD_SIZE": str(len(request.hosts) * per_host),
+                        "LOCAL_RANK": str(local), "LOCAL_WORLD_SIZE": str(per_host),
+                        "MESH_RENDEZVOUS": topology.address(request.hosts[0]) + ":29500",
                         "NCCL_SOCKET_IFNAME": "=" + topologies.MANAGEMENT,
                         "MESH_TOPOLOGY": topology.name, "MESH_LAB": "1",
                         "PATH": os.path.dirname(os.path.abspath(__file__)) + "/guest:" +
                         kernel.SYSTEM_PATH})
-    if len(request.hosts) == 1:
-        environment.update({"RANK": "0", "WORLD_SIZE": "1"})
     environment.update(request.environment)
     return environment
 

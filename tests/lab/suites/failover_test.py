@@ -13,10 +13,11 @@ import lab_case
 
 SILENT_S = int(os.environ.get("MESH_LAB_SILENT_S", "60"))
 TIMES = int(os.environ.get("MESH_LAB_FAILURES", "1" if lab_case.BRIEF else "2"))
-# Host `actor` acts every time some traffic has gone through its management-free interfaces, so that
-# every failure meets a job at work, and the job lasts until all of it is done, however slow the
-# hosts are.
+# The first rank of host `actor` acts every time some traffic has gone through its management-free
+# interfaces, so that every failure meets a job at work, and the job lasts until all of it is done,
+# however slow the hosts are.
 SCRIPT = """
+said=/run/said$LOCAL_RANK
 traffic() {
   cat /sys/class/net/mesh*/statistics/[rt]x_bytes | awk '{ sum += $1 } END { print sum }'
 }
@@ -26,13 +27,13 @@ flow() {
     [ ! -e /run/ended ] && sleep 0.05 || return
   done
 }
-says() { until grep -q "$1" /run/said; do [ ! -e /run/ended ] && sleep 0.2 || return; done; }
+says() { until grep -q "$1" $said; do [ ! -e /run/ended ] && sleep 0.2 || return; done; }
 # PATTERN COMMAND...: runs the command and waits until the job has said so once more.
 makes_say() {
-  local pattern=$1 before=$(grep -c "$1" /run/said)
+  local pattern=$1 before=$(grep -c "$1" $said)
   shift
   "$@"
-  until [ $(grep -c "$pattern" /run/said) -gt $before ]; do
+  until [ $(grep -c "$pattern" $said) -gt $before ]; do
     [ ! -e /run/ended ] && sleep 0.2 || return
   done
 }
@@ -46,13 +47,13 @@ act() {
   touch /run/acted
 }
 %(before)s
-: >/run/said
-[ $LAB_HOST != %(actor)s ] || act &
-%(perf)s all_reduce -b 96K -e 96K --until /run/acted --fabric rdma -w 0 -n 1 -v \\
-  --timeout %(timeout)d 2>&1 | tee /run/said
+: >$said
+[ $LAB_HOST$LOCAL_RANK != %(actor)s0 ] || act &
+%(perf)s %(kind)s -b 96K -e 96K --until /run/acted --fabric rdma -w 0 -n 1 -v \\
+  --timeout %(timeout)d 2>&1 | tee $said
 code=${PIPESTATUS[0]}
 touch /run/ended
-[ $LAB_HOST != %(actor)s ] || wait
+[ $LAB_HOST$LOCAL_RANK != %(actor)s0 ] || wait
 exit $code
 """
 # Prints how long the next traffic takes.
@@ -86,14 +87,18 @@ def limit_s(times):
 
 
 class FailoverCase(lab_case.LabCase):
-    """A verified all-reduce that lasts until host a has broken what it was told to."""
+    """A verified collective that lasts until host a has broken what it was told to."""
+
+    kind = "all_reduce"
+    where = {}  # run_lab()'s options of hosts and ranks
 
     def fail_over(self, topology, action, *, times=TIMES, before=":", at_the_end=":",
                   env=None):
         perf = shlex.quote(lab_case.built("perf/mesh_perf/mesh_perf"))
         script = SCRIPT % {"times": times, "actor": "a", "action": action, "at_the_end": at_the_end,
-                           "perf": perf, "before": before, "timeout": limit_s(times)}
-        return self.run_lab(topology, script, timeout=limit_s(times),
+                           "perf": perf, "kind": self.kind, "before": before,
+                           "timeout": limit_s(times)}
+        return self.run_lab(topology, script, timeout=limit_s(times), **self.where,
                             # An emulated host may stand still for half a minute on a busy machine.
                             env={"NCCL_IB_TIMEOUT": "16", "NCCL_MESH_RAILS": "all",
                                  "NCCL_MESH_PATH_TIMEOUT": "300", **(env or {})})

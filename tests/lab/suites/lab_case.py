@@ -50,8 +50,8 @@ class LabRun:
         return "== %s: exit status %d\n%s" % (self.what, self.code, self.text)
 
 
-def _arguments(topology, command, on, timeout, env):
-    words = [LAB_RUN, topology, "--timeout", str(timeout)]
+def _arguments(topology, command, on, ranks_per_host, timeout, env):
+    words = [LAB_RUN, topology, "--timeout", str(timeout), "--ranks-per-host", str(ranks_per_host)]
     if on:
         words += ["--on", on if isinstance(on, str) else ",".join(on)]
     for name, value in (env or {}).items():
@@ -74,12 +74,12 @@ def _finish(process, timeout):
         raise
 
 
-def run_lab(topology, command, *, on=None, timeout=1200, env=None):
+def run_lab(topology, command, *, on=None, ranks_per_host=1, timeout=1200, env=None):
     """Boots a topology and runs a command on its hosts (a text: by bash). Skips the test if there
     can be no lab."""
-    with subprocess.Popen(_arguments(topology, command, on, timeout, env), cwd=ROOT,
-                          stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+    words = _arguments(topology, command, on, ranks_per_host, timeout, env)
+    with subprocess.Popen(words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT) as process:
         text = _finish(process, timeout).decode(errors="replace")
     run = LabRun("lab %s" % topology, process.returncode, text)
     if run.code == EXIT_CANNOT and "lab: cannot run here" in text:

@@ -67,14 +67,17 @@ def wait_until_gone(numbers):
 
 class Runner(lab_case.LabCase):
     def test_worst_exit_code_and_names_before_lines(self):
-        lab = self.run_lab("pair", [
-            "sh", "-c",
-            "echo I am rank $RANK of $WORLD_SIZE at $MESH_RENDEZVOUS; printf end; exit $((RANK * "
-            "3))"
-        ])
-        self.assertEqual(lab.code, 3, lab.text)
-        self.assertEqual(lab.lines("a"), ["I am rank 0 of 2 at 10.255.0.1:29500", "end"])
-        self.assertEqual(lab.lines("b"), ["I am rank 1 of 2 at 10.255.0.1:29500", "end"])
+        """The second rank of each host speaks first."""
+        script = """
+        [ $LOCAL_RANK = 1 ] || until [ -e /run/said ]; do sleep 0.1; done
+        echo I am rank $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE, at $MESH_RENDEZVOUS
+        touch /run/said; [ $LOCAL_RANK = 1 ] || printf end; exit $((RANK * 3))"""
+        lab = self.run_lab("pair", ["sh", "-c", script], ranks_per_host=2)
+        self.assertEqual(lab.code, 9, lab.text)
+        for host, first in (("a", 0), ("b", 2)):
+            self.assertEqual(lab.lines(host), [
+                "I am rank %d of 4, 1 of 2, at 10.255.0.1:29500" % (first + 1),
+                "I am rank %d of 4, 0 of 2, at 10.255.0.1:29500" % first, "end"])
 
     def test_cables_and_hosts_obey_the_command(self):
         script = """

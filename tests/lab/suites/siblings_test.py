@@ -1,0 +1,51 @@
+"""Several ranks on each host, over real verbs: every byte of an all-reduce and of an all-to-all in
+several sizes, then an all-to-all that loses a cable and gets it back. Ranks of one host meet
+through its card."""
+
+import shlex
+import sys
+
+sys.dont_write_bytecode = True
+import failover_test
+import lab_case
+
+# A rank that is still in the run before keeps its port: each run has its own.
+SIZES = """
+for kind in all_reduce alltoall; do
+  MESH_RENDEZVOUS=${MESH_RENDEZVOUS%%:*}:$((29500 + ++count)) \\
+    %s $kind -b 8 -e 256K -f 32 -n 1 -w 0 -c 1 --fabric rdma --timeout 900 || exit 1
+done
+"""
+# Each rank of the host that acts has its paths to the neighbour back.
+CUT = "makes_say ' is lost: ' lab cut ab; sleep 1; lab restore ab"
+ALL_BACK = """
+for said in /run/said?; do says ' is back after '; done"""
+
+
+class Siblings(failover_test.FailoverCase):
+    kind = "alltoall"
+
+    def go_on(self, topology, ranks, *, on=None):
+        self.where = {"on": on, "ranks_per_host": 2}
+        sizes = SIZES % shlex.quote(lab_case.built("perf/mesh_perf/mesh_perf"))
+        lab = self.fail_over(topology, CUT, times=1, before=sizes, at_the_end=ALL_BACK)
+        self.went_on(lab, 1)
+        self.assertEqual(lab.text.count("# Out of bounds values : 0 OK"), 3)
+        for rank in ranks:
+            for words in (" is lost: ", " is back after "):
+                self.assertRegex(lab.text, "rank %d: .* path .*%s" % (rank, words))
+
+    def test_two_on_each_of_two_hosts(self):
+        self.go_on("pair", range(4))
+
+    @lab_case.at_length
+    def test_two_on_each_of_a_triangle(self):
+        self.go_on("triangle", range(4))  # of the hosts whose cable is cut
+
+    @lab_case.at_length
+    def test_two_on_one_host(self):
+        self.go_on("pair", range(2), on="a")
+
+
+if __name__ == "__main__":
+    lab_case.main()
