@@ -2,6 +2,7 @@
 
 #include "src/base/timeouts.h"
 #include "tests/sim/other_jobs.h"
+#include "tests/sim/scenario.h"
 
 #include <fmt/format.h>
 
@@ -13,7 +14,8 @@ namespace mesh::sim {
 
 namespace {
 constexpr std::uint64_t kSilenceNs = kSilenceToDeadHostMs * kNsPerMs;
-constexpr std::uint64_t kSlowFrames = 16;  // one in so many takes ControlTiming::pause_ns longer
+constexpr std::uint64_t kSlowFrames = 16;    // one in so many takes ControlTiming::pause_ns longer
+constexpr std::uint64_t kControlStream = 3;  // of Random
 constexpr int kEventsPerPass = 64;
 constexpr std::uint64_t kSentAgainNs = 5 * kNsPerMs;  // TCP sends again what the cable has lost
 
@@ -35,22 +37,33 @@ LossText loss_of(ControlEnd::News news) {
 }
 }  // namespace
 
-ControlNetwork::ControlNetwork(const Clock& clock, const Random& random, Trace& trace)
-    : clock_(clock), random_(random), trace_(trace) {}
+ControlNetwork::ControlNetwork(const Clock& clock, const Scenario& scenario, Trace& trace)
+    : clock_(clock), scenario_(scenario), random_(scenario.seed, kControlStream), trace_(trace) {}
 ControlNetwork::~ControlNetwork() = default;
 
 Result<std::unique_ptr<engine::ControlPlane>> ControlNetwork::open(
     const engine::ControlPlaneOptions&, engine::ControlEvents& events) {
-  auto plane = std::make_unique<SimPlane>(*this, next_host_, events);
-  planes_[next_host_] = plane.get();
+  auto plane = std::make_unique<SimPlane>(*this, next_process_, events);
+  planes_[next_process_] = plane.get();
   return std::unique_ptr<engine::ControlPlane>(std::move(plane));
 }
 
-void ControlNetwork::forget(SimPlane& plane) { planes_.erase(plane.host_); }
+void ControlNetwork::forget(SimPlane& plane) { planes_.erase(plane.process_); }
 
-SimPlane* ControlNetwork::plane_of(std::size_t host) const {
-  const auto found = planes_.find(host);
+SimPlane* ControlNetwork::plane_of(std::size_t process) const {
+  const auto found = planes_.find(process);
   return found == planes_.end() ? nullptr : found->second;
+}
+
+std::uint16_t ControlNetwork::port_of(std::size_t process) const {
+  return static_cast<std::uint16_t>(SimPlane::kPort + scenario_.sibling_number(process));
+}
+
+// Returns kNoHost if no process of the host has that port.
+std::size_t ControlNetwork::process_at(std::size_t host, std::uint16_t port) const {
+  for (const auto& [process, plane] : planes_)
+    if (plane->host_ == host && plane->port_ == port) return process;
+  return kNoHost;
 }
 
 // Returns when an event that is sent now arrives; it overtakes none on its connection.
@@ -110,11 +123,12 @@ std::uint32_t ControlNetwork::silence(std::size_t host, std::size_t other, std::
   silent_ns = std::max(silent_ns, until_ns);
   if (until_ns >= clock_.now_ns() + kSilenceNs) return strike(host, other, Strike::Silence);
   for (const std::size_t side : {host, other}) {
-    SimPlane* const plane = plane_of(side);
-    if (plane == nullptr) continue;
-    for (const auto& [id, end] : plane->ends_) {
-      if (end->peer_host != (side == host ? other : host)) continue;
-      for (ControlEnd::Event& event : end->news) event.due_ns = std::max(event.due_ns, until_ns);
+    for (const auto& [process, plane] : planes_) {
+      if (plane->host_ != side) continue;
+      for (const auto& [id, end] : plane->ends_) {
+        if (end->peer_host != (side == host ? other : host)) continue;
+        for (ControlEnd::Event& event : end->news) event.due_ns = std::max(event.due_ns, until_ns);
+      }
     }
   }
   trace_.note("control late", {host, other});
@@ -128,10 +142,16 @@ std::uint64_t ControlNetwork::silent_until_ns(std::size_t host, std::size_t othe
 
 std::uint32_t ControlNetwork::strike(std::size_t host, std::size_t other, Strike how) {
   std::uint32_t hit = 0, young = 0;
-  SimPlane* const plane = plane_of(host);
-  if (plane == nullptr) return 0;
-  for (const auto& [id, end] : plane->ends_) {
-    if (end->peer_host != other || end->broken || !end->up) continue;
+  std::vector<ControlEnd*> between;
+  bool there = false;
+  for (const auto& [process, plane] : planes_) {
+    if (plane->host_ != host) continue;
+    there = true;
+    for (const auto& [id, end] : plane->ends_)
+      if (end->peer_host == other && !end->broken && end->up) between.push_back(end.get());
+  }
+  if (!there) return 0;
+  for (ControlEnd* const end : between) {
     ControlEnd* const peer = end->peer;
     cut(*end);
     if (how == Strike::Reset) {
@@ -156,9 +176,9 @@ std::uint32_t ControlNetwork::strike(std::size_t host, std::size_t other, Strike
   return young;
 }
 
-void ControlNetwork::lose_host(std::size_t host, End end) {
-  lost_[host] = end;
-  SimPlane* const plane = plane_of(host);
+void ControlNetwork::lose_process(std::size_t process, End end) {
+  lost_[process] = end;
+  SimPlane* const plane = plane_of(process);
   if (plane == nullptr) return;
   for (const auto& [id, ours] : plane->ends_) {
     ControlEnd* const peer = ours->peer;
@@ -173,13 +193,13 @@ void ControlNetwork::lose_host(std::size_t host, End end) {
       peer->silent = true;
     }
   }
-  trace_.note("host lost", {host, static_cast<std::uint64_t>(end)});
+  trace_.note("host lost", {process, static_cast<std::uint64_t>(end)});
 }
 
 std::uint64_t ControlNetwork::next_due_ns() const {
   std::uint64_t due_ns = UINT64_MAX;
-  for (const auto& [host, plane] : planes_) {
-    if (lost_.contains(host)) continue;
+  for (const auto& [process, plane] : planes_) {
+    if (lost_.contains(process)) continue;
     for (const auto& [id, end] : plane->ends_)
       due_ns = std::min(due_ns,
                         end->news.empty() ? end->first_frame_until_ns : end->news.front().due_ns);
@@ -187,8 +207,8 @@ std::uint64_t ControlNetwork::next_due_ns() const {
   return due_ns;
 }
 
-std::size_t ControlNetwork::connections(std::size_t host) const {
-  const SimPlane* const plane = plane_of(host);
+std::size_t ControlNetwork::connections(std::size_t process) const {
+  const SimPlane* const plane = plane_of(process);
   return plane == nullptr ? 0 : plane->ends_.size();
 }
 
@@ -207,14 +227,14 @@ void ControlNetwork::try_candidate(ControlEnd& end) {
   const bool last = end.candidates.empty();
   const std::uint64_t patience_ns =
       last ? end.timeout_ns : std::min(end.timeout_ns, kFirstDialToNextNs);
-  const SimPlane* const plane = plane_of(end.peer_host);
-  const auto lost = lost_.find(end.peer_host);
+  end.peer_process = process_at(end.peer_host, end.port);
+  const auto lost = lost_.find(end.peer_process);
   const bool silent = (lost != lost_.end() && lost->second == End::Unplugged) ||
                       (ways_ != nullptr && !end.way) ||
                       clock_.now_ns() < silent_until_ns(end.plane->host_, end.peer_host);
   if (silent) {
     tell_later(end, last ? ControlEnd::News::TimedOut : ControlEnd::News::Next, patience_ns);
-  } else if (plane == nullptr || lost != lost_.end() || end.port != SimPlane::kPort) {
+  } else if (end.peer_process == kNoHost || lost != lost_.end()) {
     tell_later(end, last ? ControlEnd::News::Refused : ControlEnd::News::Next,
                random_.below(timing_.delay_max_ns));
   } else {
@@ -252,10 +272,14 @@ bool ControlNetwork::waits_for_way(ControlEnd& end) {
 
 // ---- One host's plane.
 
-SimPlane::SimPlane(ControlNetwork& network, std::size_t host, engine::ControlEvents& events)
-    : network_(network), host_(host), events_(events) {
-  own =
-      network.ways_ == nullptr ? std::vector{address_of(host)} : network.ways_->addresses_of(host);
+SimPlane::SimPlane(ControlNetwork& network, std::size_t process, engine::ControlEvents& events)
+    : network_(network),
+      process_(process),
+      host_(network.scenario_.processes[process]),
+      port_(network.port_of(process)),
+      events_(events) {
+  own = network.ways_ == nullptr ? std::vector{address_of(host_)}
+                                 : network.ways_->addresses_of(host_);
 }
 
 SimPlane::~SimPlane() {
@@ -297,7 +321,7 @@ engine::ConnectionId SimPlane::dial(const engine::DialOrder& order) {
   end.timeout_ns = order.timeout_ns;
   end.port = order.port;
   network_.try_candidate(end);
-  network_.trace_.note("control dial", {host_, end.peer_host, end.id});
+  network_.trace_.note("control dial", {process_, end.peer_host, end.id});
   return end.id;
 }
 
@@ -306,11 +330,11 @@ bool SimPlane::send(engine::ConnectionId id, engine::Bytes frame) {
   if (end == nullptr || end->broken) return false;
   const engine::MessageType type = engine::decode_header(frame.data(), frame.size(), nullptr)->type;
   if (type == engine::MessageType::Close) network_.see(*end, frame);
-  const bool of_relays =
-      type == engine::MessageType::AskPeers || type == engine::MessageType::Chain;
+  const bool chains = type == engine::MessageType::Chain;
+  const bool of_relays = chains || type == engine::MessageType::AskPeers;
   if (type == engine::MessageType::Resume || type == engine::MessageType::Summon || of_relays)
     network_.settle(*end);
-  if (of_relays && end->peer_host == host_)
+  if (of_relays && (end->peer_process == process_ || (chains && end->peer_host == host_)))
     network_.trace_.violate(fmt::format("host {} asks itself to carry", host_));
   if (end->peer != nullptr) {
     network_.tell(*end->peer, ControlEnd::News::Frame, std::move(frame));
@@ -336,7 +360,10 @@ void SimPlane::close(engine::ConnectionId id) {
 
 std::string SimPlane::peer_name(engine::ConnectionId id) const {
   const ControlEnd* const end = find(id);
-  return end == nullptr ? "unknown" : fmt::format("{}:{}", peer_address(id).text(), kPort);
+  if (end == nullptr) return "unknown";
+  const bool known = end->peer_process != kNoHost;
+  return fmt::format("{}:{}", peer_address(id).text(),
+                     known ? network_.port_of(end->peer_process) : end->port);
 }
 
 SocketAddress SimPlane::peer_address(engine::ConnectionId id) const {
@@ -361,7 +388,7 @@ void SimPlane::on_frame(engine::ConnectionId id, const engine::Bytes& frame) {
     return;
   }
   network_.trace_.note("control frame",
-                       {host_, id, static_cast<std::uint64_t>(header->type), frame.size()});
+                       {process_, id, static_cast<std::uint64_t>(header->type), frame.size()});
   find(id)->known = true;
   if (header->type == engine::MessageType::Ready) network_.settle(*find(id));
   if (!events_.on_frame(id, *header, std::span(frame).subspan(engine::kFrameHeaderBytes)))
@@ -377,19 +404,20 @@ bool SimPlane::take(ControlEnd& end) {
     on_frame(id, event.frame);
     return true;
   }
-  network_.trace_.note("control news", {host_, id, static_cast<std::uint64_t>(event.news)});
+  network_.trace_.note("control news", {process_, id, static_cast<std::uint64_t>(event.news)});
   if (event.news == ControlEnd::News::Next) {
     network_.try_candidate(end);
     return true;
   }
   if (event.news == ControlEnd::News::Dialed) {
-    SimPlane* const plane = network_.plane_of(end.peer_host);
-    if (plane == nullptr || network_.lost_.contains(end.peer_host)) {
+    SimPlane* const plane = network_.plane_of(end.peer_process);
+    if (plane == nullptr || network_.lost_.contains(end.peer_process)) {
       network_.tell_later(end, ControlEnd::News::Refused, 0);
       return true;
     }
     ControlEnd& other = plane->add();
     other.peer_host = host_;
+    other.peer_process = process_;
     if (end.way) other.way = end.way->reversed();
     other.first_frame_until_ns = network_.clock_.now_ns() + kAcceptToFirstFrameNs;
     other.up = end.up = true;

@@ -29,6 +29,7 @@ struct ControlTiming {
   std::uint64_t pause_ns = 0;  // one frame in 16 takes up to this much longer
 };
 
+struct Scenario;
 class SimPlane;
 
 // A CLOSE that is sent for the first time.
@@ -51,9 +52,10 @@ struct ControlEnd {
   };
   SimPlane* plane = nullptr;
   engine::ConnectionId id = 0;
-  ControlEnd* peer = nullptr;       // null: the other end is gone
-  std::size_t peer_host = kNoHost;  // kNoHost also while a dialed address has no way
-  bool known = false;               // the engine knows the connection, and is told of its loss
+  ControlEnd* peer = nullptr;          // null: the other end is gone
+  std::size_t peer_host = kNoHost;     // kNoHost also while a dialed address has no way
+  std::size_t peer_process = kNoHost;  // kNoHost also while nobody has the port that is dialed
+  bool known = false;                  // the engine knows the connection, and is told of its loss
   std::uint64_t first_frame_until_ns = UINT64_MAX;  // closed then if still unauthenticated
   bool up = false;                                  // false while the dial is under way
   bool dials = false;    // this side has dialed: it is the link's connector
@@ -75,11 +77,11 @@ struct ControlEnd {
 
 class ControlNetwork final : public engine::ControlNetwork {
  public:
-  ControlNetwork(const Clock& clock, const Random& random, Trace& trace);
+  ControlNetwork(const Clock& clock, const Scenario& scenario, Trace& trace);
   ~ControlNetwork();
 
-  // Says which host opens the next plane.
-  void expect(std::size_t host) { next_host_ = host; }
+  // Says which process opens the next plane.
+  void expect(std::size_t process) { next_process_ = process; }
   Result<std::unique_ptr<engine::ControlPlane>> open(const engine::ControlPlaneOptions& options,
                                                      engine::ControlEvents& events) override;
   // Every connection runs over a cable from now on. Called before any plane is opened.
@@ -97,18 +99,20 @@ class ControlNetwork final : public engine::ControlNetwork {
   // was lost, but gives up after 20 s. Returns as reset() does.
   std::uint32_t silence(std::size_t host, std::size_t other, std::uint64_t until_ns);
   std::uint64_t silent_until_ns(std::size_t host, std::size_t other) const;
-  // Killed: the kernel still closes the host's connections. Unplugged: nothing tells the peers.
+  // Killed: the kernel still closes the process's connections. Unplugged: nothing tells the peers.
   enum class End : std::uint8_t { Killed, Unplugged };
-  void lose_host(std::size_t host, End end);
+  void lose_process(std::size_t process, End end);
   std::uint64_t next_due_ns() const;  // UINT64_MAX: nothing is under way
-  std::size_t connections(std::size_t host) const;
+  std::size_t connections(std::size_t process) const;
 
  private:
   friend class SimPlane;
   enum class Strike : std::uint8_t { Reset, HalfOpen, Silence };
   std::uint32_t strike(std::size_t host, std::size_t other, Strike how);
   void forget(SimPlane& plane);
-  SimPlane* plane_of(std::size_t host) const;
+  SimPlane* plane_of(std::size_t process) const;
+  std::uint16_t port_of(std::size_t process) const;
+  std::size_t process_at(std::size_t host, std::uint16_t port) const;
   std::uint64_t arrival_ns(const ControlEnd& to);
   void try_candidate(ControlEnd& end);
   bool waits_for_way(ControlEnd& end);
@@ -119,12 +123,13 @@ class ControlNetwork final : public engine::ControlNetwork {
   static void settle(ControlEnd& end);
 
   const Clock clock_;
+  const Scenario& scenario_;
   Random random_;
   Trace& trace_;
   std::unique_ptr<ControlWays> ways_;  // null: a network of its own
   ControlTiming timing_;
-  std::size_t next_host_ = 0;
-  std::map<std::size_t, SimPlane*> planes_;
+  std::size_t next_process_ = 0;
+  std::map<std::size_t, SimPlane*> planes_;  // by process, as the next
   std::map<std::size_t, End> lost_;
   std::map<std::pair<std::size_t, std::size_t>, std::uint64_t> silent_until_ns_;  // by both hosts
   std::function<void(const CloseSaid&)> on_close_;
@@ -132,12 +137,14 @@ class ControlNetwork final : public engine::ControlNetwork {
   std::map<std::pair<engine::Id128, bool>, std::uint64_t> seen_;
 };
 
-// One host's control plane: its end of every connection.
+// One process's control plane: its end of every connection. The processes of a host have one
+// address and a port each.
 class SimPlane final : public testkit::FakePlane {
  public:
-  SimPlane(ControlNetwork& network, std::size_t host, engine::ControlEvents& events);
+  SimPlane(ControlNetwork& network, std::size_t process, engine::ControlEvents& events);
   ~SimPlane() override;
 
+  std::uint16_t port() const noexcept override { return port_; }
   engine::ConnectionId dial(const engine::DialOrder& order) override;
   bool send(engine::ConnectionId id, engine::Bytes frame) override;
   void identify(engine::ConnectionId id) override;
@@ -159,7 +166,8 @@ class SimPlane final : public testkit::FakePlane {
   void on_frame(engine::ConnectionId id, const engine::Bytes& frame);
 
   ControlNetwork& network_;
-  const std::size_t host_;
+  const std::size_t process_, host_;
+  const std::uint16_t port_;
   engine::ControlEvents& events_;
   std::map<engine::ConnectionId, std::unique_ptr<ControlEnd>> ends_;
   std::vector<int> watched_;  // read in every pass: asking the kernel would only cost time

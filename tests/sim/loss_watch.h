@@ -6,12 +6,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace mesh::sim {
 
@@ -43,29 +45,60 @@ class FenceWatch {
 // path that its connector lets stand by stands by at its acceptor, too.
 class CalmWatch {
  public:
+  // hosts[process]: its host. It outlives the watch.
+  explicit CalmWatch(const std::vector<std::size_t>& hosts) : hosts_(hosts) {}
   void left(std::size_t host, const std::string& nic) { cards_.insert({host, nic + ":1"}); }
   // Something fails, or is away, until then.
   void disturb(std::uint64_t until_ns) { calm_ns_ = std::max(calm_ns_, until_ns); }
-  // Returns in words which rail or path of the host has not been up for `bound_ns` after all were
-  // back; empty if none is.
+  // Returns in words which rail or path of the process has not been up for `bound_ns` after all
+  // were back; empty if none is.
   struct Look {
     std::uint64_t now_ns = 0, bound_ns = 0;
   };
-  std::string see(std::size_t host, const EngineSnapshot& shot, const Look& look);
-  // Returns in words which path of the host has not stood by for `bound_ns` after its connector's
-  // end did; empty if each does.
-  std::string see_standby(std::size_t host, const EngineSnapshot& shot, const Look& look);
+  std::string see(std::size_t process, const EngineSnapshot& shot, const Look& look);
+  // Returns in words which path of the process has not stood by for `bound_ns` after its
+  // connector's end did; empty if each does. Looks between hosts of one process each.
+  std::string see_standby(std::size_t process, const EngineSnapshot& shot, const Look& look);
 
  private:
   bool is_late(const std::string& what, bool up, const Look& look);
+  bool is_alone(const std::string& name) const;
 
   std::set<std::pair<std::size_t, std::string>> cards_;  // by host and rail
   // By the connector's host, the acceptor's host and the path's name there: how many paths of that
   // name do not stand by. A path over hosts keeps the name of its last try, so two may have one
   // name at the connector while the acceptor knows only one of them by it.
   std::map<std::string, std::map<std::pair<std::string, std::string>, std::uint64_t>> in_use_;
+  const std::vector<std::size_t>& hosts_;
   std::map<std::string, std::uint64_t> not_up_since_;  // rails and paths
   std::uint64_t calm_ns_ = 0;
+};
+
+// When a port goes down, each process of its host hears of it.
+class PortWatch {
+ public:
+  explicit PortWatch(const std::vector<std::size_t>& hosts) : hosts_(hosts) {}
+  struct Port {
+    std::size_t host = 0;
+    std::string nic;
+    friend auto operator<=>(const Port&, const Port&) = default;
+  };
+  struct Span {
+    std::uint64_t begin_ns = 0, duration_ns = 0;  // 0: for ever
+  };
+  void goes_down(const Port& port, const Span& span);
+  // Its card leaves. A process opens the next card some time after it has come.
+  void leaves(const Port& port, const Span& span);
+  // Returns in words which port the process believes in; empty if there is none.
+  std::string see(std::size_t process, const EngineSnapshot& shot, std::uint64_t now_ns) const;
+
+ private:
+  struct Downs {
+    std::uint64_t count = 0;  // that nobody can have taken for one with the down before
+    std::uint64_t told_by_ns = 0, up_ns = 0;
+  };
+  const std::vector<std::size_t>& hosts_;
+  std::map<Port, Downs> downs_;
 };
 
 // Each request towards a host that is lost ends in a bounded time, though the control network may

@@ -60,6 +60,7 @@ std::string replay(std::uint64_t seed, const Options& options) {
   if (options.late) text += " --late";
   if (options.timed) text += " --timed";
   if (options.one_shot) text += " --oneshot";
+  if (options.siblings) text += " --siblings";
   return text + " --verbose";
 }
 
@@ -199,6 +200,9 @@ void add_cabling_flags(CLI::App& app, Options& options) {
                "Not every host is cabled to every other: others carry their messages on");
   app.add_flag("--shared-subnet", options.shared,
                "All cables in one subnet, ports in any order; up to six hosts");
+  app.add_flag("--siblings", options.siblings,
+               "Hosts have up to eight processes each, on the same ports; some "
+               "die alone");
   app.add_flag("--recabled", options.recabled, "As --shared-subnet, and cables move in mid job");
   app.add_flag("--shapes", options.shapes,
                "As --relays, in longer rings and tori with several cables and untidy ports");

@@ -30,7 +30,10 @@ constexpr int kShortTimeoutS = 3;
 OtherJobs::OtherJobs(const Scenario& scenario, Trace& trace)
     : random_(scenario.seed, kOtherJobsStream),
       trace_(trace),
-      crowds_(scenario.path_timeout_s > kShortTimeoutS) {}
+      crowds_(scenario.path_timeout_s > kShortTimeoutS) {
+  for (std::size_t process = 0; process < scenario.processes.size(); ++process)
+    processes_max_ = std::max<std::uint64_t>(processes_max_, scenario.sibling_number(process) + 1);
+}
 
 engine::Id128 OtherJobs::nonce() {
   engine::Id128 id;
@@ -84,7 +87,7 @@ void OtherJobs::hear(Process& one, std::uint64_t now_ns) {
   }
   while (one.crowd != nullptr && one.crowd->next()) ++one.answers;
   const std::uint64_t seconds = 2 + (now_ns - one.crowd_ns) / kSecondNs;
-  if (one.answers > seconds * engine::Neighbours::kAnswersMax)
+  if (one.answers > seconds * processes_max_ * engine::Neighbours::kAnswersMax)
     trace_.violate(fmt::format("a neighbour of host {} answers {} questions in {} s", one.host,
                                one.answers, seconds));
 }

@@ -59,7 +59,8 @@ class OtherJobs {
 
   Random random_;
   Trace& trace_;
-  const bool crowds_;  // some ask so much
+  const bool crowds_;                // some ask so much
+  std::uint64_t processes_max_ = 1;  // of a host of the job
   std::vector<std::unique_ptr<Process>> all_;
   std::set<engine::Id128> nonces_;  // of their own questions
 };

@@ -81,8 +81,11 @@ Scenario draw_scenario(std::uint64_t seed, const Options& asked) {
   if (random.one_in(3)) scenario.path_timeout_s = static_cast<int>(random.between(1, 3));
   for (std::size_t host = 0; host < scenario.hosts.size(); ++host) {
     const std::uint64_t contexts = scenario.hosts.size() <= kHostsSome && random.one_in(4) ? 2 : 1;
-    for (std::uint64_t i = 0; i < contexts; ++i) scenario.contexts.push_back({.host = host});
+    for (std::uint64_t i = 0; i < contexts; ++i)
+      scenario.contexts.push_back({.host = host, .process = host});
+    scenario.processes.push_back(host);
   }
+  if (options.siblings) draw_siblings(scenario);
   options.relays ? draw_relay_channels(scenario, random) : draw_channels(scenario, random);
   if (options.one_shot) draw_one_shot(scenario);
   draw_faults(scenario, random);
@@ -101,6 +104,7 @@ Scenario draw_scenario(std::uint64_t seed, const Options& asked) {
   if (options.pessimistic) draw_pessimistic(scenario);
   if (options.recabled) draw_recabled(scenario);
   if (options.timed) draw_timed(scenario);
+  if (options.siblings) draw_deaths(scenario);
   return scenario;
 }
 

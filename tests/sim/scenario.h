@@ -54,6 +54,7 @@ struct Options {
   bool one_shot = false;  // groups of one-shot all-reduce: see scenario_one_shot.cc
   bool shared = false;    // all cables are in one subnet, and ports are in any order
   bool recabled = false;  // with shared: cables move in mid job, see scenario_recabled.cc
+  bool siblings = false;  // hosts have several processes: see scenario_siblings.cc
 };
 
 // The hosts that are cabled to one another.
@@ -68,7 +69,7 @@ struct HostPlan {
 };
 
 struct ContextPlan {
-  std::size_t host = 0;
+  std::size_t host = 0, process = 0;  // of that host: see Scenario::processes
   // Closed with whatever is open once the world has received this many messages.
   std::uint64_t abort_at = UINT64_MAX;
 };
@@ -152,7 +153,8 @@ struct FaultPlan {
   std::uint64_t at = 0;      // messages received in the whole world
   std::uint64_t gap_ns = 0;  // and at least so long after the fault before it
   std::size_t host = 0, other = 0;
-  std::string nic, other_nic;  // other_nic: of CablesMove
+  std::size_t process = SIZE_MAX;  // the only one of the host that it strikes; SIZE_MAX: all
+  std::string nic, other_nic;      // other_nic: of CablesMove
   std::uint64_t duration_ns = 0;
   bool finalizes = true;           // of HostExits: closes its communicators before
   FarEnd far_end = FarEnd::Stays;  // of CardReplaced: what happens at the other end of the cable
@@ -189,12 +191,16 @@ struct Scenario {
   // channel begins when another one is over and may find the old channel's rows on its own.
   bool repeats = false;
   std::vector<HostPlan> hosts;
+  // The host of each process. Process i is the first one of host i, if there is a host i.
+  std::vector<std::size_t> processes;
   std::vector<ContextPlan> contexts;
   std::vector<ChannelPlan> channels;
   std::vector<GroupPlan> groups;
   std::vector<FaultPlan> faults;
   std::uint64_t messages() const;
-  bool healthy() const;  // every host answers at once
+  std::size_t sibling_number(std::size_t process) const;  // among the processes of its host
+  std::string name_of(std::size_t process) const;         // "2", or "2.1" for a second process
+  bool healthy() const;                                   // every host answers at once
   bool uses_indices_again() const;
   bool cabled(std::size_t host, std::size_t other) const;
   // Returns true if every peer that this NIC reaches is also reached by another NIC of its host.
@@ -229,5 +235,8 @@ void draw_recabled(Scenario& scenario);
 void draw_timed(Scenario& scenario);
 void draw_members(Scenario& scenario);
 void draw_one_shot(Scenario& scenario);
+void draw_siblings(Scenario& scenario);
+std::size_t member_process(const Scenario& scenario, std::size_t host);  // in one-shot groups
+void draw_deaths(Scenario& scenario);
 
 }  // namespace mesh::sim

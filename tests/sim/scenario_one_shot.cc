@@ -48,7 +48,8 @@ void add_group(Scenario& scenario, Random& random) {
   std::iota(group.contexts.begin(), group.contexts.end(), scenario.contexts.size());
   for (std::size_t i = members; i > 1; --i)
     std::swap(group.contexts[i - 1], group.contexts[random.below(i)]);
-  for (std::size_t host = 0; host < members; ++host) scenario.contexts.push_back({.host = host});
+  for (std::size_t host = 0; host < members; ++host)
+    scenario.contexts.push_back({.host = host, .process = member_process(scenario, host)});
   const bool crowd = members > kSome;
   const std::uint64_t count = crowd              ? random.between(1, 4)
                               : random.one_in(4) ? random.between(20, 60)

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 
 namespace mesh::sim {
 
@@ -45,6 +46,12 @@ std::size_t hosts_of(Cabling cabling) {
   return 8;
 }
 
+void keep(ChannelPlan& channel) {
+  channel.keeps = true;
+  channel.after = SIZE_MAX;
+  channel.ending = Ending::Orderly;
+}
+
 std::size_t context_on(const Scenario& scenario, Random& random, std::size_t host) {
   std::vector<std::size_t> found;
   for (std::size_t i = 0; i < scenario.contexts.size(); ++i) {
@@ -55,11 +62,8 @@ std::size_t context_on(const Scenario& scenario, Random& random, std::size_t hos
 
 void add_keeper(Scenario& scenario, Random& random, std::size_t a, std::size_t b) {
   const bool turned = random.one_in(2);
-  ChannelPlan& channel = add_channel(scenario, random, context_on(scenario, random, turned ? b : a),
-                                     context_on(scenario, random, turned ? a : b));
-  channel.keeps = true;
-  channel.after = SIZE_MAX;
-  channel.ending = Ending::Orderly;
+  keep(add_channel(scenario, random, context_on(scenario, random, turned ? b : a),
+                   context_on(scenario, random, turned ? a : b)));
 }
 
 void add_relayed(Scenario& scenario, Random& random, std::size_t a, std::size_t b) {
@@ -68,6 +72,35 @@ void add_relayed(Scenario& scenario, Random& random, std::size_t a, std::size_t 
   channel.relayed = true;
   // A channel that stays until the relayed channels are over cannot come before one of them.
   if (channel.after != SIZE_MAX && scenario.channels[channel.after].keeps) channel.after = SIZE_MAX;
+}
+
+// A process knows the neighbours of its host by its own links.
+void add_keepers_of_processes(Scenario& scenario, Random& random) {
+  if (scenario.options.strange) return;
+  const std::size_t contexts = scenario.contexts.size();
+  std::set<std::size_t> seen;  // processes
+  for (std::size_t i = 0; i < contexts; ++i) {
+    if (!seen.insert(scenario.contexts[i].process).second) continue;
+    for (std::size_t host = 0; host < scenario.hosts.size(); ++host) {
+      if (host == scenario.contexts[i].host || !scenario.cabled(scenario.contexts[i].host, host))
+        continue;
+      const std::size_t there = context_on(scenario, random, host);
+      const bool turned = random.one_in(2);
+      keep(add_channel(scenario, random, turned ? there : i, turned ? i : there));
+    }
+  }
+}
+
+// Some processes of a host talk to one another, through its ports.
+void add_sibling_channels(Scenario& scenario, Random& random) {
+  for (std::size_t i = 0; i < scenario.contexts.size(); ++i) {
+    const std::size_t other = context_on(scenario, random, scenario.contexts[i].host);
+    if (scenario.contexts[i].process == scenario.contexts[other].process || random.one_in(2))
+      continue;
+    ChannelPlan& channel = add_channel(scenario, random, i, other);
+    if (channel.after != SIZE_MAX && scenario.channels[channel.after].keeps)
+      channel.after = SIZE_MAX;
+  }
 }
 
 // Adds channels whose messages may go both ways round.
@@ -183,10 +216,12 @@ void draw_relay_channels(Scenario& scenario, Random& random) {
   for (std::size_t a = 0; a < hosts; ++a) {
     for (std::size_t b = a + 1; b < hosts; ++b) {
       if (!scenario.cabled(a, b)) continue;
-      if (!scenario.options.strange) add_keeper(scenario, random, a, b);
+      if (!scenario.options.strange && !scenario.options.siblings)
+        add_keeper(scenario, random, a, b);
       if (scenario.options.both_ways) add_neighbours(scenario, random, a, b);
     }
   }
+  if (scenario.options.siblings) add_keepers_of_processes(scenario, random);
   // Most pairs of hosts talk both ways, and the pairs farthest apart always do.
   for (std::size_t a = 0; a < hosts; ++a) {
     for (std::size_t b = 0; b < hosts; ++b) {
@@ -196,6 +231,7 @@ void draw_relay_channels(Scenario& scenario, Random& random) {
       if (random.one_in(6)) add_relayed(scenario, random, a, b);
     }
   }
+  if (scenario.options.siblings) add_sibling_channels(scenario, random);
 }
 
 void draw_relays(Scenario& scenario) {

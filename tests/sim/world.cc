@@ -31,24 +31,27 @@ World::World(const Scenario& scenario, Trace& trace, std::atomic<std::uint64_t>&
       trace_(trace),
       clock_ns_(clock_ns),
       random_(scenario.seed, 2),
-      control_(Clock(&clock_ns), Random(scenario.seed, 3), trace),
+      control_(Clock(&clock_ns), scenario_, trace),
       other_jobs_(scenario, trace),
       leap_ns_(kLeapFirstNs),
       switching_(scenario.seed, kSwitchingStream),
       works_(scenario.seed, kWorksStream),
-      breaks_left_(switching_.below(kBreaksMax)) {
+      breaks_left_(switching_.below(kBreaksMax)),
+      calm_(scenario_.processes),
+      ports_(scenario_.processes) {
   if (scenario_.control_over_cables) {
     control_.run_over(std::make_unique<ControlWays>(
         scenario_.fabric, [this](const soft::NicRef& nic) { return port_up(nic); }));
   }
   control_.set_timing(scenario_.control);
   control_.on_close([this](const CloseSaid& said) { on_close(said); });
-  hosts_.resize(scenario_.hosts.size());
-  for (std::size_t i = 0; i < hosts_.size(); ++i) open_host(i);
+  processes_.resize(scenario_.processes.size());
+  for (std::size_t i = 0; i < processes_.size(); ++i) open_process(i);
   for (const ContextPlan& plan : scenario_.contexts) {
-    const Result<Context*> made = hosts_[plan.host].engine->open_context({});
+    const Result<Context*> made = processes_[plan.process].engine->open_context({});
     if (!made.ok()) throw std::runtime_error("a context does not open");
-    contexts_.push_back({.host = plan.host, .abort_at = plan.abort_at, .context = *made});
+    contexts_.push_back(
+        {.host = plan.host, .process = plan.process, .abort_at = plan.abort_at, .context = *made});
   }
   add_channels();
   add_groups();
@@ -60,8 +63,8 @@ void World::add_channels() {
   for (std::size_t i = 0; i < scenario_.channels.size(); ++i) {
     const ChannelPlan& plan = scenario_.channels[i];
     channels_.push_back(std::make_unique<ChannelRun>(*this, i, plan));
-    hosts_[contexts_[plan.from].host].sides.push_back({.channel = i, .sends = true});
-    hosts_[contexts_[plan.to].host].sides.push_back({.channel = i, .sends = false});
+    processes_[contexts_[plan.from].process].sides.push_back({.channel = i, .sends = true});
+    processes_[contexts_[plan.to].process].sides.push_back({.channel = i, .sends = false});
   }
 }
 
@@ -70,26 +73,29 @@ void World::add_groups() {
     const GroupPlan& plan = scenario_.groups[i];
     groups_.push_back(std::make_unique<GroupRun>(*this, i, plan));
     for (std::size_t rank = 0; rank < plan.contexts.size(); ++rank)
-      hosts_[contexts_[plan.contexts[rank]].host].sides.push_back({.group = i, .rank = rank});
+      processes_[contexts_[plan.contexts[rank]].process].sides.push_back(
+          {.group = i, .rank = rank});
   }
 }
 
 World::~World() {
   over_ = true;
   groups_.clear();
-  for (Host& host : hosts_) host.engine.reset();
+  for (Process& process : processes_) process.engine.reset();
 }
 
-void World::open_host(std::size_t number) {
-  Host& host = hosts_[number];
-  host.slowness = scenario_.hosts[number].slowness;
+void World::open_process(std::size_t number) {
+  const std::size_t host = scenario_.processes[number];
+  const HostPlan& plan = scenario_.hosts[host];
+  Process& process = processes_[number];
+  process.slowness = plan.slowness;
   EngineOptions options;
   options.settings.timeout = scenario_.ack_timeout;
   options.settings.retry_count = scenario_.retries;
   options.settings.path_timeout_s = scenario_.path_timeout_s;
   options.settings.rails = scenario_.rails;
-  options.settings.relay = scenario_.hosts[number].relays ? 1 : 0;
-  options.settings.relay_bytes = scenario_.hosts[number].relay_mib << 20;
+  options.settings.relay = plan.relays ? 1 : 0;
+  options.settings.relay_bytes = plan.relay_mib << 20;
   options.settings.both_ways = scenario_.options.both_ways ? 1 : 0;
   if (scenario_.options.strange) options.settings.job = kSimulatedJob;
   options.settings.adaptive_routing = scenario_.adaptive_routing;
@@ -104,7 +110,7 @@ void World::open_host(std::size_t number) {
   hooks->rewrites_late =
       scenario_.repeats || scenario_.uses_indices_again() || scenario_.options.mute;
   hooks->timed_ns = scenario_.timed_ns;
-  hooks->bring_up_ns = scenario_.hosts[number].bring_up_ns;
+  hooks->bring_up_ns = plan.bring_up_ns;
   if (scenario_.switches_one_in != 0) hooks->between_guards = [this] { between_guards(); };
   if (scenario_.device_works_one_in != 0)
     hooks->device_works = [this] { return works_.one_in(scenario_.device_works_one_in); };
@@ -112,13 +118,13 @@ void World::open_host(std::size_t number) {
   hooks->control_network = &control_;
   options.hooks = std::move(hooks);
   control_.expect(number);
-  host.open(std::make_unique<CountingProvider>(
-                testkit::open_host({.fabric = scenario_.fabric,
-                                    .host = scenario_.fabric.hosts[number].name,
-                                    .agent = soft::Agent::None,
-                                    .clock = Clock(&clock_ns_)})),
-            options, 0);
-  if (scenario_.options.strange) other_jobs_.join(number, *host.provider);
+  process.open(std::make_unique<CountingProvider>(
+                   testkit::open_host({.fabric = scenario_.fabric,
+                                       .host = scenario_.fabric.hosts[host].name,
+                                       .agent = soft::Agent::None,
+                                       .clock = Clock(&clock_ns_)})),
+               options, 0);
+  if (scenario_.options.strange && number == host) other_jobs_.join(host, *process.provider);
 }
 
 void World::run() {
@@ -145,37 +151,37 @@ void World::progress() noexcept {
   progress_at_step_ = tally_.steps;
 }
 
-bool World::runs(const Host& host) const {
-  return host.alive && host.engine != nullptr &&
-         clock_ns_.load(std::memory_order_relaxed) >= host.paused_until_ns;
+bool World::runs(const Process& process) const {
+  return process.alive && process.engine != nullptr &&
+         clock_ns_.load(std::memory_order_relaxed) >= process.paused_until_ns;
 }
 
 void World::step() {
   ++tally_.steps;
   if (random_.one_in(4)) clock_ns_.fetch_add(random_.below(kStepNsMax), std::memory_order_relaxed);
-  turn(random_.below(hosts_.size()));
+  turn(random_.below(processes_.size()));
   other_jobs_.act(now_ns());
 }
 
-// Lets the host take one step. A NIC works whatever its host does, unless the host is gone.
+// Lets the process take one step. A NIC works whatever its process does, unless the host is gone.
 void World::turn(std::size_t number) {
-  Host& host = hosts_[number];
-  if (!host.alive) return;
+  Process& process = processes_[number];
+  if (!process.on) return;
   const std::uint64_t what = random_.below(8);
   if (what < 2) {
-    moved_ |= host.provider->under().turn();
+    moved_ |= process.provider->under().turn();
     return;
   }
-  if (!runs(host) || (host.slowness > 1 && !random_.one_in(host.slowness))) return;
+  if (!runs(process) || (process.slowness > 1 && !random_.one_in(process.slowness))) return;
   if (what == 2) {
-    moved_ |= host.engine->poll_control();
-    watch_counters(host);
+    moved_ |= process.engine->poll_control();
+    watch_counters(process);
   } else if (what == 3) {
     ContextState& context = contexts_[random_.below(contexts_.size())];
-    if (context.context != nullptr && &hosts_[context.host] == &host)
-      moved_ |= host.engine->poll_loop(*context.context);
+    if (context.context != nullptr && &processes_[context.process] == &process)
+      moved_ |= process.engine->poll_loop(*context.context);
   } else {
-    user_acts(host);
+    user_acts(process);
   }
 }
 
@@ -189,12 +195,12 @@ bool World::over(const UserSide& user) {
   return side_of(user).state == SideState::Over;
 }
 
-void World::user_acts(Host& host) {
-  if (host.sides.empty()) return;
-  const std::size_t at = random_.below(host.sides.size());
-  const UserSide user = host.sides[at];
+void World::user_acts(Process& process) {
+  if (process.sides.empty()) return;
+  const std::size_t at = random_.below(process.sides.size());
+  const UserSide user = process.sides[at];
   if (over(user)) {
-    host.sides.erase(host.sides.begin() + static_cast<std::ptrdiff_t>(at));
+    process.sides.erase(process.sides.begin() + static_cast<std::ptrdiff_t>(at));
     return;
   }
   if (user.group != SIZE_MAX) return groups_[user.group]->act(user.rank);
@@ -202,19 +208,19 @@ void World::user_acts(Host& host) {
   if (contexts_[side.context].context != nullptr) channels_[user.channel]->act(side);
 }
 
-// Gives every host a turn of everything. Returns whether something moved.
+// Gives every process a turn of everything. Returns whether something moved.
 bool World::sweep() {
   moved_ = false;
-  for (Host& host : hosts_) {
-    if (!host.alive) continue;
-    moved_ |= host.provider->under().turn();
-    if (!runs(host)) continue;
-    moved_ |= host.engine->poll_control();
+  for (Process& process : processes_) {
+    if (!process.on) continue;
+    moved_ |= process.provider->under().turn();
+    if (!runs(process)) continue;
+    moved_ |= process.engine->poll_control();
     for (ContextState& context : contexts_) {
-      if (context.context != nullptr && &hosts_[context.host] == &host)
-        moved_ |= host.engine->poll_loop(*context.context);
+      if (context.context != nullptr && &processes_[context.process] == &process)
+        moved_ |= process.engine->poll_loop(*context.context);
     }
-    user_acts(host);
+    user_acts(process);
   }
   return moved_;
 }
@@ -226,9 +232,9 @@ void World::jump() {
   std::uint64_t to_ns = now_ns + leap_ns_;
   // An event that is already due waits for a host that stands still.
   if (control_.next_due_ns() > now_ns) to_ns = std::min(to_ns, control_.next_due_ns());
-  for (const Host& host : hosts_) {
-    if (!host.alive) continue;
-    const std::uint64_t due_ns = host.provider->under().next_due_ns();
+  for (const Process& process : processes_) {
+    if (!process.on) continue;
+    const std::uint64_t due_ns = process.provider->under().next_due_ns();
     if (due_ns > now_ns) to_ns = std::min(to_ns, due_ns);
   }
   clock_ns_.store(to_ns, std::memory_order_relaxed);
@@ -240,7 +246,7 @@ void World::watch_for_stillness() {
     moved_ = false;
     idle_steps_ = 0;
     leap_ns_ = kLeapFirstNs;
-  } else if (++idle_steps_ > 8 * hosts_.size()) {
+  } else if (++idle_steps_ > 8 * processes_.size()) {
     idle_steps_ = 0;
     if (!sweep()) jump();
   }
@@ -257,15 +263,17 @@ void World::watch_for_stillness() {
 
 // A snapshot costs as much as its host has links and more than the pass itself, so only some passes
 // are followed by one. What is watched are counters, which stay fallen, and bounds of seconds.
-void World::watch_counters(Host& host) {
+void World::watch_counters(Process& process) {
   constexpr std::size_t kPassesToLook = 4;
-  if (++host.passes % std::max(kPassesToLook, hosts_.size()) != 0) return;
-  const auto number = static_cast<std::size_t>(&host - hosts_.data());
+  if (++process.passes % std::max(kPassesToLook, processes_.size()) != 0) return;
+  const auto number = static_cast<std::size_t>(&process - processes_.data());
   const bool was = std::exchange(switched_, true);  // all its figures are of one moment
-  const EngineSnapshot shot = host.engine->snapshot();
+  const EngineSnapshot shot = process.engine->snapshot();
   switched_ = was;
-  if (const std::string fallen = host.counters.see(shot); !fallen.empty())
-    trace_.violate(fmt::format("host {}: {}", number, fallen));
+  if (const std::string fallen = process.counters.see(shot); !fallen.empty())
+    trace_.violate(fmt::format("host {}: {}", scenario_.name_of(number), fallen));
+  if (const std::string missed = ports_.see(number, shot, now_ns()); !missed.empty())
+    trace_.violate(fmt::format("host {}: {}", scenario_.name_of(number), missed));
   watch_chains(shot);
   watch_routes(number, shot);
   watch_silence(shot);
@@ -291,7 +299,7 @@ void World::watch_losses() {
 }
 
 bool World::port_up(const soft::NicRef& nic) {
-  const auto& provider = hosts_[static_cast<std::size_t>(nic.host)].provider;
+  const auto& provider = processes_[static_cast<std::size_t>(nic.host)].provider;
   const std::string& name = scenario_.fabric.nic(nic).name;
   return provider == nullptr || !provider->under().faults().port_down(name, now_ns());
 }
@@ -306,12 +314,12 @@ void World::between_guards() {
     break_queue_pair();
   }
   for (std::uint64_t turns = switching_.between(1, kTurnsMax); turns != 0; --turns) {
-    Host& host = hosts_[switching_.below(hosts_.size())];
+    Process& process = processes_[switching_.below(processes_.size())];
     const ContextState& context = contexts_[switching_.below(contexts_.size())];
     if (switching_.one_in(2)) {
-      if (host.alive && host.provider != nullptr) host.provider->under().turn();
-    } else if (context.context != nullptr && runs(hosts_[context.host])) {
-      hosts_[context.host].engine->poll_loop(*context.context);
+      if (process.on && process.provider != nullptr) process.provider->under().turn();
+    } else if (context.context != nullptr && runs(processes_[context.process])) {
+      processes_[context.process].engine->poll_loop(*context.context);
     }
   }
   switched_ = false;
@@ -329,15 +337,15 @@ void World::on_close(const CloseSaid& said) {
         fmt::format("CLOSE of a channel that nobody has counts {} messages", said.close.messages));
 }
 
-// Lets the other hosts go on while a call of some host waits in real time.
+// Lets the other processes go on while a call of some process waits in real time.
 void World::while_waiting() {
   constexpr std::uint64_t kWaitStepNs = 30'000;  // 20,000 rounds of the engine are 600 ms
   clock_ns_.fetch_add(over_ ? 1'000'000 : random_.below(2 * kWaitStepNs),
                       std::memory_order_relaxed);
   if (over_) return;
-  for (std::size_t i = 0; i < 4 * hosts_.size(); ++i) {
+  for (std::size_t i = 0; i < 4 * processes_.size(); ++i) {
     ++tally_.steps;
-    turn(random_.below(hosts_.size()));
+    turn(random_.below(processes_.size()));
   }
   apply_faults();
 }
@@ -345,7 +353,7 @@ void World::while_waiting() {
 void World::abort_contexts() {
   for (std::size_t i = 0; i < contexts_.size(); ++i) {
     if (contexts_[i].context == nullptr || tally_.received < contexts_[i].abort_at) continue;
-    if (runs(hosts_[contexts_[i].host])) abort_context(i);
+    if (runs(processes_[contexts_[i].process])) abort_context(i);
   }
 }
 
@@ -372,7 +380,7 @@ void World::close_one(std::size_t number) {
   ContextState& state = contexts_[number];
   Context* const context = std::exchange(state.context, nullptr);
   wait_begins(number);
-  hosts_[state.host].engine->close_context(context);
+  processes_[state.process].engine->close_context(context);
   wait_ends(number);
   trace_.note("context closed", {number});
 }

@@ -47,17 +47,17 @@ class World {
   Trace& trace() noexcept { return trace_; }
   std::uint64_t now_ns() const noexcept { return clock_ns_.load(std::memory_order_relaxed); }
   Target& target() noexcept { return target_; }
-  Engine& engine_of(std::size_t context) { return *hosts_[contexts_[context].host].engine; }
+  Engine& engine_of(std::size_t context) { return *processes_[contexts_[context].process].engine; }
   Context& context(std::size_t context) { return *contexts_[context].context; }
   ChannelRun& channel(std::size_t number) { return *channels_[number]; }
   // Returns whether some call waits; nothing else that waits may begin then.
-  bool nested() const noexcept { return waiting_host_ != SIZE_MAX; }
-  void wait_begins(std::size_t context) { waiting_host_ = contexts_[context].host; }
-  void wait_ends(std::size_t) { waiting_host_ = SIZE_MAX; }
+  bool nested() const noexcept { return waiting_process_ != SIZE_MAX; }
+  void wait_begins(std::size_t context) { waiting_process_ = contexts_[context].process; }
+  void wait_ends(std::size_t) { waiting_process_ = SIZE_MAX; }
   void progress() noexcept;  // notes that a user has come a step further
   // Returns whether the context's host has a byte of the memory registered.
   bool registers(std::size_t context, std::span<const std::byte> memory) const {
-    return hosts_[contexts_[context].host].provider->registers(memory);
+    return processes_[contexts_[context].process].provider->registers(memory);
   }
   void count_received() noexcept { ++tally_.received; }
   void on_fenced(const ChannelRun& cause);
@@ -70,28 +70,30 @@ class World {
     bool sends = false;
     std::size_t group = SIZE_MAX, rank = 0;  // SIZE_MAX: it is of a channel
   };
-  struct Host : testkit::EngineHost<CountingProvider> {
+  // One of the processes that are a host.
+  struct Process : testkit::EngineHost<CountingProvider> {
     std::vector<UserSide> sides;
     CounterWatch counters;
     std::uint64_t passes = 0;  // of its control plane
     std::uint64_t slowness = 1;
     std::uint64_t paused_until_ns = 0;
     bool alive = true;
+    bool on = true;  // its host is there, so that its NICs work
   };
   struct ContextState {
-    std::size_t host = 0;
+    std::size_t host = 0, process = 0;
     std::uint64_t abort_at = UINT64_MAX;
     Context* context = nullptr;  // null: closed
   };
 
   // world.cc
-  void open_host(std::size_t number);
+  void open_process(std::size_t number);
   void add_channels();
   void add_groups();
-  bool runs(const Host& host) const;
+  bool runs(const Process& process) const;
   void step();
   void turn(std::size_t number);
-  void user_acts(Host& host);
+  void user_acts(Process& process);
   Side& side_of(const UserSide& user);
   bool over(const UserSide& user);
   bool sweep();
@@ -103,7 +105,7 @@ class World {
   void excuse_aborted(std::size_t number);
   void close_one(std::size_t number);
   void watch_for_stillness();
-  void watch_counters(Host& host);
+  void watch_counters(Process& process);
   void watch_losses();
   bool port_up(const soft::NicRef& nic);
   void between_guards();
@@ -115,11 +117,17 @@ class World {
   void apply(const FaultPlan& fault);
   void fail_nics(const FaultPlan& fault, const soft::Fault& what);
   void lose_host(const FaultPlan& fault);
-  void end_host(std::size_t number, ControlNetwork::End end);
+  std::vector<std::size_t> struck_by(const FaultPlan& fault) const;
+  soft::FaultPlan& faults_of(std::size_t host);
+  void end_process(std::size_t number, ControlNetwork::End end);
+  void end_host(std::size_t number);
   void lose_control(const FaultPlan& fault, std::uint32_t young);
   void silence_control(const FaultPlan& fault);
   void excuse_hosts(std::size_t host, std::size_t other, Excuses excuses);
   void excuse_everybody(std::size_t host);
+  void excuse_process(std::size_t number);
+  bool is_of(const ChannelRun& channel, std::size_t process) const;
+  bool alive(std::size_t host) const;
   void excuse_groups(Excuses excuses);
   bool joins(const ChannelRun& channel, std::size_t host, std::size_t other) const;
   bool outlived(std::uint64_t trouble_ns);
@@ -128,17 +136,17 @@ class World {
   void excuse_refusals();
   void excuse_silence(const FaultPlan& fault);
   void watch_chains(const EngineSnapshot& shot);
-  void watch_routes(std::size_t host, const EngineSnapshot& shot);
+  void watch_routes(std::size_t process, const EngineSnapshot& shot);
   void watch_silence(const EngineSnapshot& shot);
   void mute_nic(const FaultPlan& fault);
   void replace_card(const FaultPlan& fault);
   void kill_queue(const FaultPlan& fault);
   void take_port(const soft::NicRef& nic, const soft::Fault& what);
-  void watch_calm(std::size_t host, const EngineSnapshot& shot);
+  void watch_calm(std::size_t process, const EngineSnapshot& shot);
   void move_cables(const FaultPlan& fault);
   void break_queue_pair();
   void leave(std::uint64_t own_faults = 0);
-  void exit_host(const FaultPlan& fault);
+  void exit_process(std::size_t number, bool finalizes);
 
   // world_end.cc
   void end();
@@ -147,7 +155,7 @@ class World {
   void check_cables();
   bool quiet() const;
   void check_nothing_left();
-  std::string what_is_left(const Host& host) const;
+  std::string what_is_left(const Process& process) const;
 
   const Scenario scenario_;
   soft::FabricFile fabric_;  // the scenario's, with the cables where they are now
@@ -156,7 +164,7 @@ class World {
   Random random_;
   ControlNetwork control_;
   Target target_;
-  std::vector<Host> hosts_;
+  std::vector<Process> processes_;
   OtherJobs other_jobs_;  // their devices are those of the hosts
   std::vector<ContextState> contexts_;
   std::vector<std::unique_ptr<ChannelRun>> channels_;
@@ -166,7 +174,7 @@ class World {
   std::uint64_t idle_steps_ = 0;
   std::uint64_t leap_ns_ = 0;  // of the next jump
   std::uint64_t progress_at_ns_ = 0, progress_at_step_ = 0;
-  std::size_t waiting_host_ = SIZE_MAX;
+  std::size_t waiting_process_ = SIZE_MAX;
   std::size_t next_fault_ = 0;
   bool reset_in_silence_ = false;  // a control connection has ended in an outage of the network
   std::uint64_t trouble_ns_ = 0;   // how long ports were down and hosts stood still, added up
@@ -183,6 +191,7 @@ class World {
   std::uint64_t breaks_left_;  // queue pairs that may still fail there
   FenceWatch fences_;
   CalmWatch calm_;
+  PortWatch ports_;
   LossWatch losses_;
   std::uint64_t lost_ns_ = 0;  // when a host was killed or unplugged; 0: none was
   // The newest outage of control, by which a lost host may have been silent before.

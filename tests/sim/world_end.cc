@@ -48,7 +48,7 @@ void World::end() {
   for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random_.below(i)]);
   for (const std::size_t number : order) {
     if (contexts_[number].context == nullptr) continue;
-    while (!runs(hosts_[contexts_[number].host]))
+    while (!runs(processes_[contexts_[number].process]))
       clock_ns_.fetch_add(kLeapNs, std::memory_order_relaxed);
     close_one(number);
   }
@@ -66,11 +66,11 @@ void World::end() {
 }
 
 bool World::quiet() const {
-  for (std::size_t i = 0; i < hosts_.size(); ++i) {
-    if (!hosts_[i].alive || hosts_[i].engine == nullptr) continue;
-    const EngineStats stats = hosts_[i].engine->stats();
+  for (std::size_t i = 0; i < processes_.size(); ++i) {
+    if (!processes_[i].alive || processes_[i].engine == nullptr) continue;
+    const EngineStats stats = processes_[i].engine->stats();
     if (stats.contexts + stats.links + control_.connections(i) != 0) return false;
-    if (hosts_[i].engine->carries_for_others()) return false;  // last counts are on their way
+    if (processes_[i].engine->carries_for_others()) return false;  // last counts are on their way
   }
   return true;
 }
@@ -82,9 +82,9 @@ void World::check_counters() {
     truncated += channel->truncated();
     tally_.failed += channel->sender().failed + channel->receiver().failed;
   }
-  for (const Host& host : hosts_) {
-    if (!host.alive || host.engine == nullptr) continue;
-    const EngineStats stats = host.engine->stats();
+  for (const Process& process : processes_) {
+    if (!process.alive || process.engine == nullptr) continue;
+    const EngineStats stats = process.engine->stats();
     errors += stats.errors;
     late += stats.late_announcements;
   }
@@ -102,8 +102,9 @@ void World::check_counters() {
 void World::check_paths() {
   if (!scenario_.options.relays || !scenario_.faults.empty() || left_) return;
   if (scenario_.out_of_order_ns != 0) return;
-  for (std::size_t host = 0; host < hosts_.size(); ++host) {
-    for (const PeerSnapshot& peer : hosts_[host].engine->snapshot().peers) {
+  for (std::size_t process = 0; process < processes_.size(); ++process) {
+    const std::size_t host = scenario_.processes[process];
+    for (const PeerSnapshot& peer : processes_[process].engine->snapshot().peers) {
       const bool by_place = scenario_.options.shared && !scenario_.cabled(host, number_of(peer));
       for (const PathSnapshot& path : peer.paths) {
         if (path.failures != 0 && !(by_place && path.routes.empty()))
@@ -123,8 +124,9 @@ void World::check_cables() {
     return link.ends.size() == 2 && link.routers.empty();
   };
   if (!std::all_of(links.begin(), links.end(), is_cable)) return;
-  for (std::size_t host = 0; host < hosts_.size(); ++host) {
-    for (const PeerSnapshot& peer : hosts_[host].engine->snapshot().peers) {
+  for (std::size_t process = 0; process < processes_.size(); ++process) {
+    const std::size_t host = scenario_.processes[process];
+    for (const PeerSnapshot& peer : processes_[process].engine->snapshot().peers) {
       const std::size_t other = number_of(peer);
       if (host == other || !scenario_.cabled(host, other)) continue;
       for (const PathSnapshot& path : peer.paths) {
@@ -142,9 +144,9 @@ void World::check_cables() {
   }
 }
 
-std::string World::what_is_left(const Host& host) const {
-  const EngineStats stats = host.engine == nullptr ? EngineStats{} : host.engine->stats();
-  const CountingProvider::Alive& alive = host.provider->alive();
+std::string World::what_is_left(const Process& process) const {
+  const EngineStats stats = process.engine == nullptr ? EngineStats{} : process.engine->stats();
+  const CountingProvider::Alive& alive = process.provider->alive();
   if (stats.contexts + stats.links + stats.channels + stats.queue_pairs + stats.registrations ==
           0 &&
       alive.mrs == 0 && alive.qps == 0 && alive.cqs == 0 && alive.pds == 0) {
@@ -158,17 +160,18 @@ std::string World::what_is_left(const Host& host) const {
 }
 
 void World::check_nothing_left() {
-  for (std::size_t i = 0; i < hosts_.size(); ++i) {
-    const Host& host = hosts_[i];
+  for (std::size_t i = 0; i < processes_.size(); ++i) {
+    const Process& process = processes_[i];
+    const std::string name = scenario_.name_of(i);
     std::uint64_t rnr = 0;
-    for (const std::string& nic : scenario_.hosts[i].nics)
-      rnr += host.provider->under().counters(nic).rnr_events;
-    if (rnr != 0) trace_.violate(fmt::format("host {}: {} receiver-not-ready events", i, rnr));
-    if (!host.alive) continue;
-    if (const std::string left = what_is_left(host); !left.empty())
-      trace_.violate(fmt::format("host {} leaks: {}", i, left));
+    for (const std::string& nic : scenario_.hosts[scenario_.processes[i]].nics)
+      rnr += process.provider->under().counters(nic).rnr_events;
+    if (rnr != 0) trace_.violate(fmt::format("host {}: {} receiver-not-ready events", name, rnr));
+    if (!process.alive) continue;
+    if (const std::string left = what_is_left(process); !left.empty())
+      trace_.violate(fmt::format("host {} leaks: {}", name, left));
     if (const std::size_t open = control_.connections(i); open != 0) {
-      trace_.violate(fmt::format("host {} leaves {} control connections", i, open));
+      trace_.violate(fmt::format("host {} leaves {} control connections", name, open));
     }
   }
 }

@@ -13,20 +13,20 @@
 
 namespace mesh::sim {
 
+namespace {
+constexpr int kAllQueuePairs = -1;
+}
+
 void World::arm_lateness() {
   const auto arm = [this](soft::FaultKind kind, std::uint64_t delay_ns) {
     if (delay_ns == 0) return;
-    for (Host& host : hosts_) {
+    for (std::size_t host = 0; host < scenario_.hosts.size(); ++host) {
       soft::Fault fault;
       fault.kind = kind;
       fault.delay_ns = delay_ns;
       fault.seed = scenario_.seed;
       fault.repeats = scenario_.repeats;
-      if (!host.provider->under()
-               .faults()
-               .arm(fault, clock_ns_.load(std::memory_order_relaxed))
-               .ok())
-        trace_.violate("a delay cannot be armed");
+      if (!faults_of(host).arm(fault, now_ns()).ok()) trace_.violate("a delay cannot be armed");
     }
   };
   arm(soft::FaultKind::Reorder, scenario_.reorder_ns);
@@ -41,11 +41,18 @@ void World::apply_faults() {
   if (tally_.received < fault.at || now_ns < fault_at_ns_ + fault.gap_ns) return;
   const bool loses =
       fault.kind == FaultPlan::Kind::HostLost || fault.kind == FaultPlan::Kind::HostUnplugged;
-  if (loses && waiting_host_ == fault.host) return;  // a dead host's call does not return
-  if (fault.kind == FaultPlan::Kind::HostExits && (nested() || !runs(hosts_[fault.host]))) return;
+  const std::vector<std::size_t> struck = struck_by(fault);
+  const auto waits = [this](std::size_t process) { return process == waiting_process_; };
+  const auto runs_on = [this](std::size_t process) { return runs(processes_[process]); };
+  // A dead process's call does not return.
+  if (loses && std::any_of(struck.begin(), struck.end(), waits)) return;
+  if (fault.kind == FaultPlan::Kind::HostExits &&
+      (nested() || !std::all_of(struck.begin(), struck.end(), runs_on)))
+    return;
   ++next_fault_;
   fault_at_ns_ = now_ns;
-  if (!hosts_[fault.host].alive) return;
+  const auto is_alive = [this](std::size_t process) { return processes_[process].alive; };
+  if (std::none_of(struck.begin(), struck.end(), is_alive)) return;
   ++tally_.faults;
   for (const auto& group : groups_) group->excuse_connecting();
   if (left_) excuse_relayed(true);
@@ -70,7 +77,8 @@ void World::apply(const FaultPlan& fault) {
     case Kind::HostLost:
     case Kind::HostUnplugged: return lose_host(fault);
     case Kind::HostPauses:
-      hosts_[fault.host].paused_until_ns = now_ns + fault.duration_ns;
+      for (const std::size_t process : struck_by(fault))
+        processes_[process].paused_until_ns = now_ns + fault.duration_ns;
       // A pause alone is no error of anybody's, but a lost path comes back only when both ends can
       // talk about it.
       if (!outlived(fault.duration_ns) && (tally_.path_faults != 0 || scenario_.options.relays))
@@ -79,7 +87,9 @@ void World::apply(const FaultPlan& fault) {
     case Kind::ControlReset: return lose_control(fault, control_.reset(fault.host, fault.other));
     case Kind::ControlHalfOpen:
       return lose_control(fault, control_.half_open(fault.host, fault.other));
-    case Kind::HostExits: return exit_host(fault);
+    case Kind::HostExits:
+      for (const std::size_t process : struck_by(fault)) exit_process(process, fault.finalizes);
+      return;
     case Kind::ControlOutage: return silence_control(fault);
     case Kind::Mute: return mute_nic(fault);
     case Kind::CablesMove: return move_cables(fault);
@@ -92,9 +102,11 @@ void World::fail_nics(const FaultPlan& fault, const soft::Fault& what) {
   ++tally_.path_faults;
   soft::Fault armed = what;
   armed.nic = fault.nic;
-  soft::FaultPlan& faults = hosts_[fault.host].provider->under().faults();
-  if (!faults.arm(armed, clock_ns_.load(std::memory_order_relaxed)).ok())
-    trace_.violate("a fault cannot be armed");
+  for (const std::string& nic : scenario_.hosts[fault.host].nics) {
+    if (what.kind == soft::FaultKind::PortDown && (fault.nic.empty() || fault.nic == nic))
+      ports_.goes_down({fault.host, nic}, {now_ns(), what.duration_ns});
+  }
+  if (!faults_of(fault.host).arm(armed, now_ns()).ok()) trace_.violate("a fault cannot be armed");
   for (const auto& channel : channels_) {
     const ChannelPlan& plan = channel->plan();
     if (contexts_[plan.from].host == fault.host || contexts_[plan.to].host == fault.host)
@@ -117,12 +129,11 @@ void World::fail_nics(const FaultPlan& fault, const soft::Fault& what) {
 
 // A path that has just come back, or stands in for another one, is lost at this moment.
 void World::break_queue_pair() {
-  const std::size_t host = switching_.below(hosts_.size());
+  const std::size_t host = scenario_.processes[switching_.below(processes_.size())];
   const std::vector<std::string>& nics = scenario_.hosts[host].nics;
   soft::Fault broken{.kind = soft::FaultKind::QpError, .work_requests = 1};
   broken.nic = nics[switching_.below(nics.size())];
-  if (!hosts_[host].provider->under().faults().arm(broken, now_ns()).ok())
-    trace_.violate("a fault cannot be armed");
+  if (!faults_of(host).arm(broken, now_ns()).ok()) trace_.violate("a fault cannot be armed");
   calm_.disturb(now_ns());
   trace_.note("queue pair breaks", {host});
 }
@@ -131,11 +142,9 @@ void World::break_queue_pair() {
 void World::mute_nic(const FaultPlan& fault) {
   muted_ = true;
   ++tally_.path_faults;
-  soft::FaultPlan& faults = hosts_[fault.host].provider->under().faults();
   const soft::Fault mute{
       .kind = soft::FaultKind::Mute, .nic = fault.nic, .duration_ns = fault.duration_ns};
-  if (!faults.arm(mute, clock_ns_.load(std::memory_order_relaxed)).ok())
-    trace_.violate("a fault cannot be armed");
+  if (!faults_of(fault.host).arm(mute, now_ns()).ok()) trace_.violate("a fault cannot be armed");
   // A receiver that has all may close, and then its peer awaits its completions for a second only.
   for (const auto& channel : channels_) {
     const ChannelPlan& plan = channel->plan();
@@ -153,13 +162,16 @@ void World::mute_nic(const FaultPlan& fault) {
 // cable, or wait for this one.
 void World::take_port(const soft::NicRef& nic, const soft::Fault& what) {
   const auto number = static_cast<std::size_t>(nic.host);
-  Host& host = hosts_[number];
-  if (!host.alive) return;
+  if (!alive(number)) return;
   soft::Fault armed = what;
   armed.nic = scenario_.fabric.nic(nic).name;
-  if (!host.provider->under().faults().arm(armed, now_ns()).ok())
-    trace_.violate("a fault cannot be armed");
-  if (what.kind == soft::FaultKind::CardReplaced) calm_.left(number, armed.nic);
+  if (!faults_of(number).arm(armed, now_ns()).ok()) trace_.violate("a fault cannot be armed");
+  if (what.kind == soft::FaultKind::CardReplaced) {
+    calm_.left(number, armed.nic);
+    ports_.leaves({number, armed.nic}, {now_ns(), what.duration_ns});
+  } else {
+    ports_.goes_down({number, armed.nic}, {now_ns(), what.duration_ns});
+  }
   for (const auto& channel : channels_) {
     const ChannelPlan& plan = channel->plan();
     if (contexts_[plan.from].host != number && contexts_[plan.to].host != number) continue;
@@ -187,7 +199,10 @@ void World::replace_card(const FaultPlan& fault) {
 // The paths that use the queue are lost, and come back on another one.
 void World::kill_queue(const FaultPlan& fault) {
   constexpr std::uint64_t kFencedNs = 3 * kSecond;  // receives do not come back: see kStopToDrained
-  if (!hosts_[fault.host].provider->kill_queue(fault.nic)) return;
+  bool killed = false;
+  for (const std::size_t process : struck_by(fault))
+    killed |= processes_[process].provider->kill_queue(fault.nic);
+  if (!killed) return;
   ++tally_.path_faults;
   fences_.excuse(now_ns() + kFencedNs);
   calm_.left(fault.host, fault.nic);
@@ -212,12 +227,13 @@ void World::move_cables(const FaultPlan& fault) {
       const soft::Fault down{.kind = soft::FaultKind::PortDown,
                              .nic = fabric_.nic(port).name,
                              .duration_ns = fault.duration_ns};
-      Host& host = hosts_[static_cast<std::size_t>(port.host)];
-      found = found && host.provider->under().faults().arm(down, now_ns()).ok();
+      const auto host = static_cast<std::size_t>(port.host);
+      ports_.goes_down({host, down.nic}, {now_ns(), fault.duration_ns});
+      found = found && faults_of(host).arm(down, now_ns()).ok();
     }
   }
   if (!found) trace_.violate("cables cannot be moved");
-  for (Host& host : hosts_) host.provider->under().swap_plugs(one, other);
+  for (Process& process : processes_) process.provider->under().swap_plugs(one, other);
   fabric_.swap_plugs(one, other);
   for (const auto& channel : channels_) channel->strike();
   if (!outlived(fault.duration_ns) || reset_in_silence_) excuse_everybody(fault.host);
@@ -267,42 +283,85 @@ bool World::outlived(std::uint64_t trouble_ns) {
 }
 
 void World::excuse_everybody(std::size_t host) {
-  for (std::size_t other = 0; other < hosts_.size(); ++other)
+  for (std::size_t other = 0; other < scenario_.hosts.size(); ++other)
     excuse_hosts(host, other, kPathFailed);
 }
 
-// The process of a host ends, or the host is gone.
-void World::end_host(std::size_t number, ControlNetwork::End end) {
-  Host& lost = hosts_[number];
+// Returns the processes of the host that the fault names, or the only one that it strikes.
+std::vector<std::size_t> World::struck_by(const FaultPlan& fault) const {
+  if (fault.process != SIZE_MAX) return {fault.process};
+  std::vector<std::size_t> all;
+  for (std::size_t i = 0; i < processes_.size(); ++i)
+    if (scenario_.processes[i] == fault.host) all.push_back(i);
+  return all;
+}
+
+// All processes of a host have these faults.
+soft::FaultPlan& World::faults_of(std::size_t host) {
+  return processes_[host].provider->under().faults();
+}
+
+bool World::alive(std::size_t host) const {
+  for (std::size_t i = 0; i < processes_.size(); ++i)
+    if (scenario_.processes[i] == host && processes_[i].alive) return true;
+  return false;
+}
+
+// A process ends. Its kernel destroys its queue pairs, and its host goes on with other processes or
+// is gone.
+void World::end_process(std::size_t number, ControlNetwork::End end) {
+  Process& lost = processes_[number];
   lost.alive = false;
+  control_.lose_process(number, end);
+  for (ContextState& context : contexts_) {
+    if (context.process == number) context.context = nullptr;
+  }
+  if (!alive(scenario_.processes[number])) return end_host(scenario_.processes[number]);
+  lost.provider->under().fail_queue_pairs("", kAllQueuePairs);
+}
+
+void World::end_host(std::size_t number) {
   other_jobs_.leave(number);
-  control_.lose_host(number, end);
-  for (Host& host : hosts_) {
-    if (&host == &lost) continue;
+  for (std::size_t i = 0; i < processes_.size(); ++i)
+    if (scenario_.processes[i] == number) processes_[i].on = false;
+  for (std::size_t other = 0; other < scenario_.hosts.size(); ++other) {
+    if (other == number) continue;
     soft::Fault gone;
     gone.kind = soft::FaultKind::PeerLost;
     gone.peer_host = scenario_.fabric.hosts[number].name;
-    if (!host.provider->under().faults().arm(gone, clock_ns_.load(std::memory_order_relaxed)).ok())
-      trace_.violate("a fault cannot be armed");
-  }
-  for (ContextState& context : contexts_) {
-    if (context.host == number) context.context = nullptr;
+    if (!faults_of(other).arm(gone, now_ns()).ok()) trace_.violate("a fault cannot be armed");
   }
 }
 
 void World::lose_host(const FaultPlan& fault) {
   lost_ns_ = now_ns();
-  end_host(fault.host, fault.kind == FaultPlan::Kind::HostLost ? ControlNetwork::End::Killed
-                                                               : ControlNetwork::End::Unplugged);
-  excuse_everybody(fault.host);
+  for (const std::size_t process : struck_by(fault)) {
+    if (!processes_[process].alive) continue;
+    end_process(process, fault.kind == FaultPlan::Kind::HostLost ? ControlNetwork::End::Killed
+                                                                 : ControlNetwork::End::Unplugged);
+    excuse_process(process);
+  }
+}
+
+// The peers of a process that has ended see it, and so do hosts whose messages it may have carried.
+// Its siblings have no excuse.
+void World::excuse_process(std::size_t number) {
+  excuse_groups(kPathFailed);
+  fences_.leave_out(scenario_.processes[number]);
   for (const auto& channel : channels_) {
-    if (contexts_[channel->plan().from].host == fault.host) channel->lose_side(channel->sender());
-    if (contexts_[channel->plan().to].host == fault.host) channel->lose_side(channel->receiver());
+    if (channel->plan().relayed || is_of(*channel, number)) channel->excuse_both(kPathFailed);
+    if (contexts_[channel->plan().from].process == number) channel->lose_side(channel->sender());
+    if (contexts_[channel->plan().to].process == number) channel->lose_side(channel->receiver());
   }
   for (const auto& group : groups_) {
     for (std::size_t i = 0; i < contexts_.size(); ++i)
-      if (contexts_[i].host == fault.host) group->lose(i);
+      if (contexts_[i].process == number) group->lose(i);
   }
+}
+
+bool World::is_of(const ChannelRun& channel, std::size_t process) const {
+  return contexts_[channel.plan().from].process == process ||
+         contexts_[channel.plan().to].process == process;
 }
 
 // A group joins all hosts.
@@ -400,16 +459,16 @@ void World::watch_chains(const EngineSnapshot& shot) {
 }
 
 // A route leads over other hosts, each once.
-void World::watch_routes(std::size_t host, const EngineSnapshot& shot) {
+void World::watch_routes(std::size_t process, const EngineSnapshot& shot) {
   for (const PeerSnapshot& peer : shot.peers) {
     for (const PathSnapshot& path : peer.paths) {
       for (const std::string& route : path.routes) {
-        std::set<std::string> seen{fmt::format("h{}", host), peer.peer};
+        std::set<std::string> seen{fmt::format("h{}", scenario_.processes[process]), peer.peer};
         std::istringstream words(route);
         for (std::string name; words >> name;)
           if (name != "and" && !seen.insert(name).second)
-            trace_.violate(
-                fmt::format("a route from host {} to {} leads over {}", host, peer.peer, route));
+            trace_.violate(fmt::format("a route from host {} to {} leads over {}",
+                                       scenario_.name_of(process), peer.peer, route));
       }
     }
   }
@@ -418,8 +477,8 @@ void World::watch_routes(std::size_t host, const EngineSnapshot& shot) {
 // Only a card that completes nothing is silent, or a host that is gone: the fabric's NICs notice
 // its end only when they send. Neither a host that stands still is, nor a slow network.
 void World::watch_silence(const EngineSnapshot& shot) {
-  const bool all_alive =
-      std::all_of(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.alive; });
+  const bool all_alive = std::all_of(processes_.begin(), processes_.end(),
+                                     [](const Process& process) { return process.alive; });
   if (muted_ || !all_alive) return;
   for (const PeerSnapshot& peer : shot.peers) {
     for (const PathSnapshot& path : peer.paths) {
@@ -432,43 +491,41 @@ void World::watch_silence(const EngineSnapshot& shot) {
 
 // Devices that take their time do one thing in so many passes. Queue pairs that were to break while
 // the port was down break those of the next tries, which pause for up to 10 s.
-void World::watch_calm(std::size_t host, const EngineSnapshot& shot) {
+void World::watch_calm(std::size_t process, const EngineSnapshot& shot) {
   constexpr std::uint64_t kBackNs = 25 * kSecond, kLeftNs = 5 * kSecond, kSlowNs = 100 * kMs;
   const std::uint64_t slow_ns = scenario_.device_works_one_in * kSlowNs;
   const std::uint64_t time_ns = now_ns();
-  std::string late = calm_.see(host, shot, {.now_ns = time_ns, .bound_ns = kBackNs + slow_ns});
+  std::string late = calm_.see(process, shot, {.now_ns = time_ns, .bound_ns = kBackNs + slow_ns});
   if (late.empty())
-    late = calm_.see_standby(host, shot, {.now_ns = time_ns, .bound_ns = kLeftNs + slow_ns});
+    late = calm_.see_standby(process, shot, {.now_ns = time_ns, .bound_ns = kLeftNs + slow_ns});
   if (!late.empty()) trace_.violate(late);
 }
 
 // The process of a host ends, and NCCL has finalized its communicators or not. In both cases it
 // first carries on for others until their chains are gone, but no longer than they would wait.
-void World::exit_host(const FaultPlan& fault) {
-  Host& host = hosts_[fault.host];
-  if (host.engine == nullptr) return;
+void World::exit_process(std::size_t number, bool finalizes) {
+  Process& process = processes_[number];
+  if (process.engine == nullptr) return;
   leave(1);
   for (std::size_t i = 0; i < contexts_.size(); ++i) {
-    if (contexts_[i].host != fault.host || contexts_[i].context == nullptr) continue;
-    fault.finalizes ? abort_context(i) : excuse_aborted(i);
+    if (contexts_[i].process != number || contexts_[i].context == nullptr) continue;
+    finalizes ? abort_context(i) : excuse_aborted(i);
   }
   const std::uint64_t begin_ns = now_ns();
-  waiting_host_ = fault.host;  // others go on meanwhile
-  if (fault.finalizes) {
-    std::unique_ptr<Engine>(std::move(host.engine)).reset();
+  waiting_process_ = number;  // others go on meanwhile
+  if (finalizes) {
+    std::unique_ptr<Engine>(std::move(process.engine)).reset();
   } else {
-    host.engine->exit_process();
+    process.engine->exit_process();
   }
-  waiting_host_ = SIZE_MAX;
-  trace_.note("exited", {fault.host, now_ns() - begin_ns});
-  if (!fault.finalizes) end_host(fault.host, ControlNetwork::End::Killed);
+  waiting_process_ = SIZE_MAX;
+  trace_.note("exited", {number, now_ns() - begin_ns});
+  if (!finalizes) end_process(number, ControlNetwork::End::Killed);
   // If the wait was shorter, no chain was left. Else the engine has cut those that were.
   constexpr std::uint64_t kWaitNs = 500 * kMs;  // with a clock by hand it waits some 600 ms
   excuse_relayed(now_ns() >= begin_ns + kWaitNs || tally_.faults > 1);
   for (const auto& channel : channels_) {
-    const bool its = contexts_[channel->plan().from].host == fault.host ||
-                     contexts_[channel->plan().to].host == fault.host;
-    if (its && !channel->connected()) channel->excuse_both(kPathFailed);
+    if (is_of(*channel, number) && !channel->connected()) channel->excuse_both(kPathFailed);
   }
 }
 
