@@ -288,12 +288,12 @@ bool EngineImpl::poll_control_locked() {
   return moved;
 }
 
-// Returns true if a device has something to do.
+// Returns true if a device has something to do, and does not hang.
 bool EngineImpl::turn_devices() {
   bool any = false;
   for (const auto& context : contexts_) {
     for (const auto& device : context->loop.devices) {
-      if (!device->has_work()) continue;
+      if (!device->has_work() || (hooks_.device_hangs && hooks_.device_hangs(*device))) continue;
       any = true;
       if (hooks_.device_works()) device->turn_work();
     }

@@ -74,12 +74,20 @@ std::string route_of(const Waiting& waiting, const PeerLink& link) {
   return {};
 }
 
+// Until a connector has stopped its queue pairs of a lost path, old credits may land on new ones.
+bool fences(const Link& link) {
+  if (link.peer_link().paths().all_up()) return false;
+  const ProgressLoop::Guard guard(link.peer_link().loop());
+  return link.peer_link().paths().fencing();
+}
+
 // Writes the credits of late receives again. Only an acceptor has credits to write.
 void rewrite_late(Link& link, std::uint64_t now_ns) {
   if (link.connector() || link.state() != LinkState::Up) return;
   bool late = false;
+  const bool again = link.has_peer_link() && fences(link);
   for_each_channel(link, [&](Channel& channel) {
-    if (!channel.oldest.becomes_late(now_ns)) return;
+    if (!channel.oldest.becomes_late(now_ns, again)) return;
     const ProgressLoop::Guard guard(channel.loop);
     if (paths_up(channel.link) == 0) return;  // the credits are written again when a path is up
     RecvChannel::of(channel).ask_rewrite();

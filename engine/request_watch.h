@@ -1,11 +1,11 @@
 #pragma once
 // Looks at every channel's oldest open request once a second, and says in one line per link which
 // has been open too long and what it waits for. The credits of a receive that waits for a second
-// are written again, once: where the writes of a queue pair overtake one another or come twice, an
-// old row may overwrite a new one, and nothing else would ever notice. Reads the requests' own
-// words; takes a loop's progress lock only to count its turns, to ask for credits and to say the
-// line. Thread: control
-// mutex. Bound: one pass over the channels a second.
+// are written again, once, and every second while a lost path is not fenced: where the writes of a
+// queue pair overtake one another or come twice, or a card that was silent goes on, an old row may
+// overwrite a new one, and nothing else would ever notice. Reads the requests' own words; takes a
+// loop's progress lock only to look for such a path, to count its turns, to ask for credits and to
+// say the line. Thread: control mutex. Bound: one pass over the channels a second.
 
 #include <mesh/engine.h>
 

@@ -25,7 +25,7 @@
 namespace mesh::engine {
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
-inline constexpr std::uint16_t kProtocolVersion = 23;
+inline constexpr std::uint16_t kProtocolVersion = 24;
 inline constexpr std::uint32_t kHelloListenersMax = 16;
 inline constexpr std::uint32_t kMeetMax = 64;      // pairs of rails that meet
 inline constexpr std::uint32_t kKeyRunsMax = 128;  // in one frame
@@ -283,16 +283,20 @@ struct Bye {
   static constexpr FrameKind kKind{MessageType::Bye, "BYE", By::Either, When::Up};
   static void fields(auto& /*io*/, auto& /*body*/) {}
 };
-// A side has stopped its queue pairs of a path, and tells what they took.
+// A side has left a path. If its device has stopped the queue pairs, it tells what they took; else
+// another FENCE follows when that is so.
 struct Fence {
   static constexpr FrameKind kKind{MessageType::Fence, "FENCE", By::Either, When::Up};
   std::uint8_t path = 0;             // index in the link
   std::uint32_t epoch = 0;           // the path's epoch
   std::string cause;                 // for the peer's log line
-  std::vector<std::uint64_t> taken;  // announcements taken by each queue pair; none by a connector
+  std::uint8_t stopped = 1;          // 1: the sender's queue pairs of it are in ERR and drained
+  std::vector<std::uint64_t> taken;  // announcements taken by each queue pair of an acceptor that
+                                     // has stopped; else none
   static void fields(auto& io, auto& body) {
     path_epoch_fields(io, body);
     io.text(body.cause, kTextBytesMax);
+    io.u8(body.stopped, {0, 1});
     io.list(body.taken, {0, 1 + kQpsMax}, [&io](auto& count) { io.u64(count); });
   }
 };

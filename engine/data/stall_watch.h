@@ -26,9 +26,10 @@ class OldestRequest {
     since_ns_ = now_ns;
     late_ = false;
   }
-  // Returns true once for each request that was the oldest open one at two looks.
-  bool becomes_late(std::uint64_t now_ns) noexcept {
-    return age_ns(now_ns) >= kRequestLookToNextNs && !std::exchange(late_, true);
+  // Returns true once for each request that was the oldest open one at two looks, or at each
+  // further look, too.
+  bool becomes_late(std::uint64_t now_ns, bool again = false) noexcept {
+    return age_ns(now_ns) >= kRequestLookToNextNs && (!std::exchange(late_, true) || again);
   }
   bool open() const noexcept { return last_.open; }
   std::uint64_t sequence() const noexcept { return last_.sequence; }  // where the next look begins

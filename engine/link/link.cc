@@ -243,6 +243,7 @@ void Link::tell_card_keys(DeviceContext& device) {
   if (keys.empty()) return;
   if (connector()) terms.window_words.rkeys = memory.first_keys();
   if (state_ != LinkState::Up) return;
+  repair_.pay_fences();  // the peer takes keys of paths that are fenced
   CardKeys told{.rail = static_cast<std::uint8_t>(device.index()), .keys = {}};
   for (const LinkMemory::KeyRun& run : keys) {
     if (told.keys.size() == kKeyRunsMax) {

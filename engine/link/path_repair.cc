@@ -159,7 +159,7 @@ bool PathRepair::tend_path(std::uint32_t index) {
     is_outranked = link_.peer_link().paths().is_outranked(path);
   }
   if (state == PathState::Quarantined) return fence(index);
-  if (state != PathState::Down) return false;
+  if (state != PathState::Down || !pay_fence(index)) return false;
   if (is_unasked_beside(index)) return let_beside_stand_by(index);
   // An acceptor keeps a try that it was asked for: the connector may have admitted the path, or may
   // be about to, because a better one is lost. It says so if it leaves the try.
@@ -173,6 +173,10 @@ void PathRepair::tend_lost() {
   for (std::uint32_t i = 0; i < link_.peer_link().paths().count(); ++i) tend_path(i);
 }
 
+void PathRepair::pay_fences() {
+  for (std::uint32_t i = 0; i < repairs_.size(); ++i) pay_fence(i);
+}
+
 void PathRepair::rewrite_soon() {
   CHECK(!link_.connector());
   rewriting_ = true;
@@ -180,12 +184,19 @@ void PathRepair::rewrite_soon() {
   link_.host().tend_soon();
 }
 
+// A connector goes on after the acceptor's FENCE, whatever its own device does: nothing of its
+// queue pairs lands on an acceptor's that have stopped. What the acceptor's queue pairs have
+// written may still land here, so the connector owes its FENCE, after which credits are written
+// again.
 bool PathRepair::fence(std::uint32_t index) {
   Repair& repair = repairs_[index];
-  if (!repair.said && !say_fence(index)) return true;
-  if (!repair.peer_said) return await_fence(repair);
-  CHECK(repair.stop == Repair::Stop::Stopped && !repair.being_opened());
   Path& path = link_.peer_link().paths()[index];
+  const bool said = repair.said || say_fence(index);
+  await_answer(repair);
+  // The device's answer wakes us.
+  if (!repair.peer_said || (!said && !link_.connector()))
+    return !said && !path.stops() && !path.destroys();
+  CHECK(!repair.being_opened());
   const ProgressLoop::Guard guard(link_.context().loop);
   const std::uint64_t before = path.health.replayed_stripes;
   if (!link_.peer_link().account_lost(path, repair.peer_taken)) {
@@ -205,22 +216,36 @@ bool PathRepair::fence(std::uint32_t index) {
             .backoff_ns = backoff_ns,
             .changed = repair.changed,
             .lost_at_ns = repair.lost_at_ns};
+  repair.owed = !said;
   if (repair.changed) hurry(repair);
   return true;
 }
 
 // The peer's FENCE wakes us. If the control connection ran over the cable that was lost, TCP would
 // notice it only after kSilenceToDeadHostMs.
-bool PathRepair::await_fence(Repair& repair) {
-  if (repair.other_way_at_ns == 0) return false;
-  if (link_.host().now_ns() < repair.other_way_at_ns) {
-    link_.host().tend_at(repair.other_way_at_ns);
-    return false;
-  }
+void PathRepair::await_answer(Repair& repair) {
+  if (repair.other_way_at_ns == 0 || repair.peer_left) return;
+  if (link_.host().now_ns() < repair.other_way_at_ns)
+    return link_.host().tend_at(repair.other_way_at_ns);
   repair.other_way_at_ns = 0;
   link_.distrust_connection(fmt::format("{}: no answer to FENCE in {} ms", link_.connection_name(),
                                         kFenceToOtherWayNs / kNsPerMs));
-  return false;
+}
+
+// Sends the FENCE that is owed once the device has stopped the queue pairs. Returns false while one
+// is owed; the device's answer wakes us.
+bool PathRepair::pay_fence(std::uint32_t index) {
+  Repair& repair = repairs_[index];
+  if (!repair.owed) return true;
+  const Path& path = link_.peer_link().paths()[index];
+  if (path.stops()) {
+    tell_slow(path, repair.lost_at_ns, "stopped", "the path is not opened again before");
+    return false;
+  }
+  repair.owed = false;
+  const ProgressLoop::Guard guard(link_.context().loop);
+  link_.send(fence_of(path, 1));
+  return true;
 }
 
 // Begins the flush before FENCE, and goes on with it. Returns true when it is done; false if the
@@ -258,29 +283,34 @@ bool PathRepair::await_destruction(const Path& path) {
 
 // Logs a line when the device is late, and fails the link when it is too late.
 void PathRepair::wait_for_device(const Path& path, std::uint64_t since_ns, const char* what) {
-  Repair& repair = repairs_[path.index];
-  const std::string& peer = link_.identity().peer_host;
-  const std::uint64_t now_ns = link_.host().now_ns();
-  link_.host().tend_at(since_ns + (repair.told_slow ? device_bound_ns() : kCallToToldNs));
-  if (now_ns >= since_ns + device_bound_ns()) {
-    link_.peer_link().fail(
+  const std::uint64_t bound_s = device_bound_ns() / kNsPerSecond;
+  if (link_.host().now_ns() >= since_ns + device_bound_ns())
+    return link_.peer_link().fail(
         Errc::Timeout,
         fmt::format("device {} has not {} the queue pairs of {} within {} s, so late data might "
                     "overwrite what is sent again; the link ends",
-                    path.device->name(), what, path.name, device_bound_ns() / kNsPerSecond));
-  } else if (!repair.told_slow && now_ns >= since_ns + kCallToToldNs) {
-    repair.told_slow = true;
-    const bool first = link_.host().peer_log().is_news(peer, path.device->name() + " is slow");
-    MESH_LOG(first ? LogLevel::Warn : LogLevel::Detail,
-             "peer {}: device {} has not {} the queue pairs of lost path {} for {} s; what it "
-             "carried waits for that, {} s at most",
-             peer, path.device->name(), what, path.name, (now_ns - since_ns) / kNsPerSecond,
-             device_bound_ns() / kNsPerSecond);
-  }
+                    path.device->name(), what, path.name, bound_s));
+  link_.host().tend_at(since_ns + device_bound_ns());
+  tell_slow(path, since_ns, what,
+            fmt::format("what it carried waits for that, {} s at most", bound_s));
+}
+
+void PathRepair::tell_slow(const Path& path, std::uint64_t since_ns, const char* what,
+                           const std::string& so) {
+  Repair& repair = repairs_[path.index];
+  if (repair.told_slow) return;
+  const std::uint64_t now_ns = link_.host().now_ns();
+  if (now_ns < since_ns + kCallToToldNs) return link_.host().tend_at(since_ns + kCallToToldNs);
+  repair.told_slow = true;
+  const std::string& peer = link_.identity().peer_host;
+  const bool first = link_.host().peer_log().is_news(peer, path.device->name() + " is slow");
+  MESH_LOG(first ? LogLevel::Warn : LogLevel::Detail,
+           "peer {}: device {} has not {} the queue pairs of lost path {} for {} s; {}", peer,
+           path.device->name(), what, path.name, (now_ns - since_ns) / kNsPerSecond, so);
 }
 
 // Acceptor: counts what the queue pairs took. Returns false if not everything is counted yet.
-bool PathRepair::count_taken(Path& path, Fence* fence) {
+bool PathRepair::count_taken(Path& path, std::vector<std::uint64_t>* taken) {
   Repair& repair = repairs_[path.index];
   if (repair.own_taken.empty()) {
     const bool all_came_back = drained(path);
@@ -293,7 +323,7 @@ bool PathRepair::count_taken(Path& path, Fence* fence) {
     repair.gone_first = !all_came_back;
   }
   if (repair.gone_first && !await_destruction(path)) return false;
-  fence->taken = std::move(repair.own_taken);
+  *taken = std::move(repair.own_taken);
   return true;
 }
 
@@ -315,33 +345,50 @@ bool PathRepair::stop(Path& path) {
   return true;
 }
 
-// Returns false, and sends no FENCE, if not everything is counted yet.
+Fence PathRepair::fence_of(const Path& path, std::uint8_t stopped) const {
+  return {.path = static_cast<std::uint8_t>(path.index),
+          .epoch = path.health.epoch,
+          .cause = in_peers_words(path.health.last_cause),
+          .stopped = stopped,
+          .taken = {}};
+}
+
+// Returns true once nothing lands on our queue pairs any more and everything is counted. The caller
+// holds the progress lock.
+bool PathRepair::settle(Path& path, std::vector<std::uint64_t>* taken) {
+  if (repairs_[path.index].stop != Repair::Stop::Stopped && !stop(path)) return false;
+  link_.peer_link().paths().drain_completions();
+  return link_.connector() || count_taken(path, taken);
+}
+
+// Sends FENCE at once, and again when everything is counted. Returns false before that.
 bool PathRepair::say_fence(std::uint32_t index) {
   Repair& repair = repairs_[index];
   Path& path = link_.peer_link().paths()[index];
   const ProgressLoop::Guard guard(link_.context().loop);
-  if (repair.stop != Repair::Stop::Stopped && !stop(path)) return false;
-  link_.peer_link().paths().drain_completions();
-  Fence fence{.path = static_cast<std::uint8_t>(index),
-              .epoch = path.health.epoch,
-              .cause = in_peers_words(path.health.last_cause),
-              .taken = {}};
-  if (!link_.connector() && !count_taken(path, &fence)) return false;
-  CHECK(!repair.said);  // one FENCE per life of the queue pairs
-  repair.said = true;
-  if (!repair.peer_said) {
+  std::vector<std::uint64_t> taken;
+  repair.said = settle(path, &taken);
+  if (!repair.said && repair.left_said) return false;
+  Fence fence = fence_of(path, repair.said ? 1 : 0);
+  fence.taken = std::move(taken);
+  if (!std::exchange(repair.left_said, true)) {
     repair.other_way_at_ns = link_.host().now_ns() + kFenceToOtherWayNs;
-    link_.host().tend_at(repair.other_way_at_ns);
   }
   link_.send(fence);
-  return true;
+  if (repair.said && !link_.connector() && !repair.peer_said) {
+    // The connector's device may be slow to stop. Its FENCE has them written once more.
+    link_.peer_link().channels().for_each([&path](Channel& channel) { channel.fenced(path); });
+    rewriting_ = true;
+  }
+  return repair.said;
 }
 
 bool PathRepair::on(const Fence& body) {
   if (link_.state() != LinkState::Up) return true;
-  const std::size_t counts = link_.connector() ? 1 + link_.peer_link().policy().qps : 0;
+  const bool counted = link_.connector() && body.stopped != 0;
+  const std::size_t counts = counted ? 1 + link_.peer_link().policy().qps : 0;
   const bool express_only =
-      link_.connector() && link_.peer_link().policy().late_qps && body.taken.size() == 1;
+      counted && link_.peer_link().policy().late_qps && body.taken.size() == 1;
   if (body.path >= link_.peer_link().paths().count() ||
       (body.taken.size() != counts && !express_only)) {
     return link_.complain(fmt::format("FENCE for path {} of {} has {} counts, expected {}",
@@ -359,7 +406,8 @@ bool PathRepair::on(const Fence& body) {
     link_.peer_link().quarantine(
         path, fmt::format("host {}: {}", link_.identity().peer_host, body.cause));
   }
-  repair.peer_said = true;
+  repair.peer_left = true;
+  repair.peer_said = body.stopped != 0;
   repair.peer_taken = body.taken;
   link_.host().tend_soon();
   return true;

@@ -1,8 +1,9 @@
 #pragma once
-// Repairs a path that is not up. Both sides stop their queue pairs of it, count the announcements
-// that these took, and tell each other (FENCE). Only then is anything sent again: nothing of the
-// old queue pairs can land any more, and the counts tell what has landed (path_repair.cc). Then the
-// connector opens the path again, with pauses that grow and never end: new queue pairs on both
+// Repairs a path that is not up. Both sides tell each other that they have left it, stop their
+// queue pairs of it, and tell that too (FENCE); the acceptor counts the announcements that these
+// took. Only after the acceptor's count is anything sent again: nothing of the old queue pairs can
+// land in its memory any more, and the counts tell what has landed (path_repair.cc). When both have
+// stopped, the connector opens the path again, with pauses that grow: new queue pairs on both
 // sides (REOPEN, REOPENED), writes that show whether small and full packets get through, and then
 // the path is used again (PATH UP), or the connector leaves the try (another FENCE;
 // path_repair_reopen.cc). If no path is up, standby paths are opened in this way too, and fenced
@@ -79,6 +80,7 @@ class PathRepair {
   // lock.
   void try_now(std::uint32_t index);
   void tend_lost();
+  void pay_fences();    // connector: before the keys of a card that has stopped
   void rewrite_soon();  // acceptor: channels ask to write their credits again
   void cut_chains() noexcept { relayed_.cut_all(); }  // the link is over
   void risen(BringUp& done);  // its queue pairs are made or at RTS, or have failed
@@ -115,10 +117,13 @@ class PathRepair {
     // Our queue pairs are in ERR only when Stopped: then the device has answered. FENCE says so.
     enum class Stop : std::uint8_t { NotAsked, Asked, Stopped } stop = Stop::NotAsked;
     std::uint64_t drain_until_ns = 0;  // from Stopped on
-    bool said = false;                 // FENCE is on its way
+    bool left_said = false;            // some FENCE is on its way
+    bool said = false;                 // the FENCE of queue pairs that have stopped is on its way
+    bool owed = false;  // connector: the acceptor's FENCE came first, and ours is still to be sent
     // When an unanswered FENCE has the connection replaced; 0: it has been, or is not said.
     std::uint64_t other_way_at_ns = 0;
-    bool peer_said = false;
+    bool peer_left = false;  // some FENCE has come
+    bool peer_said = false;  // that of queue pairs that have stopped
     std::vector<std::uint64_t> peer_taken{};
     // Acceptor: the counts for FENCE; if gone_first, FENCE waits until the queue pairs are
     // destroyed.
@@ -158,11 +163,15 @@ class PathRepair {
   bool tend_path(std::uint32_t index);
   bool fence(std::uint32_t index);
   bool say_fence(std::uint32_t index);
+  bool pay_fence(std::uint32_t index);
+  Fence fence_of(const Path& path, std::uint8_t stopped) const;
+  bool settle(Path& path, std::vector<std::uint64_t>* taken);
   bool stop(Path& path);
   void wait_for_device(const Path& path, std::uint64_t since_ns, const char* what);
+  void tell_slow(const Path& path, std::uint64_t since_ns, const char* what, const std::string& so);
   std::uint64_t device_bound_ns() const noexcept;
-  bool await_fence(Repair& repair);
-  bool count_taken(Path& path, Fence* fence);
+  void await_answer(Repair& repair);
+  bool count_taken(Path& path, std::vector<std::uint64_t>* taken);
   bool advance_flush(const Path& path);
   bool await_destruction(const Path& path);
   void note_stall();

@@ -13,6 +13,7 @@
 namespace mesh::engine {
 
 class ControlNetwork;
+class DeviceContext;
 
 struct TestHooks {
   // Threading::Manual: called to turn the rest of the world while a bounded wait lasts.
@@ -24,6 +25,8 @@ struct TestHooks {
   // destroy queue pairs. Asked at each pass of the control path for each device that has something
   // to do: returns true if the device does one thing now. Empty: it does all at once.
   std::function<bool()> device_works{};
+  // With device_works: returns true if the device does nothing until something else has happened.
+  std::function<bool(const DeviceContext&)> device_hangs{};
   // Whether the credits of a receive that has waited for 1 s are written again. Only a simulation
   // in which that may never be needed turns it off.
   bool rewrites_late = true;

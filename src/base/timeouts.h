@@ -70,9 +70,9 @@ inline constexpr std::uint64_t kStreamEndToRedialNs = kNsPerSecond;
 // a path. Then: the link is lost. More than twice the time in which NCCL_IB_TIMEOUT and
 // NCCL_IB_RETRY_CNT, as they are by default, end a path to a peer that is gone.
 inline constexpr std::uint64_t kSignToSignNs = 5 * kNsPerSecond;
-// From: a side sends FENCE. To: the peer's FENCE. Then: the peer's other addresses are dialed. A
-// FENCE is acknowledged in a round trip, or in up to kStopToDrainedNs if the peer's device is
-// slow. A connection that is slower is replaced, which costs little.
+// From: a side sends its first FENCE. To: any FENCE of the peer. Then: the peer's other addresses
+// are dialed. A FENCE is answered in a round trip, whatever the peer's device does. A connection
+// that is slower is replaced, which costs little.
 inline constexpr std::uint64_t kFenceToOtherWayNs = 200 * kNsPerMs;
 // From: a dial fails, or finds no room. To: the next dial, at first. Then: it dials. Doubled after
 // each try. A network that is back is found within a second.
@@ -162,9 +162,9 @@ inline constexpr std::uint64_t kLookToNextNs = 100 * kNsPerMs;
 // FENCE waits until the queue pairs are destroyed. A device at work flushes sooner, and a queue
 // pair that is destroyed leaves no receive open either.
 inline constexpr std::uint64_t kStopToDrainedNs = kNsPerSecond;
-// From: the queue pairs of a lost path are to stop, or have stopped. To: the device has stopped
-// them, or has flushed and destroyed them. Then: the link ends, although another path is up.
-// mlx5 gives firmware 60 s for a command. Or `NCCL_MESH_PATH_TIMEOUT` if that is more.
+// From: queue pairs of a lost path are to stop, or have stopped. To: the device has stopped them,
+// or flushed and destroyed them. Then: the link ends, except for a sender's after the receiver's
+// FENCE. mlx5 gives firmware 60 s for a command. Or `NCCL_MESH_PATH_TIMEOUT` if that is more.
 inline constexpr std::uint64_t kStopToGivenUpNs = 65 * kNsPerSecond;
 // From: a try fails while no path is up. To: the next try, at last. Then: REOPEN. While no path is
 // up a try disturbs nothing.

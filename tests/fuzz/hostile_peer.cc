@@ -140,11 +140,13 @@ Bytes HostileWorld::path_frame(Input& input, std::uint32_t kind) const {
   const bool takes = input.below(2) == 1;
   switch (kind) {
     case 0:
-      return encode({}, engine::Fence{.path = path,
-                                      .epoch = epoch,
-                                      .cause = "so",
-                                      .taken = std::vector<std::uint64_t>(takes ? 1 + said_.qps : 0,
-                                                                          input.u8())});
+      return encode(
+          {}, engine::Fence{
+                  .path = path,
+                  .epoch = epoch,
+                  .cause = "so",
+                  .stopped = takes || epoch % 2 == 0 ? std::uint8_t{1} : std::uint8_t{0},
+                  .taken = std::vector<std::uint64_t>(takes ? 1 + said_.qps : 0, input.u8())});
     case 1: return encode({}, engine::Reopen{.path = path, .epoch = epoch, .ends = ends});
     case 2:
       if (takes)

@@ -180,6 +180,7 @@ struct Scenario {
   bool control_over_cables = false;       // else over a network of its own
   std::uint64_t switches_one_in = 0;      // Guards after which other threads run; 0: none
   std::uint64_t device_works_one_in = 0;  // passes in which a device does what waits; 0: at once
+  bool wedges = false;                    // a mute card takes no commands, for a minute at most
   std::uint64_t write_delay_ns = 0, reorder_ns = 0;  // of every host
   // Plain writes of one queue pair overtake one another by up to this time; 0: none does.
   std::uint64_t out_of_order_ns = 0;

@@ -1,6 +1,7 @@
 // Draws a card that hangs without a word (--mute): it takes work requests and completes none, for a
-// moment, for longer than any bound, or for ever. In one seed in four every card works, and hosts
-// stand still for longer than a silent path is kept: no path may be lost then.
+// moment, for longer than any bound, or for ever. In half of the seeds it takes no commands either,
+// for a minute at most. In one seed in four every card works, and hosts stand still for longer than
+// a silent path is kept: no path may be lost then.
 
 #include "tests/sim/scenario.h"
 
@@ -12,6 +13,7 @@ namespace mesh::sim {
 namespace {
 constexpr std::uint64_t kMuteStream = 12;  // of Random
 constexpr std::uint64_t kAllWorkOneIn = 4;
+constexpr std::uint64_t kCommandMaxNs = 60 * kSecond;
 
 FaultPlan draw_pause(const Scenario& scenario, Random& random, std::uint64_t longest_ns) {
   FaultPlan fault;
@@ -71,6 +73,10 @@ void draw_mute(Scenario& scenario) {
   for (std::uint64_t i = 0; i < pauses; ++i)
     scenario.faults.push_back(draw_pause(scenario, random, all_work ? 30 * kSecond : kSecond));
   if (!all_work) scenario.faults.push_back(draw_hang(scenario, random));
+  scenario.wedges = !all_work && random.one_in(2);
+  // A receiver's card may write what it has taken until it answers.
+  FaultPlan& last = scenario.faults.back();
+  if (scenario.wedges && last.duration_ns == 0) last.duration_ns = kCommandMaxNs;
   std::stable_sort(scenario.faults.begin(), scenario.faults.end(),
                    [](const FaultPlan& a, const FaultPlan& b) { return a.at < b.at; });
 }

@@ -1,5 +1,6 @@
 #include "tests/sim/world.h"
 
+#include "engine/data/device_context.h"
 #include "engine/link/test_hooks.h"
 #include "src/base/timeouts.h"
 #include "tests/unit/soft/open_host.h"
@@ -114,6 +115,13 @@ void World::open_process(std::size_t number) {
   if (scenario_.switches_one_in != 0) hooks->between_guards = [this] { between_guards(); };
   if (scenario_.device_works_one_in != 0)
     hooks->device_works = [this] { return works_.one_in(scenario_.device_works_one_in); };
+  if (scenario_.wedges) {
+    if (!hooks->device_works) hooks->device_works = [] { return true; };
+    hooks->device_hangs = [this, number](const engine::DeviceContext& device) {
+      const std::string nic = device.name().substr(0, device.name().find(':'));
+      return hosts_[number].provider->under().faults().mute(nic, now_ns());
+    };
+  }
   hooks->both_ways_bytes = scenario_.both_ways_bytes;
   hooks->control_network = &control_;
   options.hooks = std::move(hooks);

@@ -434,14 +434,16 @@ void World::excuse_refusals() {
 }
 
 // Notes hosts that tell nothing: a host that stands still or is gone, and a host that believes in a
-// connection which its peer has lost.
+// connection which its peer has lost. Chains over a mute card carry nothing, whatever hosts tell.
 void World::excuse_silence(const FaultPlan& fault) {
   using Kind = FaultPlan::Kind;
   constexpr std::uint64_t kLongNs = 1'000'000'000;  // a chain is given up after two seconds
   if (fault.kind == Kind::HostPauses) paused_ns_ += fault.duration_ns;
   // The neighbours of a host that stands still are not known either: a first message waits 2 s.
   if (paused_ns_ >= kLongNs) excuse_relayed(false);
-  silent_ |= paused_ns_ >= kLongNs || fault.kind == Kind::HostLost ||
+  const bool mute =
+      fault.kind == Kind::Mute && (fault.duration_ns == 0 || fault.duration_ns >= kLongNs);
+  silent_ |= mute || paused_ns_ >= kLongNs || fault.kind == Kind::HostLost ||
              fault.kind == Kind::HostUnplugged || fault.kind == Kind::ControlHalfOpen;
 }
 

@@ -55,6 +55,7 @@ Bed::Bed(const BedOptions& options) {
     auto hooks = std::make_shared<engine::TestHooks>();
     hooks->timed_ns = options.timed_ns;
     hooks->device_works = options.device_works;
+    hooks->device_hangs = options.device_hangs;
     hooks->rewrites_late = options.rewrites_late;
     hooks->while_waiting = [this] { round(); };
     engine_options.hooks = std::move(hooks);

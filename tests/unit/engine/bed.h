@@ -15,6 +15,10 @@
 #include <string>
 #include <vector>
 
+namespace mesh::engine {
+class DeviceContext;
+}
+
 namespace mesh::testkit {
 
 extern const char* const kCable;        // a and b, one cable
@@ -40,6 +44,8 @@ struct BedOptions {
   bool wall_clock = false;               // real time; advance_ns() and tick_ns then do nothing
   std::uint64_t timed_ns = 0;            // TestHooks::timed_ns
   std::function<bool()> device_works{};  // TestHooks::device_works
+  // TestHooks::device_hangs
+  std::function<bool(const engine::DeviceContext&)> device_hangs{};
 };
 
 struct BedHost : EngineHost<> {

@@ -17,6 +17,7 @@ TEST(OldestRequest, BecomesLateOnceAfterTheSecondLook) {
   oldest.see({.sequence = 3, .open = true}, 100 + kRequestLookToNextNs);
   EXPECT_TRUE(oldest.becomes_late(100 + kRequestLookToNextNs));
   EXPECT_FALSE(oldest.becomes_late(100 + 2 * kRequestLookToNextNs)) << "once";
+  EXPECT_TRUE(oldest.becomes_late(100 + 2 * kRequestLookToNextNs, true)) << "while asked to";
   oldest.see({.sequence = 4, .open = true}, 100 + 2 * kRequestLookToNextNs);
   EXPECT_FALSE(oldest.becomes_late(100 + 2 * kRequestLookToNextNs));
   EXPECT_TRUE(oldest.becomes_late(100 + 3 * kRequestLookToNextNs)) << "another request";

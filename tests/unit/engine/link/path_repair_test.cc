@@ -129,6 +129,18 @@ TEST_F(PathRepairTest, AFenceWithCountsOfOtherQueuePairsBreaksTheProtocol) {
   EXPECT_EQ(state_of(ends_.sender(), 0), PathState::Up);
 }
 
+TEST_F(PathRepairTest, AFenceOfAnAcceptorThatHasNotStoppedLosesThePathAndNoMore) {
+  Fence early{.path = 1, .epoch = 0, .cause = "silent", .stopped = 0, .taken = {}};
+  EXPECT_TRUE(ends_.sender().repair().on(early));
+  ends_.a.links.tend();
+  EXPECT_EQ(state_of(ends_.sender(), 1), PathState::Quarantined) << "nothing is counted";
+  ends_.carry_all();
+  EXPECT_EQ(state_of(ends_.sender(), 1), PathState::Down);
+  early.path = 0;
+  early.taken.resize(1 + ends_.sender().peer_link().policy().qps);
+  EXPECT_FALSE(ends_.sender().repair().on(early)) << "it has counts";
+}
+
 TEST_F(PathRepairTest, AFenceThatIsSaidAgainChangesNothing) {
   lose_path(ends_.sender(), 1);
   ends_.carry_all();
