@@ -233,6 +233,7 @@ void Registry::process_exits() noexcept {
 
 Status Registry::make_engine() {
   if (owned_ != nullptr) return {};
+  guard_forks();
   end_.wait();  // two engines would both be this host
   forget_lines();
   known_ = {};

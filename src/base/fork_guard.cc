@@ -36,9 +36,13 @@ std::atomic<std::uint64_t>& word_of(int fd) {
 std::uint64_t bit_of(int fd) { return std::uint64_t{1} << (fd % kWordBits); }
 }  // namespace
 
-bool fork_close_fd(int fd) noexcept {
+void guard_forks() noexcept {
   static std::once_flag once;
   std::call_once(once, [] { ::pthread_atfork(nullptr, nullptr, in_child); });
+}
+
+bool fork_close_fd(int fd) noexcept {
+  guard_forks();
   if (fd < 0 || fd >= kForkFdsMax) return false;
   word_of(fd).fetch_or(bit_of(fd), std::memory_order_relaxed);
   return true;

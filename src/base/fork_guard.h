@@ -14,7 +14,8 @@ namespace detail {
 
 inline constexpr int kForkFdsMax = 65536;
 
-bool fork_close_fd(int fd) noexcept;   // remembers fd; the first use installs the handler
+void guard_forks() noexcept;           // installs the handler; repeated calls do nothing
+bool fork_close_fd(int fd) noexcept;   // remembers fd, and installs the handler
 void fork_forget_fd(int fd) noexcept;  // UniqueFd calls it before it closes
 
 // Returns true in a child of a process that used the library. Every call from NCCL asks this.

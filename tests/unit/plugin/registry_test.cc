@@ -1,11 +1,9 @@
 #include "plugin/registry.h"
 
 #include "plugin/calls.h"
-#include "src/base/fork_guard.h"
 #include "src/base/log.h"
 #include "tests/unit/plugin/plugin_test.h"
 
-#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -347,7 +345,6 @@ int wrong_answers_in_child(const AnyNet& net, const Connected& made, void* conte
 }
 
 TEST_F(RegistryTest, ForkedChildIsRefusedEverything) {
-  fork_close_fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   for (const int version : {5, 10, 12}) {
     void* const context = init(net(version));
     const Connected made = connect_to_self(net(version), context);
