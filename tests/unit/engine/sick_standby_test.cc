@@ -6,6 +6,7 @@
 #include "tests/unit/engine/sick_rail.h"
 
 #include "engine/data/peer_link.h"
+#include "src/base/environment.h"
 #include "src/base/log.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/engine_host.h"
@@ -17,7 +18,6 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <thread>
 #include <tuple>
@@ -227,7 +227,7 @@ class SickSpare : public SickStandby, public testing::WithParamInterface<std::tu
 
 // Returns how long the port is away in each flap; SPARE_FLAPS asks for long ones too.
 std::vector<std::chrono::milliseconds> flaps() {
-  if (std::getenv("SPARE_FLAPS") == nullptr) return {std::chrono::milliseconds(0)};
+  if (!process_environment().contains("SPARE_FLAPS")) return {std::chrono::milliseconds(0)};
   return {std::chrono::milliseconds(300), std::chrono::milliseconds(1000)};
 }
 
