@@ -119,7 +119,7 @@ void World::open_process(std::size_t number) {
     if (!hooks->device_works) hooks->device_works = [] { return true; };
     hooks->device_hangs = [this, number](const engine::DeviceContext& device) {
       const std::string nic = device.name().substr(0, device.name().find(':'));
-      return hosts_[number].provider->under().faults().mute(nic, now_ns());
+      return processes_[number].provider->under().faults().mute(nic, now_ns());
     };
   }
   hooks->both_ways_bytes = scenario_.both_ways_bytes;

@@ -6,7 +6,7 @@
 #include "tests/unit/engine/sick_rail.h"
 
 #include "engine/data/peer_link.h"
-#include "src/base/environment.h"
+#include "src/base/config.h"
 #include "src/base/log.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/engine_host.h"
