@@ -122,8 +122,8 @@ class EngineImpl final : public Engine,
   mutable ControlMutex mutex_;
   std::condition_variable_any changed_;  // notified at the end of every control pass
   std::unique_ptr<ControlPlane> plane_;
-  PeerLog peer_log_;                  // outlives all links
-  ThreadPool pool_{"mesh-bring-up"};  // outlives all that it brings up
+  PeerLog peer_log_{options_.provider->host_name()};  // outlives all links
+  ThreadPool pool_{"mesh-bring-up"};                  // outlives all that it brings up
   std::vector<std::unique_ptr<Context>> contexts_;
   std::vector<std::unique_ptr<PendingConnect>> stages_;  // by ConnectStage::index - 1
   Pollers pollers_;

@@ -67,15 +67,15 @@ PeerLog::Cable PeerLog::cable_of(const PeerLink& link, const Path& path) {
 LogLevel PeerLog::note_loss(const PeerLink& link, const Path& path, bool port_down) {
   const std::lock_guard lock(mutex_);
   const bool told = std::any_of(losses_.begin(), losses_.end(), [&](const auto& each) {
-    const std::optional<std::uint32_t>& down = each.second.down;
-    return down && (path.ends.relayed || (port_down && *down == path.rail));
+    return path.ends.relayed || (port_down && each.second.down == path.rail);
   });
+  const bool own = link.identity().peer_host == own_host_;
   Loss& loss = losses_[cable_of(link, path)];
   const bool first = loss.links.empty();
   loss.links.insert(&link);
-  if (port_down) loss.down = path.rail;
+  if (port_down && !own) loss.down = path.rail;
   if (!first) return LogLevel::Detail;
-  return told ? LogLevel::Info : LogLevel::Warn;
+  return told || own ? LogLevel::Info : LogLevel::Warn;
 }
 
 bool PeerLog::note_stand_in(const PeerLink& link, const std::string& text) {

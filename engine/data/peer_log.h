@@ -26,6 +26,8 @@ class PeerLog {
  public:
   static constexpr std::size_t kPeersMax = 4096, kNamesakesMax = 4;
 
+  explicit PeerLog(std::string own_host) : own_host_(std::move(own_host)) {}
+
   // Returns true if this is the first call with these words about this peer.
   bool is_news(const std::string& peer, const std::string& words);
 
@@ -46,9 +48,11 @@ class PeerLog {
   void note_begin(const std::string& peer);  // a link has come up: another end is news
 
   // ---- Lost paths.
-  // The link has lost the path. Returns the level of the line about it: Detail if another link to
-  // that peer misses the path too. A port of ours that is down takes many paths, and one line
-  // warns of it: the lines of the others, and of relayed paths meanwhile, have level Info.
+  // The link has lost the path, perhaps because our port is down. Returns the level of the line
+  // about it: Detail if another link to that peer misses the path too. One cut cable takes many
+  // paths, and one line warns of each port: Info is the level of the lines of further paths over a
+  // port that is down, of paths between processes of our own host, and of relayed paths while any
+  // path is missing.
   LogLevel note_loss(const PeerLink& link, const Path& path, bool port_down);
   // Notes what carries the link's messages instead. Returns true if it is the first for a loss.
   bool note_stand_in(const PeerLink& link, const std::string& text);
@@ -66,6 +70,7 @@ class PeerLog {
   };
   static Cable cable_of(const PeerLink& link, const Path& path);
 
+  const std::string own_host_;
   std::mutex mutex_;
   std::map<std::string, std::set<std::string>> told_;
   std::map<std::string, std::vector<Namesake>> claims_;  // all hosts of a name

@@ -22,7 +22,7 @@ class NoOwner : public engine::ChannelOwner {
   engine::PeerLog& peer_log() noexcept override { return log_; }
 
  private:
-  engine::PeerLog log_;
+  engine::PeerLog log_{"a"};
 };
 
 }  // namespace mesh::testkit

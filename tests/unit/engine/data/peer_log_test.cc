@@ -26,9 +26,10 @@ class PeerLogTest : public testing::Test {
   testkit::NoOwner owner_;
   ProgressLoop loop_{waker_};
   TransferPolicy policy_;
-  PeerLink sends_ = link_to("b"), receives_ = link_to("b"), elsewhere_ = link_to("c");
+  PeerLink sends_ = link_to("b"), receives_ = link_to("b"), elsewhere_ = link_to("c"),
+           sibling_ = link_to("a");
   Path cable_;
-  PeerLog log_;
+  PeerLog log_{"a"};
 };
 
 TEST_F(PeerLogTest, WordsAreNewsOnceForEachPeer) {
@@ -108,7 +109,11 @@ TEST_F(PeerLogTest, OneLineWarnsOfAPortThatIsDown) {
   EXPECT_EQ(loss(elsewhere_, cable_, true), LogLevel::Info) << "another peer over the port";
   EXPECT_EQ(loss(elsewhere_, relayed), LogLevel::Info) << "a host between has lost the cable";
   EXPECT_EQ(loss(receives_, other_port, true), LogLevel::Warn) << "another port";
-  for (const PeerLink* link : {&sends_, &receives_, &elsewhere_}) log_.forget(*link);
+  EXPECT_EQ(loss(sibling_, cable_, true), LogLevel::Info) << "within the host";
+  for (const PeerLink* link : {&sends_, &receives_, &elsewhere_, &sibling_}) log_.forget(*link);
+  EXPECT_EQ(loss(sibling_, cable_, true), LogLevel::Info) << "the line of the cable comes";
+  EXPECT_EQ(loss(sends_, cable_, true), LogLevel::Warn);
+  for (const PeerLink* link : {&sends_, &sibling_}) log_.forget(*link);
   EXPECT_EQ(loss(elsewhere_, relayed), LogLevel::Warn) << "all are back";
 }
 
