@@ -17,6 +17,7 @@
 #include <exception>
 #include <new>
 #include <optional>
+#include <utility>
 
 #include <time.h>
 
@@ -155,20 +156,30 @@ void EngineImpl::fit_to_device(const verbs::Rail& rail) {
   policy.rq_depth = std::min(policy.rq_depth, std::bit_floor(limit));
 }
 
+// The destructor waits for bring-ups that a device has not answered, and for queue pairs that it
+// destroys.
+void EngineImpl::end() noexcept {
+  Lock lock(mutex_);
+  if (std::exchange(ended_, true)) return;
+  for (const auto& context : contexts_) {
+    begin_close(*context);
+    context->lingering = true;
+    context->linger_until_ns = clock_.now_ns() + kCloseToCutNs;
+  }
+  wait_for(lock, kCloseToCutNs, [this] {
+    reap_contexts();
+    return std::all_of(contexts_.begin(), contexts_.end(),
+                       [](const auto& context) { return context->links.empty(); });
+  });
+  reap_contexts();
+  end_relays(lock);
+}
+
 EngineImpl::~EngineImpl() {
+  end();
   {
-    Lock lock(mutex_);
-    for (const auto& context : contexts_) {
-      begin_close(*context);
-      context->lingering = true;
-      context->linger_until_ns = clock_.now_ns() + kCloseToCutNs;
-    }
-    wait_for(lock, kCloseToCutNs, [this] {
-      reap_contexts();
-      return contexts_.empty();
-    });
+    const Lock lock(mutex_);
     while (!contexts_.empty()) destroy_context(*contexts_.back());
-    end_relays(lock);
   }
   if (thread_.joinable()) {
     {

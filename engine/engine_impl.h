@@ -48,6 +48,7 @@ class EngineImpl final : public Engine,
  public:
   explicit EngineImpl(const EngineOptions& options);
   ~EngineImpl() override;
+  void end() noexcept override;
   Status start();
   Status open_plane();
 
@@ -128,7 +129,7 @@ class EngineImpl final : public Engine,
   std::vector<std::unique_ptr<PendingConnect>> stages_;  // by ConnectStage::index - 1
   Pollers pollers_;
   std::thread thread_;
-  bool stopping_ = false;
+  bool stopping_ = false, ended_ = false;
   LogBudget unauthenticated_lines_;  // for lines about unauthenticated connections that we refuse
   RequestWatch watch_;
   Figures figures_;

@@ -9,7 +9,6 @@
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
 #include "src/base/log_time.h"
-#include "src/base/own_thread.h"
 #include "src/base/setting_grammar.h"
 #include "src/base/version.h"
 #include "tuning/derive.h"
@@ -18,6 +17,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <list>
 #include <new>
 #include <string>
 #include <utility>
@@ -27,26 +27,6 @@
 #include <unistd.h>
 
 namespace mesh::plugin {
-
-void EngineEnd::begin(std::unique_ptr<verbs::Provider> provider,
-                      std::unique_ptr<Engine> engine) noexcept {
-  CHECK(engine_ == nullptr && !thread_.joinable());
-  provider_ = std::move(provider);
-  engine_ = std::move(engine);
-  if (engine_ != nullptr && engine_->waits_for_peers() &&
-      start_own_thread(thread_, "mesh-goodbye", [this] { end(); }).ok())
-    return;
-  end();
-}
-
-void EngineEnd::end() noexcept {
-  engine_.reset();
-  provider_.reset();
-}
-
-void EngineEnd::wait() noexcept {
-  if (thread_.joinable()) thread_.join();
-}
 
 namespace {
 
@@ -71,144 +51,128 @@ Registry& Registry::instance() {
   return *registry;
 }
 
+// Keeps the engine that was held, for one block.
+class Registry::Use {
+ public:
+  explicit Use(Registry& registry) noexcept : registry_(registry) {}
+  ~Use() { registry_.release(); }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+
+ private:
+  Registry& registry_;
+};
+
 Status Registry::hold_for_process() {
-  const std::lock_guard lock(mutex_);
-  if (const Status made = make_engine(); !made.ok()) return made;
+  if (const Status started = start_and_hold(); !started.ok()) return started;
+  const Use use(*this);
+  const Lock lock(mutex_);
   held_for_process_ = true;
   return {};
 }
 
 Result<Communicator*> Registry::open_communicator(const ContextOptions& options) {
-  const std::lock_guard lock(mutex_);
-  if (const Status made = make_engine(); !made.ok()) return made;
-  try {
-    // These may throw, so they come before there is a context to lose.
-    communicators_.reserve(communicators_.size() + 1);
-    auto communicator = std::make_unique<Communicator>();
-    const Result<Context*> opened = owned_->open_context(options);
-    if (!opened.ok()) {
-      unmake_engine_if_unused();
-      return opened.status();
-    }
-    communicator->context = opened.value();
-    communicators_.push_back(std::move(communicator));
-    return communicators_.back().get();
-  } catch (...) {
-    unmake_engine_if_unused();
-    throw;
-  }
+  if (const Status started = start_and_hold(); !started.ok()) return started;
+  const Use use(*this);
+  std::list<Communicator> made(1);  // may throw, so it comes before there is a context to lose
+  const Result<Context*> opened = engine()->open_context(options);
+  if (!opened.ok()) return opened.status();
+  made.front().context = opened.value();
+  const Lock lock(mutex_);
+  communicators_.splice(communicators_.end(), made);
+  return &communicators_.back();
 }
 
-std::vector<std::unique_ptr<Communicator>>::iterator Registry::find(
-    const Communicator* wanted) noexcept {
+std::list<Communicator>::iterator Registry::find(const Communicator* wanted) noexcept {
   return std::find_if(communicators_.begin(), communicators_.end(),
-                      [&](const auto& each) { return each.get() == wanted; });
+                      [&](const Communicator& each) { return &each == wanted; });
 }
 
 bool Registry::is_open(const Communicator* communicator) noexcept {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return find(communicator) != communicators_.end();
 }
 
 bool Registry::profiler_wanted() noexcept {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return profiler_wanted_;
 }
 
 bool Registry::hold() noexcept {
-  const std::lock_guard lock(mutex_);
-  if (owned_ == nullptr) return false;
+  const Lock lock(mutex_);
+  if (life_ == nullptr) return false;
   ++engine_users_;
   return true;
 }
 
 void Registry::release() noexcept {
-  const std::lock_guard lock(mutex_);
-  leave_engine();
+  Lock lock(mutex_);
+  CHECK(engine_users_ > 0 && life_ != nullptr);
+  --engine_users_;
+  const Life ended = take_if_unused();
+  lock.unlock();
+  settle(ended);
 }
 
 std::uint64_t Registry::one_shot_bytes() noexcept {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return one_shot_bytes_;
 }
 
 std::string Registry::host() {
-  const std::lock_guard lock(mutex_);
-  return provider_ == nullptr ? std::string() : provider_->host_name();
+  const Lock lock(mutex_);
+  return life_ == nullptr ? std::string() : life_->provider->host_name();
 }
 
 int Registry::stall_seconds() noexcept {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return stall_seconds_;
 }
 
 void Registry::close_communicator(Communicator* communicator) noexcept {
   Engine* engine = nullptr;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     const auto known = find(communicator);
     if (known == communicators_.end() || communicator->closing) {
       LOG_WARN("finalize without an open communicator is ignored");
       return;
     }
     communicator->closing = true;
-    engine = owned_.get();
+    engine = life_->engine.get();
   }
   comms_.drop_all_of(communicator->context);
-  // The mutex is not held, so that other communicators begin and end meanwhile; our entry in
-  // communicators_ keeps the engine.
-  engine->close_context(communicator->context);
-  const std::lock_guard lock(mutex_);
+  engine->close_context(communicator->context);  // our entry in communicators_ keeps the engine
+  Lock lock(mutex_);
   const auto closed = find(communicator);
-  CHECK(closed != communicators_.end() && communicator->closing && owned_.get() == engine);
+  CHECK(closed != communicators_.end() && communicator->closing && life_->engine.get() == engine);
   communicators_.erase(closed);
-  unmake_engine_if_unused();
+  const Life ended = take_if_unused();
+  lock.unlock();
+  settle(ended);
 }
 
-void Registry::leave_engine() noexcept {
-  CHECK(engine_users_ > 0 && owned_ != nullptr);
-  --engine_users_;
-  unmake_engine_if_unused();
-}
-
-// Closes the thread's contexts without the mutex. engine_users_ keeps the engine meanwhile.
 void Registry::thread_ended(std::uint64_t thread) noexcept {
-  if (in_forked_child()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    if (owned_ == nullptr) return;
-    ++engine_users_;
-  }
-  threads_.thread_ended(*owned_, thread);
-  const std::lock_guard lock(mutex_);
-  leave_engine();
+  if (in_forked_child() || !hold()) return;
+  const Use use(*this);
+  threads_.thread_ended(*engine(), thread);
 }
 
-// Asks the engine without the mutex, because the firmware of a port may take its time.
 Snapshot Registry::snapshot() {
   Snapshot shot;
-  Engine* engine = nullptr;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     shot = known_;
-    engine = owned_.get();
-    if (engine != nullptr) ++engine_users_;
   }
+  const bool running = hold();
   shot.plugin = version();
   shot.process.process = ::getpid();
   shot.process.now_s = unix_seconds();
-  shot.process.running = engine != nullptr;
+  shot.process.running = running;
   shot.warnings = recent_lines(LogLevel::Warn);
-  if (engine == nullptr) return shot;
-  std::exception_ptr failure;
-  try {
-    shot.engine = engine->snapshot();
-  } catch (...) {
-    failure = std::current_exception();
-  }
-  const std::lock_guard lock(mutex_);
-  leave_engine();
-  if (failure) std::rethrow_exception(failure);
+  if (!running) return shot;
+  const Use use(*this);
+  shot.engine = engine()->snapshot();
   return shot;
 }
 
@@ -218,40 +182,51 @@ Snapshot Registry::snapshot() {
 void Registry::process_exits() noexcept {
   if (in_forked_child()) return;
   drop_logger();
-  const std::unique_lock lock(mutex_, std::try_to_lock);
+  Lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
-  finish_stats();
-  if (owned_ != nullptr && communicators_.empty() && engine_users_ == 0 && !threads_.any_held()) {
-    held_for_process_ = false;
-    threads_.close_all(*owned_);
-    unmake_engine();
-  } else if (owned_ != nullptr) {
-    owned_->exit_process();
+  if (life_ != nullptr) {
+    const bool in_use = !communicators_.empty() || engine_users_ != 0 || threads_.any_held();
+    if (!in_use) held_for_process_ = false;
+    ++engine_users_;
+    lock.unlock();
+    if (!in_use) threads_.close_all(*life_->engine);
+    if (in_use && life_->stats != nullptr) static_cast<void>(life_->stats->finish());
+    if (in_use) life_->engine->exit_process();
+    lock.lock();
+    const Life ended = --engine_users_ == 0 && !in_use && communicators_.empty() ? take() : nullptr;
+    lock.unlock();
+    settle(ended);
   }
-  end_.wait();  // a peer that hears no goodbye takes us for killed
+  ends_.wait_at_exit();  // a peer that hears no goodbye takes us for killed
 }
 
-Status Registry::make_engine() {
-  if (owned_ != nullptr) return {};
+Status Registry::start_and_hold() {
+  const Lock starting(starting_);
+  if (hold()) return {};
   guard_forks();
-  end_.wait();  // two engines would both be this host
+  ends_.reserve();
+  ends_.wait_for_peers();
   forget_lines();
-  known_ = {};
-  known_.process.start_s = unix_seconds();
+  Snapshot known;
+  known.process.start_s = unix_seconds();
+  auto life = std::make_shared<EngineLife>();
   const Result<Settings> settings = load_settings();
-  const Status made = settings.ok() ? open_engine(*settings) : settings.status();
-  note_start(made);
-  if (made.ok()) start_stats(*settings);
+  const Status made = settings.ok() ? open_engine(*settings, *life, known) : settings.status();
+  note_start(made, known);
+  if (made.ok()) start_stats(*settings, *life, known);
+  const Lock lock(mutex_);
+  known_ = std::move(known);
+  if (made.ok()) publish(*settings, std::move(life));
   return made;
 }
 
-Status Registry::open_engine(const Settings& settings) {
+Status Registry::open_engine(const Settings& settings, EngineLife& life, Snapshot& known) {
   set_log_level(log_level_of(settings));
   set_log_times(wants_log_times(settings));
-  for (auto& [name, value] : setting_values(settings)) known_.settings.push_back({name, value});
-  Result<std::unique_ptr<verbs::Provider>> provider = open_provider(settings, &known_.no_rdma);
+  for (auto& [name, value] : setting_values(settings)) known.settings.push_back({name, value});
+  Result<std::unique_ptr<verbs::Provider>> provider = open_provider(settings, &known.no_rdma);
   if (!provider.ok()) return provider.status();
-  known_.fabric = (*provider)->fabric();
+  known.fabric = (*provider)->fabric();
 
   EngineOptions options;
   options.settings = settings;
@@ -262,54 +237,58 @@ Status Registry::open_engine(const Settings& settings) {
     return policy;
   };
   options.provider = provider->get();
-  options.refused_ports = &known_.engine.refused_ports;
+  options.refused_ports = &known.engine.refused_ports;
   Result<std::unique_ptr<Engine>> engine = Engine::open(options);
   if (!engine.ok()) {
-    known_.engine.host = (*provider)->host_name();
+    known.engine.host = (*provider)->host_name();
     return engine.status();
   }
 
   log_settings(settings);
-  provider_ = std::move(*provider);
-  owned_ = std::move(*engine);
+  life.provider = std::move(*provider);
+  life.engine = std::move(*engine);
+  return {};
+}
+
+void Registry::publish(const Settings& settings, Life life) noexcept {
   profiler_wanted_ = names_profiler(settings.profiler);
   one_shot_bytes_ = static_cast<std::uint64_t>(settings.oneshot_bytes);
   stall_seconds_ = settings.stall_seconds;
   oneshot::Totals::instance().restart();
-  DCHECK(engine_.load(std::memory_order_relaxed) == nullptr && stats_ == nullptr);
-  engine_.store(owned_.get(), std::memory_order_release);
-  return {};
+  DCHECK(life_ == nullptr && engine_users_ == 0);
+  life_ = std::move(life);
+  engine_users_ = 1;  // start_and_hold()
+  engine_.store(life_->engine.get(), std::memory_order_release);
 }
 
 // Keeps the result of a start for snapshots, and the lines that say why it failed.
-void Registry::note_start(const Status& made) noexcept {
+void Registry::note_start(const Status& made, Snapshot& known) noexcept {
   try {
-    known_.start = errc_name(made.code());
-    if (!made.ok()) known_.start_lines = recent_lines(LogLevel::Info);
+    known.start = errc_name(made.code());
+    if (!made.ok()) known.start_lines = recent_lines(LogLevel::Info);
   } catch (const std::exception& error) {
     LOG_WARN("snapshots will not say how the start went: {}", error.what());
   }
 }
 
 // Starts the metrics writer. An init never fails because of metrics.
-void Registry::start_stats(const Settings& settings) noexcept {
+void Registry::start_stats(const Settings& settings, EngineLife& life, Snapshot& known) noexcept {
   try {
     const std::optional<StatsTarget> target = read_stats_target(settings.stats);
     if (!target) return;  // no metrics are wanted
-    if (hung_stats_ != nullptr && !hung_stats_->has_ended()) {
+    if (ends_.page_hangs()) {
       LOG_WARN(
           "NCCL_MESH_STATS: a write of {} by an earlier communicator still hangs; there will be no "
           "metrics",
           target->file);
       return;
     }
-    hung_stats_.reset();
-    known_.process.interval_s = static_cast<std::uint64_t>(target->seconds);
-    const std::string page = stats_file_name(target->file, provider_->host_name(), ::getpid());
-    stats_ = StatsWriter::start(
+    known.process.interval_s = static_cast<std::uint64_t>(target->seconds);
+    const std::string page = stats_file_name(target->file, life.provider->host_name(), ::getpid());
+    life.stats = StatsWriter::start(
         {.files = {page, snapshot_file_name(page)},
          .period = std::chrono::seconds(target->seconds),
-         .texts = [engine = owned_.get(), shot = known_](PageKind kind) mutable {
+         .texts = [engine = life.engine.get(), shot = known](PageKind kind) mutable {
            shot.process.process = ::getpid();
            shot.process.now_s = unix_seconds();
            shot.process.running = kind == PageKind::Usual;
@@ -326,28 +305,30 @@ void Registry::start_stats(const Settings& settings) noexcept {
   }
 }
 
-// Ends the metrics writer. A writer that hangs in the file system stays in hung_stats_, and no
-// other is started before it has ended.
-void Registry::finish_stats() noexcept {
-  DCHECK(stats_ == nullptr || hung_stats_ == nullptr);
-  if (stats_ != nullptr && !stats_->finish()) hung_stats_ = std::move(stats_);
-  stats_.reset();
-}
-
-void Registry::unmake_engine_if_unused() noexcept {
-  if (!communicators_.empty() || held_for_process_ || engine_users_ != 0) return;
+Registry::Life Registry::take_if_unused() noexcept {
+  if (life_ == nullptr || !communicators_.empty() || held_for_process_ || engine_users_ != 0)
+    return nullptr;
   // Other hosts' messages pass through this engine, so it stays: the next init takes it as it is,
   // or the end of the process waits for those messages.
-  if (owned_ != nullptr && owned_->carries_for_others()) return quiet_logger();
-  unmake_engine();
+  if (!life_->engine->carries_for_others()) return take();
+  quiet_logger();
+  return nullptr;
 }
 
-void Registry::unmake_engine() noexcept {
-  finish_stats();
+Registry::Life Registry::take() noexcept {
   engine_.store(nullptr, std::memory_order_release);
-  if (owned_ != nullptr) end_.begin(std::move(provider_), std::move(owned_));
-  // NCCL may be unloaded after its last finalize. The next init sets the logger again.
-  if (end_.under_way()) quiet_logger();
+  ends_.begin(life_);
+  return std::exchange(life_, nullptr);
+}
+
+// NCCL may be unloaded after its last finalize, and threads of the engine may go on: those that
+// wait for peers, for a device, or for the file of metrics. The next init sets the logger again.
+void Registry::settle(const Life& ended) noexcept {
+  if (ended == nullptr) return;
+  ends_.settle(*ended);
+  const Lock starting(starting_, std::try_to_lock);  // false: a communicator begins
+  const Lock lock(mutex_);
+  if (starting.owns_lock() && life_ == nullptr && ends_.any()) quiet_logger();
 }
 
 }  // namespace mesh::plugin

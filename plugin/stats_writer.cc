@@ -25,11 +25,6 @@ StatsWriter::~StatsWriter() {
   if (thread_.joinable()) thread_.join();
 }
 
-bool StatsWriter::has_ended() const noexcept {
-  const std::lock_guard lock(mutex_);
-  return done_;
-}
-
 void StatsWriter::warn(const std::string& file, const char* reason) noexcept {
   if (!failing_) {
     LOG_WARN("NCCL_MESH_STATS: {} cannot be written{}: {}{}", file, wrote_ ? " any more" : "",

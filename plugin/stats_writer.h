@@ -36,10 +36,8 @@ class StatsWriter {
   static std::unique_ptr<StatsWriter> start(Options options);
 
   // Writes the last page and ends the thread. Returns false if the file system does not answer; the
-  // object must then be kept until has_ended().
+  // destructor then waits for it.
   [[nodiscard]] bool finish();
-  // Returns true if the thread has no more to do, so that destroying the object waits for nothing.
-  bool has_ended() const noexcept;
 
   explicit StatsWriter(Options options) : options_(std::move(options)) {}  // for start() only
   ~StatsWriter();  // waits for the thread, after finish()
@@ -53,7 +51,7 @@ class StatsWriter {
   void warn(const std::string& file, const char* reason) noexcept;
 
   const Options options_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false, done_ = false;
   bool wrote_ = false;     // writer thread: some page is in its file

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <exception>
+#include <list>
 #include <optional>
 
 namespace mesh::plugin {
@@ -85,18 +87,26 @@ Result<Context*> ThreadContexts::of_this_thread(Engine& engine, int traffic_clas
     return number.status();
   }
   const std::uint64_t thread = *number;
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   for (const Entry& entry : entries_) {
     if (entry.thread == thread && entry.traffic_class == traffic_class) return entry.context;
   }
-  entries_.reserve(entries_.size() + 1);  // may throw, so it comes before there is a context
-  const Result<Context*> opened = engine.open_context({.traffic_class = traffic_class});
-  if (opened.ok())
-    entries_.push_back({.context = opened.value(),
-                        .thread = thread,
-                        .traffic_class = traffic_class,
-                        .listeners = 0,
-                        .channels = 0});
+  // Only this thread opens the context, and a device may hold it up.
+  ++moving_;
+  lock.unlock();
+  Result<Context*> opened = Errc::System;
+  std::list<Entry> made;
+  try {
+    made.push_back({.thread = thread, .traffic_class = traffic_class});
+    opened = engine.open_context({.traffic_class = traffic_class});
+  } catch (const std::exception& error) {
+    LOG_WARN("a thread gets no context: {}", error.what());
+  }
+  lock.lock();
+  --moving_;
+  if (!opened.ok()) return opened;
+  made.front().context = opened.value();
+  entries_.splice(entries_.end(), made);
   return opened;
 }
 
@@ -128,7 +138,7 @@ void ThreadContexts::thread_ended(Engine& engine, std::uint64_t thread) noexcept
 
 bool ThreadContexts::any_held() const {
   const std::lock_guard lock(mutex_);
-  return closing_ != 0 || std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) {
+  return moving_ != 0 || std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) {
            return entry.listeners + entry.channels != 0;
          });
 }
@@ -158,13 +168,13 @@ void ThreadContexts::close_where(Engine& engine, Wanted wanted) noexcept {
     if (found == entries_.end()) return;
     Context* const context = found->context;
     entries_.erase(found);
-    ++closing_;
+    ++moving_;
     lock.unlock();
     comms_.drop_all_of(context);
     engine.close_context(context);
     lock.lock();
-    DCHECK(closing_ > 0);
-    --closing_;
+    DCHECK(moving_ > 0);
+    --moving_;
   }
 }
 

@@ -12,9 +12,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <mutex>
 #include <unordered_map>
-#include <vector>
 
 namespace mesh::plugin {
 
@@ -49,7 +49,8 @@ class ThreadContexts {
   void release(Engine& engine, const Context* context, CommKind kind) noexcept;
 
   void thread_ended(Engine& engine, std::uint64_t thread) noexcept;
-  // Returns true if a context has a comm or is being closed, so that the engine must stay.
+  // Returns true if a context has a comm or is being opened or closed, so that the engine must
+  // stay.
   bool any_held() const;
   std::size_t count() const;
   void close_all(Engine& engine) noexcept;
@@ -74,8 +75,8 @@ class ThreadContexts {
 
   OpenComms& comms_;
   mutable std::mutex mutex_;
-  std::vector<Entry> entries_;
-  int closing_ = 0;  // contexts that have left entries_ and are not yet closed
+  std::list<Entry> entries_;
+  int moving_ = 0;  // contexts that are being opened or closed, without the mutex
 };
 
 }  // namespace mesh::plugin

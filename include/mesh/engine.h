@@ -89,9 +89,11 @@ class Engine {
   // Opens every usable rail. Returns NotFound if there is none; one INFO line says what it looked
   // at.
   static Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
-  // Closes what is left, within 1 s, and then waits for messages of other hosts
-  // (carries_for_others).
+  // Calls end(), and waits for the devices to give up all that was made on them.
   virtual ~Engine() = default;
+  // Closes what is left, within 1 s, and then waits for messages of other hosts
+  // (carries_for_others). Waits for no device. Afterwards only the destructor may be called.
+  virtual void end() noexcept = 0;
 
   virtual std::span<const RailInfo> rails() const noexcept = 0;
   virtual EngineStats stats() const = 0;
@@ -103,8 +105,8 @@ class Engine {
   virtual void close_context(Context* context) noexcept = 0;
   // Replaces ContextOptions::traffic_class for the links that are made from now on.
   virtual void set_traffic_class(Context& context, int traffic_class) = 0;
-  // Returns true if the destructor would wait: closed contexts still say goodbye, or chains of
-  // other hosts are still being destroyed.
+  // Returns true if the destructor would wait: closed contexts still say goodbye or are being
+  // destroyed, or chains of other hosts are.
   virtual bool waits_for_peers() const = 0;
   // Returns true if messages of other hosts pass through this process. The destructor would wait
   // for them, and then cut them.

@@ -51,6 +51,11 @@ inline constexpr std::uint64_t kNoDescriptorToRetryNs = 100 * kNsPerMs;
 // kernel is near.
 inline constexpr std::uint64_t kCloseToCutNs = kNsPerSecond;
 
+// From: finalize or exit waits for the devices of an engine that has said goodbye. To: they have
+// given up all that was made on them. Then: a thread waits for them, or the kernel ends it all.
+// Devices that work take milliseconds, and NCCL calls finalize under a mutex of the process.
+inline constexpr int kEndToLeftMs = 500;
+
 // ---- A lost control connection.
 
 // From: an acceptor loses a connection. To: it asks for a new one with SUMMON. Then: SUMMON. The

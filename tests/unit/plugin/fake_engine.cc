@@ -32,6 +32,15 @@ RailInfo rail(const std::string& name) {
   return info;
 }
 
+void call_device(const std::string& call) {
+  std::function<void(const std::string&)> hook;
+  {
+    const std::lock_guard lock(state().mutex);
+    hook = state().device;
+  }
+  if (hook) hook(call);
+}
+
 // The engine of the process may still exist (v5..v10 keep it), so its counts stay.
 void reset() {
   State& s = state();
@@ -41,7 +50,7 @@ void reset() {
       Errc::Ok;
   s.isend_answer = s.irecv_answer = s.test_answer = s.register_answer = Errc::Ok;
   s.throws = s.context_throws = s.host_name_throws = false;
-  s.closing_context = nullptr;
+  s.device = nullptr;
   s.bytes_tested = 0;
   s.saying_goodbye = nullptr;
   s.traffic_classes.clear();
@@ -63,17 +72,23 @@ class FakeEngine : public Engine {
  public:
   explicit FakeEngine(std::vector<RailInfo> rails) : rails_(std::move(rails)) {}
   ~FakeEngine() override {
-    if (const std::function<void()> goodbye = saying_goodbye(); goodbye) goodbye();
+    call_device("engine closes");
     const std::lock_guard lock(state().mutex);
     --state().engines_alive;
     state().calls.emplace_back("engine closed");
   }
 
   std::span<const RailInfo> rails() const noexcept override { return rails_; }
+  void end() noexcept override {
+    if (const std::function<void()> goodbye = saying_goodbye(); goodbye) goodbye();
+    const std::lock_guard lock(state().mutex);
+    ++state().goodbyes;
+  }
   EngineStats stats() const override { return {}; }
   EngineSnapshot snapshot() const override { return {}; }
 
   Result<Context*> open_context(const ContextOptions& options) override {
+    call_device("context opens");
     State& s = state();
     const std::lock_guard lock(s.mutex);
     if (s.context_throws) throw std::bad_alloc();
@@ -87,13 +102,9 @@ class FakeEngine : public Engine {
   }
   // Closes everything that is open in the context, as the engine does.
   void close_context(Context* context) noexcept override {
+    call_device("context closes");
     State& s = state();
-    std::unique_lock lock(s.mutex);
-    if (const std::function<void()> hook = s.closing_context; hook) {
-      lock.unlock();
-      hook();
-      lock.lock();
-    }
+    const std::lock_guard lock(s.mutex);
     s.channels_alive -= end_all_of(*context, s.channels);
     s.listeners_alive -= end_all_of(*context, s.listeners);
     --s.contexts_alive;
@@ -188,6 +199,7 @@ class FakeEngine : public Engine {
 }  // namespace fake
 
 Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions&) {
+  fake::call_device("engine opens");
   fake::State& s = fake::state();
   const std::lock_guard lock(s.mutex);
   if (s.open_answer != Errc::Ok) return s.open_answer;

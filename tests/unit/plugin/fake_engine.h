@@ -65,11 +65,13 @@ struct State {
   bool throws = false;          // listen throws
   bool context_throws = false;  // open_context throws
   bool host_name_throws = false;
-  std::function<void()> closing_context;  // called by close_context, without the mutex
-  std::function<void()> saying_goodbye;   // called by the engine's destructor, which waits for it
-  std::size_t bytes_tested = 0;           // the bytes that test() reports
+  // Called, without the mutex, before a call that a device may hold up: "engine opens", "engine
+  // closes", "context opens", "context closes".
+  std::function<void(const std::string& call)> device;
+  std::function<void()> saying_goodbye;  // called by the engine's end(), which waits for it
+  std::size_t bytes_tested = 0;          // the bytes that test() reports
 
-  int engines_opened = 0, engines_alive = 0;
+  int engines_opened = 0, engines_alive = 0, goodbyes = 0;
   int contexts_alive = 0, listeners_alive = 0, channels_alive = 0, registrations_alive = 0;
   std::vector<int> traffic_classes;
   std::vector<std::thread::id> context_threads;
@@ -90,6 +92,7 @@ struct State {
 };
 
 State& state();
+void call_device(const std::string& call);
 void reset();
 RailInfo rail(const std::string& name);
 

@@ -111,7 +111,8 @@ TEST_F(RegistryTest, ContextThatTakesLongToCloseHoldsUpNoOtherThread) {
   using namespace std::chrono_literals;
   init(net(7));
   std::promise<void> inside, opened;
-  state().closing_context = [&, gate = opened.get_future().share()] {
+  state().device = [&, gate = opened.get_future().share()](const std::string& call) {
+    if (call != "context closes") return;
     inside.set_value();
     gate.wait();
   };
@@ -119,7 +120,7 @@ TEST_F(RegistryTest, ContextThatTakesLongToCloseHoldsUpNoOtherThread) {
   ASSERT_EQ(inside.get_future().wait_for(30s), std::future_status::ready);
   {
     const std::lock_guard lock(state().mutex);
-    state().closing_context = nullptr;
+    state().device = nullptr;
   }
   std::promise<void> done;
   std::thread other([&] {
@@ -288,7 +289,8 @@ TEST_F(RegistryTest, ExitWhileAContextClosesLeavesTheEngineToTheKernel) {
   EXPECT_EQ(net(7).close_listen(made.listen), ncclSuccess);
   EXPECT_EQ(net(7).close_send(made.send), ncclSuccess);
   std::promise<void> inside, opened;
-  state().closing_context = [&, gate = opened.get_future().share()] {
+  state().device = [&, gate = opened.get_future().share()](const std::string& call) {
+    if (call != "context closes") return;
     inside.set_value();
     gate.wait();
   };
