@@ -35,16 +35,44 @@ CardReturns::~CardReturns() {
 
 void CardReturns::tend() {
   while (returns_.size() < parts_.rails.size()) returns_.push_back(std::make_unique<RailReturn>());
-  for (std::uint32_t rail = 0; rail < returns_.size(); ++rail)
-    if (is_away(rail)) tend_rail(rail);
+  for (std::uint32_t rail = 0; rail < returns_.size(); ++rail) {
+    if (is_away(rail)) {
+      tend_rail(rail);
+    } else {
+      bring_in_late(rail);
+    }
+  }
+}
+
+// A card was late with the domain of a communicator, which uses it when the card has answered.
+void CardReturns::bring_in_late(std::uint32_t rail) {
+  RailReturn& state = *returns_[rail];
+  if (state.round != nullptr && (!state.round->over() || !finish_round(state))) return;
+  const verbs::OpenDevice::Hold card = parts_.rails[rail].context.hold();
+  bool any = false;
+  for (const auto& context : parts_.contexts) {
+    const DeviceContext& device = *context->loop.devices[rail];
+    if (!device.is_late() || device.destroys()) continue;  // the end of its call wakes us
+    if (parts_.host.now_ns() < state.due_ns) return parts_.host.tend_at(state.due_ns);
+    if (!is_fenced(*context, device, card)) {
+      parts_.host.tend_at(parts_.host.now_ns() + kTryPauseMinNs);
+    } else if (begin_round(rail, *context, card)) {
+      return;
+    } else {
+      any = true;
+    }
+  }
+  if (any) parts_.links.on_port_up(rail);
 }
 
 // Devices tell by an event, or by the errors of calls.
 bool CardReturns::is_away(std::uint32_t rail) {
   if (parts_.events.is_away(rail)) return true;
   const bool gone =
-      std::any_of(parts_.contexts.begin(), parts_.contexts.end(),
-                  [rail](const auto& each) { return each->loop.devices[rail]->gone(); });
+      std::any_of(parts_.contexts.begin(), parts_.contexts.end(), [rail](const auto& each) {
+        const DeviceContext& device = *each->loop.devices[rail];
+        return device.gone() && !device.is_late();
+      });
   if (gone) parts_.events.on_card_left(rail);
   return gone;
 }
@@ -112,7 +140,7 @@ void CardReturns::take_look(std::uint32_t rail) {
 // Returns true if nothing of the context's paths over the device can land any more, on either side.
 bool CardReturns::is_fenced(const Context& context, const DeviceContext& device,
                             const verbs::OpenDevice::Hold& fresh) const {
-  if (!device.is_of(fresh) && !device.is_quiet()) return false;
+  if ((!device.is_of(fresh) || device.gate.closed()) && !device.is_quiet()) return false;
   const auto may_land = [&device](const Path& path) {
     return path.device == &device &&
            (path.health.state == PathState::Up || path.health.state == PathState::Quarantined);
@@ -128,7 +156,9 @@ void CardReturns::renew(std::uint32_t rail) {
   RailReturn& state = *returns_[rail];
   if (state.round != nullptr) {
     if (!state.round->over()) return;  // its end wakes us
+    DeviceContext& done = state.round->device();
     if (!finish_round(state)) return;
+    if (!done.is_of(state.fresh)) done.leave();  // it was late, and its card has left meanwhile
   }
   bool all = true;
   for (const auto& context : parts_.contexts) {
@@ -138,17 +168,18 @@ void CardReturns::renew(std::uint32_t rail) {
       all = false;
       continue;
     }
-    if (begin_round(rail, *context)) return;
+    if (begin_round(rail, *context, state.fresh)) return;
   }
   if (all) return come_back(rail);
   parts_.host.tend_at(parts_.host.now_ns() + kTryPauseMinNs);
 }
 
 // Returns false if nothing is left to do: then the context uses the new card.
-bool CardReturns::begin_round(std::uint32_t rail, Context& context) {
+bool CardReturns::begin_round(std::uint32_t rail, Context& context,
+                              const verbs::OpenDevice::Hold& card) {
   RailReturn& state = *returns_[rail];
   DeviceContext& device = *context.loop.devices[rail];
-  auto round = std::make_unique<CardRound>(context, device, state.fresh);
+  auto round = std::make_unique<CardRound>(context, device, card);
   if (round->is_empty()) {
     device.come_back();
     for (const auto& link : context.links) link->tell_card_keys(device);

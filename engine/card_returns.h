@@ -5,8 +5,9 @@
 // left, this looks at intervals whether a device is in the state. If so, each communicator gives up
 // what it has made on the former one, once all paths over it are fenced, and a thread that waits
 // for the device registers its memory again. Then the peers are told the new keys, and paths are
-// opened as after any loss. Thread: control mutex. Bounds: one look and one communicator at a time
-// for each rail.
+// opened as after any loss. A card that was late with the domain of a communicator comes to it in
+// the same way (DeviceContext::open_late). Thread: control mutex. Bounds: one look and one
+// communicator at a time for each rail.
 
 #include "engine/card_round.h"
 #include "engine/link/link_host.h"
@@ -54,6 +55,7 @@ class CardReturns {
   };
 
   void tend_rail(std::uint32_t rail);
+  void bring_in_late(std::uint32_t rail);
   bool is_away(std::uint32_t rail);
   void look(std::uint32_t rail);
   void take_look(std::uint32_t rail);
@@ -61,7 +63,7 @@ class CardReturns {
   void renew(std::uint32_t rail);
   bool is_fenced(const Context& context, const DeviceContext& device,
                  const verbs::OpenDevice::Hold& fresh) const;
-  bool begin_round(std::uint32_t rail, Context& context);
+  bool begin_round(std::uint32_t rail, Context& context, const verbs::OpenDevice::Hold& card);
   bool finish_round(RailReturn& state);
   void come_back(std::uint32_t rail);
   void let_go(RailReturn& state, verbs::OpenDevice::Hold former);

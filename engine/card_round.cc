@@ -18,7 +18,10 @@ LinkMemory* memory_of(Link& link) {
 }  // namespace
 
 CardRound::CardRound(Context& context, DeviceContext& device, verbs::OpenDevice::Hold fresh)
-    : context_(context), device_(device), fresh_(std::move(fresh)), first_(!device.is_of(fresh_)) {
+    : context_(context),
+      device_(device),
+      fresh_(std::move(fresh)),
+      first_(!device.is_of(fresh_) || device.gate.closed()) {
   for (const auto& link : context.links) {
     LinkMemory* const memory = memory_of(*link);
     if (memory == nullptr) continue;

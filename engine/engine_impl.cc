@@ -1,5 +1,6 @@
 #include "engine/engine_impl.h"
 
+#include "engine/data/patient_call.h"
 #include "engine/link/link_setup.h"
 #include "engine/link/path_choice.h"
 #include "src/base/held_locks.h"
@@ -336,33 +337,74 @@ bool EngineImpl::wait_for(Lock& lock, std::uint64_t bound_ns, const std::functio
   return true;
 }
 
+namespace {
+// The domains of devices, which all work at a time. Those that are late are left out, if any is
+// not.
+Status open_all(std::span<DeviceContext* const> devices) {
+  struct Asked {
+    std::shared_ptr<DeviceContext::Domain> made;
+    std::shared_ptr<PatientCall> call;
+  };
+  std::vector<Asked> asked;
+  for (DeviceContext* const device : devices) {
+    auto made = std::make_shared<DeviceContext::Domain>();
+    auto work = [device, made] { *made = device->make_domain(); };
+    asked.push_back({made, PatientCall::begin({*device, "ibv_alloc_pd"}, std::move(work),
+                                              [made] { made->pd.reset(); })});
+  }
+  bool any = false;
+  for (const Asked& each : asked) any |= each.call->wait();
+  if (!any && !asked.empty()) asked.front().call->wait_for_end();
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    if (asked[i].call->abandon()) {
+      devices[i]->open_late();
+    } else if (const Status status = devices[i]->open(std::move(*asked[i].made)); !status.ok()) {
+      return status;
+    }
+  }
+  return {};
+}
+}  // namespace
+
+// A device may take long for a protection domain, so nobody waits for us meanwhile. Returns with
+// the lock if all are open.
+Status EngineImpl::open_devices(std::span<const std::unique_ptr<DeviceContext>> devices,
+                                Lock& lock) {
+  std::vector<DeviceContext*> unopened;
+  for (const auto& device : devices) unopened.push_back(device.get());
+  for (;;) {
+    if (const Status status = open_all(unopened); !status.ok()) return status;
+    lock.lock();
+    std::erase_if(unopened, [](const DeviceContext* device) {
+      return device->is_late() || device->is_of(device->rail().context.hold());
+    });
+    if (unopened.empty()) return {};
+    lock.unlock();  // a card was replaced meanwhile
+  }
+}
+
 Result<Context*> EngineImpl::open_context(const ContextOptions& options) {
   auto context = std::make_unique<Context>(options, static_cast<LinkHost&>(services_));
   context->id = random_id();
-  std::vector<DeviceContext*> devices;
   for (std::size_t i = 0; i < rails_.size(); ++i) {
     auto device = std::make_unique<DeviceContext>(*options_.provider, rails_[i],
                                                   static_cast<std::uint32_t>(i));
     if (options_.threading != Threading::Manual || hooks_.device_works)
       device->wait_in_background(context->loop);
     if (options_.threading == Threading::Manual) device->work_by_hand();
-    devices.push_back(device.get());
     context->loop.devices.push_back(std::move(device));
   }
   Lock lock(mutex_, std::defer_lock);
-  for (std::vector<DeviceContext*> unopened = devices; !unopened.empty();) {
-    // A device may take long for a protection domain, so nobody waits for us meanwhile.
-    if (lock.owns_lock()) lock.unlock();
-    for (DeviceContext* const device : unopened)
-      if (const Status status = device->open(); !status.ok()) return status;
-    lock.lock();
-    std::erase_if(unopened = devices, [](const DeviceContext* device) {
-      return device->is_of(device->rail().context.hold());  // else its card was replaced meanwhile
-    });
+  if (const Status opened = open_devices(context->loop.devices, lock); !opened.ok()) {
+    pool_.let_go(std::move(context));  // a device that hangs holds it up
+    return opened;
   }
-  // A card that has left and has no successor yet brings its domain when it comes.
-  for (DeviceContext* const device : devices)
+  std::vector<DeviceContext*> devices;
+  for (const auto& device : context->loop.devices) {
+    devices.push_back(device.get());
+    // A card that has left and has no successor yet brings its domain when it comes.
     if (port_events_.is_away(device->index())) device->leave();
+  }
   context->registrations = std::make_unique<RegistrationTable>(std::move(devices), settings_,
                                                                options_.policy.inline_bytes);
   context->loop.registrations = context->registrations.get();

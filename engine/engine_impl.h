@@ -82,6 +82,7 @@ class EngineImpl final : public Engine,
   bool poll_control_locked();
   bool turn_devices();
   void tend_links();
+  Status open_devices(std::span<const std::unique_ptr<DeviceContext>> devices, Lock& lock);
   bool wait_for(Lock& lock, std::uint64_t bound_ns, const std::function<bool()>& done);
   void begin_close(Context& context);
   void end_relays(Lock& lock);

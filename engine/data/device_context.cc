@@ -47,20 +47,31 @@ ibv_qp_init_attr wanted_pair(ibv_cq* queue, const QueueDepths& depths, std::uint
 }
 }  // namespace
 
-Status DeviceContext::open() {
-  for (;;) {
-    if (gone()) gate.open();
-    gone_.store(false, std::memory_order_release);
-    pd_.reset();
-    device_ = rail_.context.hold();
-    pd_ = verbs::PdHandle(provider_, provider_.alloc_pd(device_.get()));
-    const int error = errno;
-    if (!pd_) note_error(error);
-    if (!is_of(rail_.context.hold())) continue;  // the error was that of the former card
-    if (pd_ || gone()) return {};
-    LOG_WARN("{}: cannot create a protection domain: {}", name(), std::strerror(error));
-    return Errc::System;
-  }
+namespace {
+bool may_mean_that_the_card_left(int error) {
+  return error == EIO || error == ENODEV || error == ENXIO;
+}
+}  // namespace
+
+DeviceContext::Domain DeviceContext::make_domain() {
+  Domain made{.device = rail_.context.hold()};
+  made.pd = verbs::PdHandle(provider_, provider_.alloc_pd(made.device.get()));
+  if (made.pd) return made;
+  made.error = errno;
+  made.card_left = may_mean_that_the_card_left(made.error) && port_has_left();
+  return made;
+}
+
+Status DeviceContext::open(Domain domain) {
+  if (gone()) gate.open();
+  gone_.store(false, std::memory_order_release);
+  pd_ = std::move(domain.pd);  // before the device that the former one was made on
+  device_ = std::move(domain.device);
+  if (domain.card_left) leave();
+  // The error may have been that of the former card: the caller looks which one is there.
+  if (pd_ || gone() || !is_of(rail_.context.hold())) return {};
+  LOG_WARN("{}: cannot create a protection domain: {}", name(), std::strerror(domain.error));
+  return Errc::System;
 }
 
 void DeviceContext::suspect() noexcept {
@@ -71,7 +82,7 @@ void DeviceContext::suspect() noexcept {
 
 // A card that is there may refuse a single object with such an error, so its port is asked, too.
 void DeviceContext::note_error(int error) noexcept {
-  if (error == EIO || error == ENODEV || error == ENXIO) suspect();
+  if (may_mean_that_the_card_left(error)) suspect();
   errno = error;
 }
 

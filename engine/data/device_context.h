@@ -19,6 +19,7 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -43,10 +44,25 @@ class DeviceContext final : private relay::Stopper {
   DeviceContext(verbs::Provider& provider, verbs::Rail& rail, std::uint32_t index)
       : provider_(provider), rail_(rail), index_(index) {}
 
-  // Opens a protection domain on the device that is in the rail's place; before anything else is
-  // made here it may be called again, because the card was replaced. System: the device refused it.
-  // If the card has left, it is as if the card left later.
-  Status open();
+  // A protection domain on the device that is in the rail's place.
+  struct Domain {
+    verbs::OpenDevice::Hold device;
+    verbs::PdHandle pd{};  // empty: see error
+    int error = ENOMEM;
+    bool card_left = false;
+  };
+  Domain make_domain();  // any thread; waits for the device
+  // Takes the domain; before anything else is made here another may be taken, because the card was
+  // replaced. System: the device refused it. If the card has left, it is as if the card left later.
+  Status open(Domain domain);
+  Status open() { return open(make_domain()); }
+  // The device is late with its domain: it is as if the card had left, in this communicator only,
+  // until come_back().
+  void open_late() noexcept {
+    late_ = true;
+    leave();
+  }
+  bool is_late() const noexcept { return late_; }  // control mutex
 
   // Makes a queue pair in RESET on a completion queue with room and gives it an id. Any thread,
   // several at a time, without the control mutex and without the progress lock, which it takes
@@ -146,6 +162,7 @@ class DeviceContext final : private relay::Stopper {
   bool is_of(const verbs::OpenDevice::Hold& card) const noexcept { return device_ == card; }
   // The new card may be used.
   void come_back() noexcept {
+    late_ = false;
     ++cards_;
     gone_.store(false, std::memory_order_release);
   }
@@ -231,6 +248,7 @@ class DeviceContext final : private relay::Stopper {
   verbs::Rail& rail_;
   const std::uint32_t index_;
   std::atomic<bool> gone_{false};
+  bool late_ = false;
   std::uint32_t cards_ = 0;
   verbs::OpenDevice::Hold device_;  // outlives all that was made on it
   verbs::PdHandle pd_;

@@ -22,7 +22,7 @@ LinkMemory::Late LinkMemory::begin_late(const Block& block, DeviceContext& devic
   const auto work = [&device, mr = late.mr, memory = block.memory, bytes = block.bytes] {
     *mr = register_at(device, memory.get(), bytes);
   };
-  late.call = PatientCall::begin(device, work, [mr = late.mr] { mr->reset(); });
+  late.call = PatientCall::begin({device, "ibv_reg_mr"}, work, [mr = late.mr] { mr->reset(); });
   return late;
 }
 

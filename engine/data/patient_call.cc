@@ -11,14 +11,16 @@
 
 namespace mesh::engine {
 
-PatientCall::PatientCall(DeviceContext& device, Work work, Work undo)
-    : device_(device),
+PatientCall::PatientCall(const Of& of, Work work, Work undo)
+    : device_(of.device),
+      command_(of.command),
       work_(std::move(work)),
       undo_(std::move(undo)),
       began_ns_(Clock().now_ns()) {}
 
-std::shared_ptr<PatientCall> PatientCall::begin(DeviceContext& device, Work work, Work undo) {
-  auto call = std::make_shared<PatientCall>(device, std::move(work), std::move(undo));
+std::shared_ptr<PatientCall> PatientCall::begin(const Of& of, Work work, Work undo) {
+  DeviceContext& device = of.device;
+  auto call = std::make_shared<PatientCall>(of, std::move(work), std::move(undo));
   if (device.late_calls.by_hand) {
     call->run();
     return call;
@@ -53,22 +55,31 @@ void PatientCall::run() noexcept {
   }
   if (abandoned) undo_();
   if (late && device_.late_calls.remove())
-    LOG_INFO("{}: has registered memory after {} ms, and stands by for links again", device_.name(),
-             (Clock().now_ns() - began_ns_) / kNsPerMs);
+    LOG_INFO("{}: {} has returned after {} ms, and the rail stands by for links again",
+             device_.name(), command_, (Clock().now_ns() - began_ns_) / kNsPerMs);
 }
 
 bool PatientCall::wait() noexcept {
   std::unique_lock lock(mutex_);
   if (over_) return true;
-  const auto bound = std::chrono::nanoseconds(device_.late_calls.any() ? 0 : kSpareCallToLateNs);
-  if (ends_.wait_for(lock, bound, [this] { return over_; })) return true;
+  const std::uint64_t waited_ns = Clock().now_ns() - began_ns_;
+  const std::uint64_t left_ns = device_.late_calls.any() || waited_ns > kSpareCallToLateNs
+                                    ? 0
+                                    : kSpareCallToLateNs - waited_ns;
+  if (ends_.wait_for(lock, std::chrono::nanoseconds(left_ns), [this] { return over_; }))
+    return true;
   late_ = true;
   if (device_.late_calls.add())
     LOG_WARN(
-        "{}: ibv_reg_mr has not returned in {} ms: links over other rails come up without this "
-        "one, which stands by for them when the call returns",
-        device_.name(), kSpareCallToLateNs / kNsPerMs);
+        "{}: {} has not returned in {} ms: links over other rails come up without this one, which "
+        "stands by for them when the call returns",
+        device_.name(), command_, kSpareCallToLateNs / kNsPerMs);
   return false;
+}
+
+void PatientCall::wait_for_end() noexcept {
+  std::unique_lock lock(mutex_);
+  ends_.wait(lock, [this] { return over_; });
 }
 
 bool PatientCall::over() const noexcept {

@@ -2,7 +2,7 @@
 // A call to a device that the caller can do without: it waits for it only so long, and goes on
 // while a thread of the device waits. While a device is late, nobody else waits for such a call to
 // it. Thread: begin() and wait() on a thread that may wait for devices, the rest any. Bound:
-// kSpareCallToLateNs for wait().
+// kSpareCallToLateNs from begin() on for wait().
 
 #include <atomic>
 #include <condition_variable>
@@ -35,13 +35,19 @@ class LateCalls {
 class PatientCall {
  public:
   using Work = std::function<void()>;
-  // `undo` is called after `work` if the call was abandoned meanwhile.
-  PatientCall(DeviceContext& device, Work work, Work undo);
+  // Lines name the device and the command. `undo` is called after `work` if the call was abandoned
+  // meanwhile.
+  struct Of {
+    DeviceContext& device;
+    const char* command;
+  };
+  PatientCall(const Of& of, Work work, Work undo);
 
   // Has a thread of the device do the work. If there is none, or the device works by hand, it is
   // done before this returns.
-  static std::shared_ptr<PatientCall> begin(DeviceContext& device, Work work, Work undo);
-  bool wait() noexcept;        // returns false if the device is late; the first such call logs it
+  static std::shared_ptr<PatientCall> begin(const Of& of, Work work, Work undo);
+  bool wait() noexcept;  // returns false if the device is late; the first such call logs it
+  void wait_for_end() noexcept;
   bool over() const noexcept;  // after it the caller may use what `work` has left
   bool abandon() noexcept;     // returns false if it is over, so that the caller undoes it
 
@@ -49,6 +55,7 @@ class PatientCall {
   void run() noexcept;
 
   DeviceContext& device_;
+  const char* const command_;
   const Work work_, undo_;
   const std::uint64_t began_ns_;
   mutable std::mutex mutex_;  // protects all below

@@ -60,7 +60,7 @@ Status BringUp::register_memory() {
   for (DeviceContext* const device : order_.may_probe) {
     if (device->has_probes()) continue;
     const auto provide = [device] { static_cast<void>(device->provide_probes()); };
-    static_cast<void>(PatientCall::begin(*device, provide, [] {})->wait());
+    static_cast<void>(PatientCall::begin({*device, "ibv_reg_mr"}, provide, [] {})->wait());
   }
   LinkMemory& memory = peer_link().memory();
   if (order_.has_records) return memory.channel_memory(0).status();

@@ -62,7 +62,8 @@ bool PathRepair::clear_for(std::uint32_t index, std::uint32_t epoch, std::string
   Path& path = link_.peer_link().paths()[index];
   const verbs::Rail& rail = path.device->rail();
   if (path.device->gone()) {
-    *why = verbs::card_left_text(rail);
+    *why = path.device->is_late() ? "our card has not answered a command yet"
+                                  : verbs::card_left_text(rail);
     return false;
   }
   if (link_.peer_link().memory().lacks(*path.device)) {

@@ -138,10 +138,11 @@ inline constexpr std::uint64_t kHelloToWelcomeMaxNs = 500 * kNsPerMs;
 // From: a probe. To: its completion. Then: it counts as this. ATTACH has 32 bits, and a bound.
 inline constexpr std::uint32_t kRoundTripMaxUs = 60'000'000;
 
-// From: a card is asked to register memory that a link can do without. To: it has. Then: one line,
-// and links come up without its rail as standby until it has. Pinning a page takes microseconds.
-// Each communicator waits so long once for a device that hangs.
-inline constexpr std::uint64_t kSpareCallToLateNs = kNsPerSecond;
+// From: a card is asked to register memory that a link can do without, or for the protection domain
+// of a communicator that has another card. To: it has. Then: one line, and links come up without
+// its rail as standby until it has. Pinning a page takes microseconds. Each communicator waits so
+// long once for a device that hangs.
+inline constexpr std::uint64_t kSpareCallToLateNs = kNsPerSecond / 2;
 // From: a bring-up or a fence gives a card a command. To: the card answers. Then: one line names
 // the card and the command; the link waits on. A command takes milliseconds, and hundreds of them
 // beside 256 peers that come at once. A thread that gets no processor for seconds is told of, too.

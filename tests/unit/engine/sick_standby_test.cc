@@ -74,15 +74,15 @@ class SickStandby : public testing::Test {
     EXPECT_TRUE(device().is_waiting());
     return pair;
   }
-  Pair connect(std::size_t from, std::size_t to, std::size_t communicator = 0) {
+  Pair connect(std::size_t from, std::size_t to, std::size_t communicator = 0, int rail = kOverN1) {
     HandleBytes handle{};
     Engine &sender = *hosts_[from].engine, &receiver = *hosts_[to].engine;
     Listener* const listener =
-        receiver.listen(*hosts_[to].contexts[communicator], kOverN1, handle).value();
+        receiver.listen(*hosts_[to].contexts[communicator], rail, handle).value();
     Pair pair;
     EXPECT_TRUE(wait_until([&] {
       if (pair.send == nullptr)
-        pair.send = sender.connect(*hosts_[from].contexts[communicator], kOverN1, handle).value();
+        pair.send = sender.connect(*hosts_[from].contexts[communicator], rail, handle).value();
       if (pair.receive == nullptr) pair.receive = receiver.accept(*listener).value();
       return pair.send != nullptr && pair.receive != nullptr;
     }));
@@ -103,9 +103,9 @@ TEST_F(SickStandby, ThatRegistersNoMemoryHoldsUpNoLinkAndJoinsLater) {
   device().slow_down(Call::RegMr);
   const std::array<Pair, 2> pairs = {connect_while_it_hangs(0, 1), connect_while_it_hangs(1, 0)};
   for (const Pair& pair : pairs) testkit::exchange(pair, {8, 1 << 16}, testkit::Leaves::Nothing);
-  EXPECT_TRUE(says(LogLevel::Warn, "n0:1: ibv_reg_mr has not returned in 1000 ms", 1));
+  EXPECT_TRUE(says(LogLevel::Warn, "n0:1: ibv_reg_mr has not returned in 500 ms", 1));
   device().heal();
-  EXPECT_TRUE(says(LogLevel::Info, "n0:1: has registered memory after", 1));
+  EXPECT_TRUE(says(LogLevel::Info, "n0:1: ibv_reg_mr has returned after", 1));
   EXPECT_TRUE(says(LogLevel::Detail, "n0:1 stands by from now on", 2));
   const soft::Fault down{.kind = soft::FaultKind::PortDown, .nic = "n1"};
   for (EngineHost<SickRail>& host : hosts_)
@@ -114,12 +114,50 @@ TEST_F(SickStandby, ThatRegistersNoMemoryHoldsUpNoLinkAndJoinsLater) {
   for (const Pair& pair : pairs) close(pair.send), close(pair.receive);
 }
 
+TEST_F(SickStandby, ThatMakesNoDomainHoldsUpNoCommunicatorAndJoinsLater) {
+  open(kTwoCables);
+  device().slow_down(Call::AllocPd);
+  for (EngineHost<SickRail>& host : hosts_)
+    host.contexts.push_back(host.engine->open_context({}).value());
+  EXPECT_TRUE(device().is_waiting());
+  EXPECT_TRUE(says(LogLevel::Warn, "n0:1: ibv_alloc_pd has not returned in 500 ms", 1));
+  const std::array<Pair, 2> pairs = {connect(0, 1, 1), connect(1, 0, 1)};
+  for (const Pair& pair : pairs) testkit::exchange(pair, {8, 1 << 16}, testkit::Leaves::Nothing);
+  EXPECT_TRUE(device().is_waiting());
+  device().heal();
+  EXPECT_TRUE(says(LogLevel::Info, "n0:1: ibv_alloc_pd has returned after", 1));
+  const soft::Fault down{.kind = soft::FaultKind::PortDown, .nic = "n1"};
+  for (EngineHost<SickRail>& host : hosts_)
+    ASSERT_TRUE(host.provider->under().faults().arm(down).ok());
+  for (const Pair& pair : pairs) testkit::exchange(pair, {8, 1 << 16}, testkit::Leaves::Nothing);
+  EXPECT_EQ(log_.count(LogLevel::Warn, "the card left"), 0);
+  for (const Pair& pair : pairs) close(pair.send), close(pair.receive);
+}
+
+// An engine ends for its peers, and leaves to its destructor what the device holds up.
+class SickEnd : public SickStandby, public testing::WithParamInterface<Call> {};
+TEST_P(SickEnd, HoldsUpNoGoodbye) {
+  open(kTwoCables);
+  const Pair pair = connect(0, 1, 0, 0);
+  testkit::exchange(pair, {8, 1 << 16}, testkit::Leaves::Nothing);
+  device().slow_down(GetParam());
+  close(pair.send), close(pair.receive);
+  hosts_[0].close_context(0);
+  hosts_[0].engine->end();
+  EXPECT_TRUE(wait_until([this] { return hosts_[1].engine->stats().links == 0; }));
+  EXPECT_EQ(device().waited(), 0u);
+}
+INSTANTIATE_TEST_SUITE_P(Of, SickEnd,
+                         testing::Values(Call::ModifyToErr, Call::DestroyQp, Call::DestroyCq,
+                                         Call::DeregMr, Call::DeallocPd),
+                         [](const auto& call) { return testkit::test_name_of(call.param); });
+
 TEST_F(SickStandby, ThatPathsOverOtherHostsMayUseHoldsUpNoLink) {
   open(kRing);
   device().slow_down(Call::RegMr);
   const Pair pair = connect_while_it_hangs(0, 1);
   testkit::exchange(pair, {8, 1 << 16}, testkit::Leaves::Nothing);
-  EXPECT_TRUE(says(LogLevel::Warn, "n0:1: ibv_reg_mr has not returned in 1000 ms", 1));
+  EXPECT_TRUE(says(LogLevel::Warn, "n0:1: ibv_reg_mr has not returned in 500 ms", 1));
   close(pair.send), close(pair.receive);
 }
 
