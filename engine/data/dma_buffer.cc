@@ -5,10 +5,12 @@
 #include "src/base/pages.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <string>
 
 namespace mesh::engine {
 
@@ -22,16 +24,28 @@ verbs::DmaBufferRange range_in_buffer(const MemoryRange& range, std::uint64_t pa
           .address = address - before};
 }
 
+namespace {
+std::string why_not_kept(int error) {
+  if (error == EBADF) return "it is not open";
+  rlimit limit{};
+  if (error != EMFILE || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::strerror(error);
+  return fmt::format(
+      "{}: the process may have {} (RLIMIT_NOFILE, ulimit -n), and each region of GPU memory keeps "
+      "one",
+      std::strerror(error), limit.rlim_cur);
+}
+}  // namespace
+
 Status keep_buffer(const MemoryRange& range, Registration& entry) {
   entry.buffer = UniqueFd();
   entry.buffer_range = {};
   if (range.fd < 0) return {};
   entry.buffer = UniqueFd(::fcntl(range.fd, F_DUPFD_CLOEXEC, 0));
   if (!entry.buffer.valid()) {
-    const bool closed = errno == EBADF;
+    const int error = errno;
     LOG_WARN("DMA buffer of {} bytes at {:#x}: descriptor {}: {}", entry.bytes, entry.address,
-             range.fd, closed ? "it is not open" : std::strerror(errno));
-    return closed ? Errc::InvalidArgument : Errc::System;
+             range.fd, why_not_kept(error));
+    return error == EBADF ? Errc::InvalidArgument : Errc::System;
   }
   fork_close_fd(entry.buffer.get());
   entry.buffer_range = range_in_buffer(range, page_bytes());

@@ -99,7 +99,7 @@ void Flusher::post_all(std::uint64_t rails, Flush& flush) noexcept {
 }
 
 Result<Flush*> Flusher::start(const FlushPlace& place, std::uint64_t rails) noexcept {
-  const Hold hold(*this);
+  const Hold hold(lock_);
   Flush* const flush = take_free();
   if (flush == nullptr) return Errc::System;
   flush->channel = place.channel;
@@ -139,7 +139,7 @@ void Flusher::poll() noexcept {
 }
 
 Errc Flusher::finish(Flush& flush) noexcept {
-  const Hold hold(*this);
+  const Hold hold(lock_);
   poll();
   if (flush.owed_rails != 0 && flush.error == Errc::Ok) [[unlikely]]
     post_all(std::exchange(flush.owed_rails, 0), flush);
@@ -150,7 +150,7 @@ Errc Flusher::finish(Flush& flush) noexcept {
 }
 
 void Flusher::abandon(Flush& flush) noexcept {
-  const Hold hold(*this);
+  const Hold hold(lock_);
   flush.abandoned = true;
   if (flush.open_rails == 0) release(flush);
 }
@@ -170,12 +170,12 @@ void Flusher::end_reads(std::uint32_t at, Errc error) noexcept {
 }
 
 void Flusher::leave(std::uint32_t rail) noexcept {
-  const Hold hold(*this);
+  const Hold hold(lock_);
   end_reads(rail, Errc::Ok);
 }
 
 void Flusher::forget(const Channel& channel, const Registration& region) noexcept {
-  const Hold hold(*this);
+  const Hold hold(lock_);
   for (Flush& flush : flushes_) {
     const bool concerned = flush.channel == &channel || flush.channel == nullptr;
     if (flush.region != &region || !concerned) continue;

@@ -4,7 +4,7 @@
 // with device memory has a queue pair that is connected to itself, with a completion queue of its
 // own, and a flush is one read of one byte on each rail that may have written. A queue pair that
 // has failed is made anew, by a thread that waits for the device, and its reads are repeated. A
-// card that has left the host owes no read. Thread: any; a spin lock is held for a post or a poll,
+// card that has left the host owes no read. Thread: any; a short lock is held for a post or a poll,
 // and a mutex for making the first queue pair of a rail. Bounds: kFlushDepth open reads on a rail,
 // beyond which they wait; as many open flushes as the callers have requests.
 
@@ -13,11 +13,11 @@
 #include <mesh/status.h>
 
 #include "engine/data/request.h"
+#include "src/base/yielding.h"
 #include "src/verbs/handle.h"
 
 #include <infiniband/verbs.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -100,18 +100,7 @@ class Flusher {
     bool making = false;   // a thread makes its queue pair anew
     bool refused = false;  // the device has refused one: the next flush fails, a later one tries
   };
-  class Hold {
-   public:
-    explicit Hold(Flusher& flusher) noexcept : flag_(flusher.lock_) {
-      while (flag_.test_and_set(std::memory_order_acquire)) continue;
-    }
-    ~Hold() { flag_.clear(std::memory_order_release); }
-    Hold(const Hold&) = delete;
-    Hold& operator=(const Hold&) = delete;
-
-   private:
-    std::atomic_flag& flag_;
-  };
+  using Hold = std::lock_guard<ShortLock>;
 
   // ---- Its queue pairs (flusher_set_up.cc, which also gives up silent ones).
   static Port port_of(const DeviceContext& device, const Settings& settings);
@@ -142,7 +131,7 @@ class Flusher {
   std::mutex providing_;    // held while a device works; never waited for with a lock of others
   std::mutex ports_mutex_;  // of ports_
   std::vector<Port> ports_;
-  std::atomic_flag lock_;
+  ShortLock lock_;
   std::vector<Rail> rails_;
   std::deque<Flush> flushes_;
   std::vector<Flush*> free_;

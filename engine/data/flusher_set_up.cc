@@ -124,7 +124,7 @@ void Flusher::renew_later(void* self, std::uint32_t at) noexcept {
   rail.qp.reset();
   drop_completions(rail);
   verbs::QpHandle made = make(rail);
-  const Hold hold(flusher);
+  const Hold hold(flusher.lock_);
   install(rail, std::move(made));
 }
 
@@ -155,7 +155,7 @@ void Flusher::provide(DeviceContext& device) {
   }
   install(made, make(made));
   made.refused = false;
-  const Hold hold(*this);
+  const Hold hold(lock_);
   rails_[device.index()] = std::move(made);
 }
 
@@ -165,7 +165,7 @@ Status Flusher::renew_card(DeviceContext& device, Former* former) {
   if (rail.device == nullptr) return {};
   verbs::CqHandle queue = device.make_queue(static_cast<int>(rail.depth));
   if (!queue) return Errc::System;
-  const Hold hold(*this);
+  const Hold hold(lock_);
   DCHECK(!rail.making);
   end_reads(device.index(), Errc::Ok);
   former->qp = std::move(rail.qp);
@@ -184,7 +184,7 @@ std::uint64_t Flusher::making_rails() const noexcept {
 void Flusher::give_up_silent(const Silence& silence) noexcept {
   std::uint64_t silent_rails = 0;
   {
-    const Hold hold(*this);
+    const Hold hold(lock_);
     poll();
     for (Flush& flush : flushes_) {
       const std::uint64_t waits = flush.open_rails | (flush.owed_rails & making_rails());

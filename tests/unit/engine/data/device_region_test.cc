@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -130,6 +131,21 @@ TEST_F(DeviceRegion, WhatIsNoBufferIsRefusedWithOneLine) {
   provider_.refusal = EINVAL;
   EXPECT_EQ(acquire_buffer(kFirst).code(), Errc::System);
   EXPECT_TRUE(log_.warned("(the descriptor is no DMA buffer, or too short)"));
+  EXPECT_EQ(table_->size(), 0u);
+}
+
+TEST_F(DeviceRegion, AProcessWithoutADescriptorLeftHearsOfTheLimit) {
+  const UniqueFd buffer = memory_.export_buffer();
+  MemoryRange whole = range();
+  whole.fd = buffer.get();
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit full{.rlim_cur = 1, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &full), 0);
+  const Errc refused = table_->acquire(whole, kFirst).code();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(refused, Errc::System);
+  EXPECT_TRUE(log_.warned("the process may have 1 (RLIMIT_NOFILE, ulimit -n)"));
   EXPECT_EQ(table_->size(), 0u);
 }
 
