@@ -350,7 +350,7 @@ Status open_all(std::span<DeviceContext* const> devices) {
     auto made = std::make_shared<DeviceContext::Domain>();
     auto work = [device, made] { *made = device->make_domain(); };
     asked.push_back({made, PatientCall::begin({*device, "ibv_alloc_pd"}, std::move(work),
-                                              [made] { made->pd.reset(); })});
+                                              [made] { made->card.reset(); })});
   }
   bool any = false;
   for (const Asked& each : asked) any |= each.call->wait();

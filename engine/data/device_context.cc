@@ -47,6 +47,20 @@ ibv_qp_init_attr wanted_pair(ibv_cq* queue, const QueueDepths& depths, std::uint
 }
 }  // namespace
 
+std::shared_ptr<const verbs::Card> DeviceContext::card_on(verbs::OpenDevice::Hold device) {
+  ibv_pd* const pd = provider_.alloc_pd(device.get());
+  const int error = errno;
+  auto card = std::make_shared<verbs::Card>(
+      verbs::Card{.device = std::move(device), .pd = verbs::PdHandle(provider_, pd)});
+  errno = error;
+  return card;
+}
+
+Status DeviceContext::tell_no_domain(int error) const {
+  LOG_WARN("{}: cannot create a protection domain: {}", name(), std::strerror(error));
+  return Errc::System;
+}
+
 namespace {
 bool may_mean_that_the_card_left(int error) {
   return error == EIO || error == ENODEV || error == ENXIO;
@@ -54,9 +68,8 @@ bool may_mean_that_the_card_left(int error) {
 }  // namespace
 
 DeviceContext::Domain DeviceContext::make_domain() {
-  Domain made{.device = rail_.context.hold()};
-  made.pd = verbs::PdHandle(provider_, provider_.alloc_pd(made.device.get()));
-  if (made.pd) return made;
+  Domain made{.card = card_on(rail_.context.hold())};
+  if (made.card->pd) return made;
   made.error = errno;
   made.card_left = may_mean_that_the_card_left(made.error) && port_has_left();
   return made;
@@ -65,13 +78,12 @@ DeviceContext::Domain DeviceContext::make_domain() {
 Status DeviceContext::open(Domain domain) {
   if (gone()) gate.open();
   gone_.store(false, std::memory_order_release);
-  pd_ = std::move(domain.pd);  // before the device that the former one was made on
-  device_ = std::move(domain.device);
+  card_ = std::move(domain.card);
+  if (card_ == nullptr) return tell_no_domain(domain.error);
   if (domain.card_left) leave();
   // The error may have been that of the former card: the caller looks which one is there.
-  if (pd_ || gone() || !is_of(rail_.context.hold())) return {};
-  LOG_WARN("{}: cannot create a protection domain: {}", name(), std::strerror(domain.error));
-  return Errc::System;
+  if (card_->pd || gone() || !is_of(rail_.context.hold())) return {};
+  return tell_no_domain(domain.error);
 }
 
 void DeviceContext::suspect() noexcept {
@@ -132,7 +144,7 @@ verbs::RemoteTarget DeviceContext::probe_target() const noexcept {
 verbs::MrHandle DeviceContext::register_range(void* address, std::size_t bytes, int access) {
   const DeviceGate::Visit visit(gate);
   if (!visit) return {provider_, verbs::null_with_errno(ENODEV)};
-  verbs::MrHandle made(provider_, provider_.reg_mr(pd_.get(), address, bytes, access));
+  verbs::MrHandle made(provider_, provider_.reg_mr(card_->pd.get(), address, bytes, access), card_);
   if (!made) note_error(errno);
   return made;
 }
@@ -140,7 +152,7 @@ verbs::MrHandle DeviceContext::register_range(void* address, std::size_t bytes, 
 verbs::MrHandle DeviceContext::register_buffer(const verbs::DmaBufferRange& range, int access) {
   const DeviceGate::Visit visit(gate);
   if (!visit) return {provider_, verbs::null_with_errno(ENODEV)};
-  verbs::MrHandle made(provider_, provider_.reg_dmabuf_mr(pd_.get(), range, access));
+  verbs::MrHandle made(provider_, provider_.reg_dmabuf_mr(card_->pd.get(), range, access), card_);
   if (!made) note_error(errno);
   return made;
 }
@@ -148,7 +160,7 @@ verbs::MrHandle DeviceContext::register_buffer(const verbs::DmaBufferRange& rang
 verbs::CqHandle DeviceContext::make_queue(int entries) {
   const DeviceGate::Visit visit(gate);
   if (!visit) return {provider_, verbs::null_with_errno(ENODEV)};
-  verbs::CqHandle made(provider_, provider_.create_cq(device_.get(), entries));
+  verbs::CqHandle made(provider_, provider_.create_cq(card_->device.get(), entries), card_);
   if (!made) note_error(errno);
   return made;
 }
@@ -174,7 +186,7 @@ std::size_t DeviceContext::queue_with_room(const Wanted& wanted) const noexcept 
 verbs::Provider& DeviceContext::maker(bool relayed) {
   if (!relayed) return provider_;
   if (relay_end_ == nullptr)
-    relay_end_ = std::make_unique<relay::EndDevice>(provider_, device_.get(),
+    relay_end_ = std::make_unique<relay::EndDevice>(provider_, card_->device.get(),
                                                     static_cast<relay::Stopper*>(this));
   return *relay_end_;
 }
@@ -191,7 +203,8 @@ Result<DeviceContext::Queue> DeviceContext::make_queue_for(const Wanted& wanted)
   }
   verbs::Provider& made_by = maker(wanted.relayed);
   const CallWatch::Call waits(calls, name(), "ibv_create_cq");
-  verbs::CqHandle cq(made_by, made_by.create_cq(device_.get(), static_cast<int>(entries)));
+  verbs::CqHandle cq(made_by, made_by.create_cq(card_->device.get(), static_cast<int>(entries)),
+                     card_);
   if (!cq) {
     const int error = errno;
     if (!wanted.relayed) note_error(error);
@@ -255,7 +268,7 @@ verbs::QpHandle DeviceContext::make(ibv_cq* queue, const Order& order, InlineByt
   for (const std::uint32_t tried :
        {std::max(policy.inline_bytes, verbs::kInlineNeeded), verbs::kInlineNeeded}) {
     ibv_qp_init_attr attr = wanted_pair(queue, order.depths, tried);
-    verbs::QpHandle qp(made_by, made_by.create_qp(pd_.get(), &attr));
+    verbs::QpHandle qp(made_by, made_by.create_qp(card_->pd.get(), &attr), card_);
     error = qp ? 0 : errno;
     inline_bytes = attr.cap.max_inline_data;
     if (!qp || inline_bytes < verbs::kInlineNeeded) continue;
@@ -272,7 +285,7 @@ verbs::QpHandle DeviceContext::make_loop_back(ibv_cq* queue, std::uint32_t depth
   ibv_qp_init_attr attr = wanted_pair(queue, {.send = depth, .receive = 1}, 0);
   const DeviceGate::Visit visit(gate);
   if (!visit) return {provider_, verbs::null_with_errno(ENODEV)};
-  return verbs::QpHandle(provider_, provider_.create_qp(pd_.get(), &attr));
+  return verbs::QpHandle(provider_, provider_.create_qp(card_->pd.get(), &attr), card_);
 }
 
 void DeviceContext::on_queue_failed(const ibv_cq* queue, ProgressLoop& loop) noexcept {
@@ -354,12 +367,13 @@ Status DeviceContext::create_inside(QueuePair& queue_pair, const Order& order) {
 
 DeviceContext::Remains DeviceContext::take_apart(ProgressLoop& loop) noexcept {
   DCHECK(loop.held());
-  CHECK(is_quiet());
+  // Work for the device may have come since it was quiet. What is in it holds the card, or is not
+  // let in.
+  CHECK(gate.quiet() && queue_pair_count() == 0);
   for (const Queue& queue : queues_) loop.drop_source(queue.cq.get());
   has_probes_.store(false, std::memory_order_release);
   Remains remains;
-  remains.device = std::move(device_);
-  remains.pd = std::move(pd_);
+  remains.card = std::move(card_);
   remains.probe_mr = std::move(probe_mr_);
   remains.relay_end = std::move(relay_end_);
   remains.queues = std::move(queues_);
@@ -368,9 +382,9 @@ DeviceContext::Remains DeviceContext::take_apart(ProgressLoop& loop) noexcept {
 }
 
 Status DeviceContext::renew(verbs::OpenDevice::Hold next) {
-  device_ = std::move(next);
-  pd_ = verbs::PdHandle(provider_, provider_.alloc_pd(device_.get()));
-  if (!pd_) return Errc::System;
+  auto card = card_on(std::move(next));
+  if (!card->pd) return tell_no_domain(errno);
+  card_ = std::move(card);
   const std::lock_guard guard(probing_);
   return probe_pages_ == nullptr ? Status{} : make_probes();
 }

@@ -46,9 +46,8 @@ class DeviceContext final : private relay::Stopper {
 
   // A protection domain on the device that is in the rail's place.
   struct Domain {
-    verbs::OpenDevice::Hold device;
-    verbs::PdHandle pd{};  // empty: see error
-    int error = ENOMEM;
+    std::shared_ptr<const verbs::Card> card;
+    int error = ENOMEM;  // if the card has no domain
     bool card_left = false;
   };
   Domain make_domain();  // any thread; waits for the device
@@ -157,9 +156,11 @@ class DeviceContext final : private relay::Stopper {
   // Holding the progress lock of a quiet device: takes it all away, and nothing is polled any more.
   Remains take_apart(ProgressLoop& loop) noexcept;
   // Makes anew, on the new card, what must be there before queue pairs, on the thread that alone
-  // may come in meanwhile.
+  // may come in meanwhile. System: the device refused it; logged.
   Status renew(verbs::OpenDevice::Hold next);
-  bool is_of(const verbs::OpenDevice::Hold& card) const noexcept { return device_ == card; }
+  bool is_of(const verbs::OpenDevice::Hold& device) const noexcept {
+    return card_ != nullptr && card_->device == device;
+  }
   // The new card may be used.
   void come_back() noexcept {
     late_ = false;
@@ -215,6 +216,8 @@ class DeviceContext final : private relay::Stopper {
   void give_back(const Reserved& reserved) noexcept;
   Status create_inside(QueuePair& queue_pair, const Order& order);
   bool port_has_left() const noexcept;
+  std::shared_ptr<const verbs::Card> card_on(verbs::OpenDevice::Hold device);  // without pd: errno
+  Status tell_no_domain(int error) const;
   Status make_probes();
   bool stop_soon(ibv_qp* qp) noexcept override;  // relayed ones, in a turn
   bool has_threads() const noexcept override { return background_ != nullptr; }
@@ -250,8 +253,7 @@ class DeviceContext final : private relay::Stopper {
   std::atomic<bool> gone_{false};
   bool late_ = false;
   std::uint32_t cards_ = 0;
-  verbs::OpenDevice::Hold device_;  // outlives all that was made on it
-  verbs::PdHandle pd_;
+  std::shared_ptr<const verbs::Card> card_;  // held by all that was made on it
   Pages probe_pages_;
   verbs::MrHandle probe_mr_;
   std::mutex probing_;  // of both until has_probes_
@@ -271,8 +273,7 @@ class DeviceContext final : private relay::Stopper {
 // Destroyed in the reverse order of these members.
 class DeviceContext::Remains {
  public:
-  verbs::OpenDevice::Hold device;
-  verbs::PdHandle pd;
+  std::shared_ptr<const verbs::Card> card;
   verbs::MrHandle probe_mr;
   std::unique_ptr<relay::EndDevice> relay_end;
   std::vector<Queue> queues;

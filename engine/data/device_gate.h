@@ -46,13 +46,18 @@ class DeviceGate {
  private:
   static constexpr std::uint32_t kClosed = 1u << 31;
 
+  // A thread that is not let in is never counted, so a gate that is quiet stays so until a thread
+  // is admitted.
   bool enter() noexcept {
-    const std::uint32_t before = state_.fetch_add(1, std::memory_order_acq_rel);
-    if ((before & kClosed) == 0) return true;
-    // A thread can only find its own id there if it has written it.
-    if (admitted_.load(std::memory_order_relaxed) == std::this_thread::get_id()) return true;
-    state_.fetch_sub(1, std::memory_order_release);
-    return false;
+    std::uint32_t state = state_.load(std::memory_order_acquire);
+    do {
+      // A thread can only find its own id there if it has written it.
+      if ((state & kClosed) != 0 &&
+          admitted_.load(std::memory_order_relaxed) != std::this_thread::get_id())
+        return false;
+    } while (!state_.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel,
+                                           std::memory_order_acquire));
+    return true;
   }
 
   std::atomic<std::uint32_t> state_{0};  // threads inside, and whether it is closed

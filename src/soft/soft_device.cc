@@ -79,6 +79,7 @@ ibv_context* SoftHost::open_device(const std::string& name) {
 
 int SoftHost::close_device(ibv_context* context) {
   CHECK(!holds_locks());
+  if (soft(context).users.load(std::memory_order_relaxed) != 0) return EBUSY;
   nic_of(context).close_events(soft(context).events);
   delete &soft(context);
   return 0;

@@ -33,6 +33,7 @@ struct SoftContext {
   Nic* nic = nullptr;
   std::uint32_t card = 0;  // of the NIC's, when it was opened
   EventQueue events;
+  std::atomic<int> users{0};  // protection domains and completion queues
 
   // Returns true if the card has left for good, so that every call answers EIO.
   bool dead() const noexcept { return nic->card() != card; }

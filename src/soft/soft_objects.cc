@@ -90,6 +90,7 @@ ibv_pd* SoftHost::alloc_pd(ibv_context* context) {
   if (is_dead(context)) return nullptr;
   auto* pd = new SoftPd;
   pd->verbs.context = context;
+  soft(context).users.fetch_add(1, std::memory_order_relaxed);
   return &pd->verbs;
 }
 
@@ -97,6 +98,7 @@ int SoftHost::dealloc_pd(ibv_pd* pd) {
   CHECK(!holds_locks());
   if (soft(pd).users.load(std::memory_order_relaxed) != 0) return EBUSY;
   const int error = error_of(pd->context);
+  soft(pd->context).users.fetch_sub(1, std::memory_order_relaxed);
   delete &soft(pd);
   return error;
 }
@@ -156,13 +158,16 @@ ibv_cq* SoftHost::create_cq(ibv_context* context, int entries) {
     errno = EINVAL;
     return nullptr;
   }
-  return &(new CompletionQueue(context, soft(context).nic, entries))->verbs;
+  auto* const queue = new CompletionQueue(context, soft(context).nic, entries);
+  soft(context).users.fetch_add(1, std::memory_order_relaxed);
+  return &queue->verbs;
 }
 
 int SoftHost::destroy_cq(ibv_cq* cq) {
   CHECK(!holds_locks());
   if (soft(cq).nic->in_use(soft(cq))) return EBUSY;
   const int error = error_of(cq->context);
+  soft(cq->context).users.fetch_sub(1, std::memory_order_relaxed);
   delete &soft(cq);
   return error;
 }

@@ -6,6 +6,7 @@
 #include "src/base/check.h"
 #include "src/verbs/provider.h"
 
+#include <memory>
 #include <utility>
 
 namespace mesh::verbs {
@@ -23,15 +24,22 @@ template <typename T, int (Provider::*Destroy)(T*)>
 class Handle {
  public:
   constexpr Handle() noexcept = default;
-  // A null object makes an empty handle.
-  Handle(Provider& provider, T* object) noexcept : provider_(&provider), object_(object) {}
+  // A null object makes an empty handle. `on` is what the object was made on: the handle holds it
+  // until the object is destroyed, and may then destroy it, too.
+  Handle(Provider& provider, T* object, std::shared_ptr<const void> on = nullptr) noexcept
+      : provider_(&provider), object_(object) {
+    if (object != nullptr) on_ = std::move(on);
+  }
   Handle(Handle&& other) noexcept
-      : provider_(other.provider_), object_(std::exchange(other.object_, nullptr)) {}
+      : provider_(other.provider_),
+        object_(std::exchange(other.object_, nullptr)),
+        on_(std::move(other.on_)) {}
   Handle& operator=(Handle&& other) noexcept {
     if (this != &other) {
       reset();
       provider_ = other.provider_;
       object_ = std::exchange(other.object_, nullptr);
+      on_ = std::move(other.on_);
     }
     return *this;
   }
@@ -50,11 +58,13 @@ class Handle {
     DCHECK(provider_ != nullptr);
     if (const int error = (provider_->*Destroy)(object); error != 0)
       report_destroy_failure(*provider_, object_name(object), error);
+    on_.reset();
   }
 
  private:
   Provider* provider_ = nullptr;
   T* object_ = nullptr;
+  std::shared_ptr<const void> on_;
 };
 
 using ContextHandle = Handle<ibv_context, &Provider::close_device>;

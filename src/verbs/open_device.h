@@ -1,8 +1,8 @@
 #pragma once
-// The open device of a rail. A card that is replaced takes its open device with it, and another one
-// comes into the place. Whoever has a hold on the former one keeps it open: what was made on it
-// must be destroyed first. Thread: any. Bound: one device, and the former ones that somebody still
-// holds.
+// The open device of a rail, and a protection domain on it. A card that is replaced takes its open
+// device with it, and another one comes into the place. Whoever has a hold on the former one keeps
+// it open: what was made on it must be destroyed first. Thread: any. Bound: one device, and the
+// former ones that somebody still holds.
 
 #include "src/verbs/handle.h"
 
@@ -48,6 +48,14 @@ class OpenDevice {
   void put(ContextHandle device) { static_cast<void>(replace(hold_of(std::move(device)))); }
 
   std::unique_ptr<Shared> shared_;
+};
+
+// A device and a protection domain on it. Each object that is made there holds the card, so that
+// the domain is freed and the device is closed when the last of these objects is destroyed,
+// whoever destroys it. That may take long.
+struct Card {
+  OpenDevice::Hold device;
+  PdHandle pd;  // empty: the device has refused it
 };
 
 }  // namespace mesh::verbs

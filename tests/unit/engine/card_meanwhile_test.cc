@@ -1,12 +1,15 @@
 // A communicator begins while a card is replaced, or a link comes up while the card leaves and its
-// event is still to come. Both have the new card, at whatever moment the former one goes.
+// event is still to come. Both have the new card, at whatever moment the former one goes. What is
+// still being deregistered on the former card keeps its domain and its device.
 
+#include "engine/data/device_gate.h"
 #include "engine/data/peer_link.h"
 #include "src/base/log.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
+#include "tests/unit/engine/slow_device.h"
 #include "tests/unit/soft/passing_provider.h"
 
 #include <gtest/gtest.h>
@@ -206,6 +209,69 @@ INSTANTIATE_TEST_SUITE_P(At, CardLeaves,
                                   (std::get<1>(of.param) == 0 ? "_AtTheConnector"
                                                               : "_AtTheAcceptor");
                          });
+
+// A gate that was quiet stays so while threads knock in vain, so its card can be taken apart.
+TEST(DeviceGate, CountsNobodyWhoIsNotLetIn) {
+  engine::DeviceGate gate;
+  gate.close();
+  std::atomic<bool> over{false};
+  std::thread knocks([&] {
+    while (!over.load()) EXPECT_FALSE(engine::DeviceGate::Visit(gate));
+  });
+  int loud = 0;
+  for (int look = 0; look < 1'000'000; ++look) loud += gate.quiet() ? 0 : 1;
+  over.store(true);
+  knocks.join();
+  EXPECT_EQ(loud, 0);
+  gate.open();
+  EXPECT_TRUE(engine::DeviceGate::Visit(gate));
+}
+
+// The fabric refuses to free a domain that has regions, and to close a device that has domains.
+class FormerCard : public testkit::SlowDeviceTest {
+ protected:
+  void take_card() {
+    ASSERT_TRUE(device().under().faults().arm(kReplaced).ok());
+    ASSERT_TRUE(wait_until([this] { return lost() != 0; })) << log_.joined();
+  }
+  bool is_back() {
+    return wait_until([this] { return back() == 2; });
+  }
+  static inline const soft::Fault kReplaced{.kind = soft::FaultKind::CardReplaced, .nic = "n1"};
+};
+
+TEST_F(FormerCard, StaysOpenUntilItsLastRegionIsDeregistered) {
+  const Pair pair = connect(0, Slow::Connects);
+  Registration* const region =
+      register_memory(*pair.send, memory_.data(), kBytes, MemoryType::Host).value();
+  device().slow.store(memory_.data());
+  std::thread ends([&] { deregister_memory(*pair.send, region); });
+  EXPECT_TRUE(wait_until([this] { return device().at_it.load(); }));
+  take_card();
+  device().under().faults().lift(kReplaced);
+  EXPECT_TRUE(is_back()) << log_.joined();
+  EXPECT_EQ(device().closed.load(), 0);
+  device().done.store(true);
+  ends.join();
+  EXPECT_TRUE(wait_until([this] { return device().closed.load() == 1; }));
+  EXPECT_EQ(log_.count(LogLevel::Warn, "busy"), 0) << log_.joined();
+}
+
+TEST_F(FormerCard, StaysOpenWhileTheNewOneRefusesADomain) {
+  const Pair pair = connect(0, Slow::Connects);
+  Registration* const region =
+      register_memory(*pair.send, memory_.data(), kBytes, MemoryType::Host).value();
+  take_card();
+  device().refused_domains.store(1);
+  device().under().faults().lift(kReplaced);
+  EXPECT_TRUE(is_back()) << log_.joined();
+  EXPECT_EQ(device().refused_domains.load(), 0);
+  EXPECT_EQ(count(LogLevel::Warn, "cannot create a protection domain"), 1) << log_.joined();
+  testkit::exchange(pair, {kBytes}, testkit::Leaves::Nothing);
+  deregister_memory(*pair.send, region);
+  EXPECT_TRUE(wait_until([this] { return device().closed.load() == 2; }));
+  EXPECT_EQ(log_.count(LogLevel::Warn, "busy"), 0) << log_.joined();
+}
 
 }  // namespace
 }  // namespace mesh

@@ -14,6 +14,7 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <functional>
@@ -28,7 +29,8 @@ namespace mesh::testkit {
 // Makes some calls wait until the test sets `done`: the deregistration of the memory at `slow`, the
 // deregistration of each region registered while `marks` was set (if `marked_is_slow`), the next
 // create_qp (if `next_queue_pair_is_slow`), and the next destroy_qp (if `next_end_is_slow`). While
-// `ignores_stops`, a queue pair does not go to ERR, and its receives do not come back.
+// `ignores_stops`, a queue pair does not go to ERR, and its receives do not come back. While
+// `refused_domains` is not 0, alloc_pd fails and lowers it.
 class SlowDevice final : public PassingProvider {
  public:
   using PassingProvider::PassingProvider;
@@ -62,12 +64,24 @@ class SlowDevice final : public PassingProvider {
     }
     return PassingProvider::destroy_qp(qp);
   }
+  ibv_pd* alloc_pd(ibv_context* context) override {
+    if (refused_domains.load() == 0) return PassingProvider::alloc_pd(context);
+    refused_domains.fetch_sub(1);
+    errno = ENOMEM;
+    return nullptr;
+  }
+  int close_device(ibv_context* context) override {
+    const int error = PassingProvider::close_device(context);
+    if (error == 0) closed.fetch_add(1);
+    return error;
+  }
 
   std::atomic<const void*> slow{nullptr};
   std::atomic<bool> marks{false}, marked_is_slow{false}, next_queue_pair_is_slow{false},
       next_end_is_slow{false}, ignores_stops{false}, at_it{false}, done{false};
   std::atomic<const ibv_pd*> destroys_in{nullptr};  // domain of the destroy_qp that waits
   std::atomic<int> made{0}, made_beside{0};         // queue pairs: all; in that domain, meanwhile
+  std::atomic<int> refused_domains{0}, closed{0};   // closed: devices
 
  private:
   bool is_marked(const ibv_mr* mr) {

@@ -103,6 +103,19 @@ TEST(SoftProvider, PortSaysWhatTheLinkIs) {
   a->close_device(context);
 }
 
+TEST(SoftProvider, ADeviceStaysOpenWhileSomethingIsThatWasMadeOnIt) {
+  const std::unique_ptr<SoftProvider> a = open_host(own_file("pair"), "a");
+  ibv_context* const context = a->open_device("mesh0");
+  ASSERT_NE(context, nullptr);
+  ibv_pd* const pd = a->alloc_pd(context);
+  EXPECT_EQ(a->close_device(context), EBUSY) << "a domain";
+  EXPECT_EQ(a->dealloc_pd(pd), 0);
+  ibv_cq* const queue = a->create_cq(context, 1);
+  EXPECT_EQ(a->close_device(context), EBUSY) << "a completion queue";
+  EXPECT_EQ(a->destroy_cq(queue), 0);
+  EXPECT_EQ(a->close_device(context), 0);
+}
+
 TEST(SoftProvider, ANicReachesItself) {
   const std::unique_ptr<SoftProvider> a = open_host(own_file("pair"), "a");
   contract::Endpoint one, two;

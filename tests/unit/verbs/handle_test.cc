@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -39,6 +40,19 @@ TEST(Handle, AssigningDestroysWhatWasThere) {
   EXPECT_EQ(provider.destroyed, 1);
   EXPECT_TRUE(cq);
   static_assert(!std::is_copy_constructible_v<CqHandle> && !std::is_copy_assignable_v<CqHandle>);
+}
+
+TEST(Handle, WhatAnObjectWasMadeOnGoesAfterTheLastObject) {
+  FakeProvider provider;
+  auto pd = std::make_shared<PdHandle>(provider, provider.alloc_pd(nullptr));
+  MrHandle first(provider, provider.reg_mr(nullptr, nullptr, 0, 0), pd);
+  MrHandle second(provider, provider.reg_mr(nullptr, nullptr, 0, 0), pd);
+  const MrHandle none(provider, nullptr, pd);
+  pd.reset();
+  second = std::move(first);
+  EXPECT_EQ(provider.destroyed, 1);
+  second.reset();
+  EXPECT_EQ(provider.destroyed, 3);
 }
 
 TEST(Handle, NullObjectIsEmpty) {
