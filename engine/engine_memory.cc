@@ -41,7 +41,13 @@ Result<Registration*> EngineImpl::register_memory(Channel& channel, const Memory
     lock.lock();
     const RailSet now(channel.link.paths().rails());
     const RailSet more = rails.missing_of(now.span());  // a standby path was opened
-    if (more.span().empty() || !status.ok()) break;
+    if (!status.ok()) break;
+    if (more.span().empty()) {
+      for (const std::uint32_t rail : now.missing_of(rails.span()).span())  // it rests meanwhile
+        table.rest(**registration, rail, 1);
+      rails = now;
+      break;
+    }
     lock.unlock();
     status = extend_all(table, **registration, more.span());
     if (status.ok()) rails = now;

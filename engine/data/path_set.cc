@@ -4,6 +4,7 @@
 #include "engine/data/path.h"
 #include "engine/data/peer_link.h"
 #include "engine/data/progress_loop.h"
+#include "engine/data/registration.h"
 #include "engine/data/send_queue_pair.h"
 #include "src/base/check.h"
 
@@ -248,6 +249,29 @@ void PathSet::let_stand_by(Path& path) noexcept {
   path.stop();
   destroy(path);
   set_state(path, PathState::Standby);
+  leave_idle_rails();
+}
+
+// Leaves the rails of tiers that rest. What is registered there stays; what NCCL registers from now
+// on comes there when a path is opened, so NCCL waits for no card that nothing goes over.
+void PathSet::leave_idle_rails() noexcept {
+  const auto is_idle = [this](const Path& path) {
+    return std::all_of(paths_.begin(), paths_.end(), [&path](const Path& each) {
+      return each.tier != path.tier || each.health.state == PathState::Standby;
+    });
+  };
+  const auto rests = [&](std::uint32_t rail) {
+    return std::all_of(paths_.begin(), paths_.end(),
+                       [&](const Path& path) { return path.rail != rail || is_idle(path); });
+  };
+  for (const std::uint32_t rail : rails_) {
+    if (!rests(rail)) continue;
+    link_.channels().for_each([&](const Channel& channel) {
+      for (const auto& [region, uses] : channel.regions)
+        loop_.registrations->rest(*region, rail, uses);
+    });
+  }
+  std::erase_if(rails_, rests);
 }
 
 // Drains only the queues of its own queue pairs: a context of many peers has many queues.

@@ -169,9 +169,10 @@ class PathSet {
   void name_rails(Path& path, DeviceContext& device, const PathEnds& ends, std::string name);
   // Instead of paths: a place for the channels of an unreachable link.
   void add_none(DeviceContext& any);
-  // Control mutex: device context indices, each once, of the paths that have been open. Every
-  // registration through this link is on all of them, so its release need not ask on which it is:
-  // they only grow, together with what is registered (standby_memory.h).
+  // Control mutex: device context indices, each once, of the primary paths and of the tiers of
+  // paths that are open or are being opened again. Every registration through this link is on all
+  // of them, so its release need not ask on which it is: they change together with what is
+  // registered (standby_memory.h).
   const std::vector<std::uint32_t>& rails() const noexcept { return rails_; }
   void add_rails(std::span<const std::uint32_t> rails);  // holding the progress lock, too
 
@@ -192,6 +193,7 @@ class PathSet {
   void number_keys() noexcept;
   void provide(Path& path, std::uint32_t count);
   void insert_rails(std::span<const std::uint32_t> rails);
+  void leave_idle_rails() noexcept;
   void note_written_rails() noexcept;
 
   PeerLink& link_;

@@ -151,8 +151,14 @@ class RegistrationTable {
   // stays until the last use ends.
   void drop(Registration& registration, std::span<const std::uint32_t> rails) noexcept;
   void leave(Registration& registration, std::span<const std::uint32_t> rails) noexcept;
-  // Returns true if the region is in use on the rail, whose card may have left.
+  // rest() takes so many uses of the rail back and waits for no device: what nobody else needs
+  // there stays until the last use of the memory, so that whoever extends it again finds it.
+  void rest(Registration& registration, std::uint32_t rail, std::uint32_t uses) noexcept;
+  // Returns true if the device has the region, or its card has left and takes none.
   bool is_on(const Registration& registration, std::uint32_t rail) const;
+  // Adds so many uses to a rail on which the region is. Waits for no device. WouldBlock: it is not
+  // there.
+  Status use(Registration& registration, std::uint32_t rail, std::uint32_t uses);
   // A card that has left keeps nothing: memory is used there without a key, and no path has it. On
   // the thread that works for the new card: registers all that is in use there again, and changes
   // its keys under the progress lock. Then it opens the device's gate. `former` gets the regions of
@@ -173,6 +179,7 @@ class RegistrationTable {
   verbs::MrHandle make_region(const Registration& entry,
                               DeviceContext& device) const;              // empty: see errno
   Status add_rail(Lock& lock, Registration& entry, std::uint32_t rail);  // unlocks meanwhile
+  bool is_there(const Registration& entry, std::uint32_t rail) const noexcept;
   verbs::MrHandle make_there(const Registration& entry, std::uint32_t rail, int* error);
   Entries::iterator without_region(std::uint32_t rail) noexcept;
   Entries::iterator find(const Registration& registration) noexcept;

@@ -63,9 +63,29 @@ void RegistrationTable::leave(Registration& registration,
     without_users = entries_.extract(find(registration));
 }
 
+void RegistrationTable::rest(Registration& registration, std::uint32_t rail,
+                             std::uint32_t uses) noexcept {
+  const Lock lock(mutex_);
+  CHECK(registration.count_by_rail[rail] >= uses);
+  registration.count_by_rail[rail] -= uses;
+  if (registration.count_by_rail[rail] != 0) return;
+  registration.count_by_rail[rail] = registration.held_by_rail[rail] = 1;
+}
+
+bool RegistrationTable::is_there(const Registration& entry, std::uint32_t rail) const noexcept {
+  return entry.mr_by_rail[rail] || devices_[rail]->gate.closed();
+}
+
 bool RegistrationTable::is_on(const Registration& registration, std::uint32_t rail) const {
   const std::lock_guard lock(mutex_);
-  return registration.count_by_rail[rail] != 0;
+  return is_there(registration, rail);
+}
+
+Status RegistrationTable::use(Registration& registration, std::uint32_t rail, std::uint32_t uses) {
+  const std::lock_guard lock(mutex_);
+  if (!is_there(registration, rail)) return Errc::WouldBlock;
+  registration.count_by_rail[rail] += uses;
+  return {};
 }
 
 // ---- A new card in the place of one that has left.

@@ -90,7 +90,7 @@ Status StandbyMemory::take_over(PeerLink& link) {
   Status status;
   for (const auto& [region, uses] : regions) {
     for (const std::uint32_t rail : rails) {
-      if (status.ok()) status = table_.extend(*region, rail, uses);
+      if (status.ok()) status = table_.use(*region, rail, uses);
       if (status.ok()) done.emplace_back(region, rail);
     }
   }

@@ -37,9 +37,11 @@ class StandbyMemory {
   Status register_all();
   std::uint64_t rails() const noexcept;                 // bits
   bool complete() const noexcept { return complete_; }  // register_all() has succeeded
-  // Returns true if all that is registered through the link now is on these rails.
+  // Returns true if these rails have all that is registered through the link now; a card that has
+  // left needs none.
   bool covers(const PeerLink& link) const;
-  // Puts all that is registered through the link on these rails too, now and from now on.
+  // Puts all that is registered through the link on these rails too, now and until the paths rest.
+  // Returns WouldBlock, and changes nothing, where it is not covered. Waits for no device.
   Status take_over(PeerLink& link);
 
  private:

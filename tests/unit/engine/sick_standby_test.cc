@@ -1,12 +1,16 @@
 // A device hangs while it registers memory. Links over the host's other devices come up without it,
 // a line names it and the call, and its paths stand by when the call returns. So does a line if a
 // link cannot do without the device. A device whose paths stand by hangs while one is opened: the
-// primary path is opened again meanwhile.
+// primary path is opened again meanwhile. It hangs when its path stands by again: NCCL's
+// registrations do not wait for it.
 
 #include "tests/unit/engine/sick_rail.h"
 
+#include <mesh/snapshot.h>
+
 #include "engine/data/peer_link.h"
 #include "src/base/config.h"
+#include "engine/data/registration.h"
 #include "src/base/log.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/engine_host.h"
@@ -17,6 +21,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <thread>
@@ -88,6 +93,18 @@ class SickStandby : public testing::Test {
     }));
     receiver.close_listener(listener);
     return pair;
+  }
+  // Returns true if the path that NCCL named is up and the other one stands by.
+  bool spare_rests() const {
+    std::uint64_t up = 0, standby = 0, away = 0;
+    for (const PeerSnapshot& peer : hosts_[0].engine->snapshot().peers) {
+      for (const PathSnapshot& path : peer.paths) {
+        up += path.up;
+        standby += path.standby;
+        away += path.down + path.quarantined;
+      }
+    }
+    return up == 1 && standby == 1 && away == 0;
   }
   bool says(LogLevel level, const char* text, int times) {
     return wait_until([&] { return log_.count(level, text) == times; });
@@ -297,6 +314,40 @@ TEST_P(SickSpare, HoldsUpNoTryOfThePrimaryPath) {
   device().heal();
   deregister_memory(*pair.send, region);
   deregister_memory(*pair.receive, target);
+  close(pair.send), close(pair.receive);
+}
+
+// NCCL's memory comes to the spare rail when a path is opened there, and not before.
+TEST_F(SickStandby, ThatHasCarriedHoldsUpNoRegistrationWhenItRestsAgain) {
+  open(kTwoCables);
+  const Pair pair = connect(0, 1);
+  const soft::Fault down{.kind = soft::FaultKind::PortDown, .nic = "n1"};
+  const auto cut = [&] {
+    for (EngineHost<SickRail>& host : hosts_)
+      ASSERT_TRUE(host.provider->under().faults().arm(down).ok());
+  };
+  const auto mend = [&] {
+    for (EngineHost<SickRail>& host : hosts_) host.provider->under().faults().lift(down);
+    EXPECT_TRUE(wait_until([this] { return spare_rests(); }));
+  };
+  const auto asked = [this] { return device().counts(Call::RegMr).all; };
+  const auto carry = [&] { testkit::exchange(pair, {8, 1 << 16}, testkit::Leaves::Nothing); };
+  std::vector<std::byte> memory(1 << 16);
+  const auto put = [&](std::size_t at) {
+    return register_memory(*pair.send, &memory[at], 4096, MemoryType::Host).value();
+  };
+  Registration* const known = put(0);
+  carry(), cut(), carry(), mend(), carry();
+  device().slow_down(Call::RegMr);
+  const std::uint64_t before = asked();
+  Registration* const fresh = put(8192);
+  EXPECT_EQ(asked(), before);
+  device().heal();
+  cut(), carry();
+  EXPECT_NE(fresh->keys(0).rkey, 0u);
+  deregister_memory(*pair.send, known);
+  mend();
+  deregister_memory(*pair.send, fresh);
   close(pair.send), close(pair.receive);
 }
 
