@@ -6,6 +6,7 @@
 #include "engine/data/registration.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/verbs/port_view.h"
 
 #include <array>
 #include <cstring>
@@ -46,9 +47,50 @@ void Flusher::release(Flush& flush) noexcept {
   free_.push_back(&flush);
 }
 
+// A card that has left has no port.
+bool Flusher::has_dead_port(const DeviceContext& device) noexcept {
+  const verbs::PortNow port = verbs::port_now(device.provider(), device.rail());
+  return !port.up && !port.card_left && !device.gone();
+}
+
+bool Flusher::may_stand_in(const Rail& rail) noexcept {
+  return rail.qp && !rail.device->gone() &&
+         verbs::port_is_up(rail.device->provider(), rail.device->rail());
+}
+
+// Returns the rails that may read instead of one whose port is down.
+std::uint64_t Flusher::stand_ins_for(std::uint32_t at, const Flush& flush) const noexcept {
+  std::uint64_t rails =
+      flush.channel != nullptr ? flush.channel->link.paths().written_rails() : flush.stand_ins;
+  rails &= ~bit_of(at);
+  for (std::uint32_t rail = 0; rail < rails_.size(); ++rail)
+    if ((rails & bit_of(rail)) != 0 && !may_stand_in(rails_[rail])) rails &= ~bit_of(rail);
+  return rails;
+}
+
+// Returns true if a rail that has failed is not asked again now, because its port is down. It owes
+// its read until another rail has read. Before the fence of a link's last rail no other one can,
+// and nothing is owed: the device has given back all receives, and its last writes land long before
+// what is sent again.
+bool Flusher::waits_for_port(std::uint32_t at, Flush& flush) noexcept {
+  if (rails_[at].device == nullptr || !has_dead_port(*rails_[at].device)) return false;
+  if (flush.region == nullptr || flush.abandoned) return true;
+  if (flush.stood_in && flush.open_rails == 0) return true;
+  const std::uint64_t others = stand_ins_for(at, flush);
+  if (others == 0 && flush.channel == nullptr) return true;
+  flush.owed_rails |= bit_of(at);
+  for (std::uint32_t rail = 0; rail < rails_.size() && flush.open_rails == 0; ++rail) {
+    if ((others & bit_of(rail)) == 0 || !has_room(rails_[rail])) continue;
+    flush.stood_in = true;
+    read(rail, flush);
+  }
+  return true;
+}
+
 // Notes a read that a rail owes. It is posted when the failed queue pair is empty, and made anew.
 void Flusher::owe(std::uint32_t rail, Flush& flush) noexcept {
   if (flush.region == nullptr || flush.abandoned) return;
+  flush.stood_in = false;
   flush.owed_rails |= bit_of(rail);
   if (++flush.failures <= kFailuresMax || flush.error != Errc::Ok) return;
   LOG_WARN("{}: a flush of GPU memory at {:#x} has failed {} times", rails_[rail].device->name(),
@@ -71,24 +113,34 @@ bool Flusher::post_read(Rail& rail, Flush& flush) noexcept {
   return ibv_post_send(rail.qp.get(), &wr, &bad) == 0;
 }
 
-void Flusher::post(std::uint32_t at, Flush& flush) noexcept {
+void Flusher::read(std::uint32_t at, Flush& flush) noexcept {
   Rail& rail = rails_[at];
-  if (rail.broken && rail.open == 0 && !rail.making) [[unlikely]] {
-    if (rail.device != nullptr) renew(at);
-    if (rail.gone) return;
-  }
-  if (rail.making) {
-    flush.owed_rails |= bit_of(at);
-  } else if (!rail.qp) {
-    flush.error = Errc::Transport;
-  } else if (rail.broken || rail.open == rail.depth) {
-    flush.owed_rails |= bit_of(at);
-  } else if (post_read(rail, flush)) {
+  if (post_read(rail, flush)) {
     ++rail.open;
     flush.open_rails |= bit_of(at);
   } else {
     rail.broken = true;
     owe(at, flush);
+  }
+}
+
+void Flusher::post(std::uint32_t at, Flush& flush) noexcept {
+  Rail& rail = rails_[at];
+  if (rail.broken) [[unlikely]] {
+    if (waits_for_port(at, flush)) return;
+    if (rail.open == 0 && !rail.making) {
+      if (rail.device != nullptr) renew(at);
+      if (rail.gone) return;
+    }
+  }
+  if (rail.making) {
+    flush.owed_rails |= bit_of(at);
+  } else if (!rail.qp) {
+    flush.error = Errc::Transport;
+  } else if (!has_room(rail)) {
+    flush.owed_rails |= bit_of(at);
+  } else {
+    read(at, flush);
   }
 }
 
@@ -100,7 +152,18 @@ void Flusher::post_all(std::uint64_t rails, Flush& flush) noexcept {
 
 Result<Flush*> Flusher::start(const FlushPlace& place, std::uint64_t rails) noexcept {
   const Hold hold(lock_);
+  return begin(take_free(), place, rails);
+}
+
+Result<Flush*> Flusher::start_before_fence(const FlushPlace& place, std::uint32_t rail,
+                                           std::uint64_t stand_ins) noexcept {
+  const Hold hold(lock_);
   Flush* const flush = take_free();
+  if (flush != nullptr) flush->stand_ins = stand_ins;
+  return begin(flush, place, bit_of(rail));
+}
+
+Result<Flush*> Flusher::begin(Flush* flush, const FlushPlace& place, std::uint64_t rails) noexcept {
   if (flush == nullptr) return Errc::System;
   flush->channel = place.channel;
   flush->region = place.region;
@@ -108,7 +171,7 @@ Result<Flush*> Flusher::start(const FlushPlace& place, std::uint64_t rails) noex
   flush->failures = 0;
   flush->silent_ms = 0;
   flush->open_rails = flush->owed_rails = 0;
-  flush->seen = flush->abandoned = false;
+  flush->seen = flush->abandoned = flush->stood_in = false;
   flush->error = Errc::Ok;
   post_all(rails, *flush);
   flush->state.store(RequestState::Flushing, std::memory_order_relaxed);

@@ -4,9 +4,11 @@
 // with device memory has a queue pair that is connected to itself, with a completion queue of its
 // own, and a flush is one read of one byte on each rail that may have written. A queue pair that
 // has failed is made anew, by a thread that waits for the device, and its reads are repeated. A
-// card that has left the host owes no read. Thread: any; a short lock is held for a post or a poll,
-// and a mutex for making the first queue pair of a rail. Bounds: kFlushDepth open reads on a rail,
-// beyond which they wait; as many open flushes as the callers have requests.
+// card that has left the host owes no read, and neither does a port that is down, where a read of
+// another rail that began after the completions has succeeded: such a port writes no more, and some
+// devices read their own memory over a port that is up only. Thread: any; a short lock is held for
+// a post or a poll, and a mutex for making the first queue pair of a rail. Bounds: kFlushDepth open
+// reads on a rail, beyond which they wait; as many open flushes as the callers have requests.
 
 #include <mesh/channel.h>
 #include <mesh/config.h>
@@ -44,9 +46,11 @@ struct Flush : Request {
   std::uint64_t open_rails = 0;  // with an open read
   std::uint64_t owed_rails = 0;  // that still owe a read
   std::uint32_t silent_ms = 0;   // time that give_up_silent() has counted for its open reads
-  std::uint16_t failures = 0;    // reads that failed
+  std::uint8_t failures = 0;     // reads that failed
   bool seen = false;             // by give_up_silent(), which counts from then on
   bool abandoned = false;        // nobody asks about it any more
+  bool stood_in = false;         // a rail has read, or reads, for one whose port is down
+  std::uint64_t stand_ins = 0;   // without a channel: the rails that may
 };
 
 class Flusher {
@@ -61,6 +65,10 @@ class Flusher {
 
   // Starts the reads; rails are bits. Returns System if there is no memory for one more flush.
   Result<Flush*> start(const FlushPlace& place, std::uint64_t rails) noexcept;
+  // Starts the read of a path's rail. stand_ins: rails with the region, as bits, that may read
+  // instead if the rail's port is down.
+  Result<Flush*> start_before_fence(const FlushPlace& place, std::uint32_t rail,
+                                    std::uint64_t stand_ins) noexcept;
   // Returns WouldBlock while the flush is open, else its result, and frees it.
   Errc finish(Flush& flush) noexcept;
   // Gives up a flush about which nobody will ask any more.
@@ -117,6 +125,15 @@ class Flusher {
   void post_all(std::uint64_t rails, Flush& flush) noexcept;
   bool post_read(Rail& rail, Flush& flush) noexcept;
   void owe(std::uint32_t rail, Flush& flush) noexcept;
+  Result<Flush*> begin(Flush* flush, const FlushPlace& place, std::uint64_t rails) noexcept;
+  void read(std::uint32_t rail, Flush& flush) noexcept;
+  static bool has_room(const Rail& rail) noexcept {
+    return !rail.broken && !rail.making && rail.open != rail.depth;
+  }
+  static bool has_dead_port(const DeviceContext& device) noexcept;
+  static bool may_stand_in(const Rail& rail) noexcept;
+  std::uint64_t stand_ins_for(std::uint32_t rail, const Flush& flush) const noexcept;
+  bool waits_for_port(std::uint32_t rail, Flush& flush) noexcept;
   static constexpr std::uint64_t bit_of(std::uint32_t rail) noexcept {
     return std::uint64_t{1} << rail;
   }

@@ -63,8 +63,8 @@ void PathFlush::begin(Flusher& flusher, const PeerLink& link, std::uint32_t rail
   const std::vector<Registration*> regions = device_regions(link);
   open_.reserve(regions.size());
   for (Registration* const region : regions) {
-    const Result<Flush*> started =
-        flusher.start({.region = region, .address = region->address}, std::uint64_t{1} << rail);
+    const Result<Flush*> started = flusher.start_before_fence(
+        {.region = region, .address = region->address}, rail, link.paths().written_rails());
     if (!started.ok()) throw std::bad_alloc();
     open_.push_back(*started);
   }

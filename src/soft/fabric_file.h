@@ -49,6 +49,9 @@ struct NicSpec {
   // Whether it takes device memory (GPUDirect), as DMA buffers and by address.
   bool dma_buffers = false, peer_memory = false;
   bool late_device_writes = false;  // they land only when the NIC reads device memory
+  // Whether a queue pair that is connected to itself fails while the port is down. No specification
+  // says.
+  bool loop_back_needs_port = false;
   std::uint32_t ece = 0;  // options that its queue pairs may agree on (ibv_ece); 0: it has none
   bool routes = true;     // false: the host has a route over this NIC to its own link only
   bool netdev = true;     // false: its net device is not visible, as in another network namespace

@@ -67,6 +67,7 @@ void read_device_memory(const Json& object, const std::string& what, NicSpec& ni
   nic.dma_buffers = text == "dma_buffers" || text == "both";
   nic.peer_memory = text == "peer" || text == "both";
   nic.late_device_writes = flag_of(object, what, "late_device_writes");
+  nic.loop_back_needs_port = flag_of(object, what, "loop_back_needs_port");
 }
 
 // Reads keys such as "0xffff"; the entry 0 is an empty place in the table.
@@ -118,7 +119,7 @@ NicSpec read_nic(const Json& object, const std::string& host) {
   check_keys(object, what,
              {"name", "address", "guid", "pci", "numa", "gbps", "mtu", "layer", "lid", "pkeys",
               "global_header", "reliable", "routes", "netdev", "firewall", "ece", "device_memory",
-              "late_device_writes"});
+              "late_device_writes", "loop_back_needs_port"});
   NicSpec nic;
   nic.name = name_of(object, what);
   what = fmt::format("NIC {}/{}", host, nic.name);

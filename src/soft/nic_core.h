@@ -114,11 +114,13 @@ struct NicCore {
   bool turning() const noexcept { return turn_lock.held_here(); }  // for DCHECK only
   // Returns true if a fault cuts the queue pair from this host at this moment, or the port has
   // another LID than when the queue pair was connected. A NIC that sends to itself needs the card,
-  // but no cable.
+  // and the port where the fabric file says so.
   bool cut_off(const Attributes& connection, const std::string& host, TurnTime& time) noexcept {
     if (connection.own_lid != lid) return true;
     if (!faults.armed()) return false;
-    if (is_loop_back(connection)) return faults.card_left(spec.name, time.now_ns());
+    if (is_loop_back(connection))
+      return spec.loop_back_needs_port ? faults.port_down(spec.name, time.now_ns())
+                                       : faults.card_left(spec.name, time.now_ns());
     return faults.cut_off(spec.name, host, time.now_ns());
   }
   // Returns true while a fault keeps this card from completing anything.

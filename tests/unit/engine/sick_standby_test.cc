@@ -9,8 +9,8 @@
 #include <mesh/snapshot.h>
 
 #include "engine/data/peer_link.h"
-#include "src/base/config.h"
 #include "engine/data/registration.h"
+#include "src/base/config.h"
 #include "src/base/log.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/engine_host.h"

@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 namespace mesh::engine {
@@ -281,6 +282,55 @@ TEST_F(Flush, AFenceWhoseRailCannotBeFlushedFailsTheLinkWithALine) {
   EXPECT_TRUE(bed_.until([&] { return link.failure() != Errc::Ok; }));
   EXPECT_TRUE(log_.warned("the flush of GPU memory behind lost path"));
 }
+
+// Both beliefs about a queue pair that is connected to itself on a port that is down: it works, and
+// it fails. The receiver's cable is cut for good.
+constexpr const char* kTwoBeliefs = R"({{"name":"deaf",
+  "hosts":[{{"name":"a","nics":[{{"name":"n0","address":"10.0.1.1/24","device_memory":"both"}},
+             {{"name":"n1","address":"10.0.2.1/24","device_memory":"both"}}]}},
+           {{"name":"b","nics":[{{"name":"n0","address":"10.0.1.2/24","device_memory":"both",
+             "loop_back_needs_port":{0}}},
+             {{"name":"n1","address":"10.0.2.2/24","device_memory":"both",
+             "loop_back_needs_port":{0}}}]}}],
+  "links":[{{"ends":["a/n0","b/n0"]}},{{"ends":["a/n1","b/n1"]}}]}})";
+struct Belief {
+  const char* rails = "";  // all: the other cable's path is up, too; auto: it stands by
+  bool needs_port = false;
+};
+class FlushOverADeadPort : public testing::WithParamInterface<Belief>, public Flush {
+ protected:
+  FlushOverADeadPort() : Flush({.fabric = fabric().c_str(), .rails = GetParam().rails}) {
+    bed_.tick_ns = 1'000'000;
+  }
+  static const std::string& fabric() {
+    static std::string text;
+    return text = fmt::format(kTwoBeliefs, GetParam().needs_port);
+  }
+};
+
+TEST_P(FlushOverADeadPort, EndsWithAReadOfTheOtherRail) {
+  move();
+  testkit::cut_cable(bed_, 0);
+  EXPECT_TRUE(flushed().ok()) << log_.joined();
+  for (int times = 0; times < 3; ++times) {
+    move();
+    EXPECT_TRUE(flushed().ok()) << log_.joined();
+  }
+  EXPECT_EQ(there(), static_cast<std::ptrdiff_t>(kBytes));
+  EXPECT_EQ(pair_.receive->link.failure(), Errc::Ok) << log_.joined();
+  testkit::mend_cable(bed_, 0);
+  ASSERT_TRUE(bed_.until([&] { return pair_.receive->link.paths().all_up(); })) << log_.joined();
+  move();
+  EXPECT_TRUE(flushed().ok()) << log_.joined();
+}
+
+INSTANTIATE_TEST_SUITE_P(In, FlushOverADeadPort,
+                         testing::Values(Belief{"all", false}, Belief{"all", true},
+                                         Belief{"auto", false}, Belief{"auto", true}),
+                         [](const auto& of) {
+                           return std::string(of.param.rails) +
+                                  (of.param.needs_port ? "_NeedsThePort" : "_NeedsNoPort");
+                         });
 
 }  // namespace
 }  // namespace mesh::engine
