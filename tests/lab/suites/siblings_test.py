@@ -24,27 +24,26 @@ for said in /run/said?; do says ' is back after '; done"""
 
 class Siblings(failover_test.FailoverCase):
     kind = "alltoall"
+    where = {"ranks_per_host": 2}
 
-    def go_on(self, topology, ranks, *, on=None):
-        self.where = {"on": on, "ranks_per_host": 2}
-        sizes = SIZES % shlex.quote(lab_case.built("perf/mesh_perf/mesh_perf"))
-        lab = self.fail_over(topology, CUT, times=1, before=sizes, at_the_end=ALL_BACK)
+    def sizes(self):
+        return SIZES % shlex.quote(lab_case.built("perf/mesh_perf/mesh_perf"))
+
+    def test_two_on_each_of_two_hosts(self):
+        lab = self.fail_over("pair", CUT, times=1, before=self.sizes(), at_the_end=ALL_BACK)
         self.went_on(lab, 1)
         self.assertEqual(lab.text.count("# Out of bounds values : 0 OK"), 3)
-        for rank in ranks:
+        for rank in range(4):
             for words in (" is lost: ", " is back after "):
                 self.assertRegex(lab.text, "rank %d: .* path .*%s" % (rank, words))
 
-    def test_two_on_each_of_two_hosts(self):
-        self.go_on("pair", range(4))
-
-    @lab_case.at_length
-    def test_two_on_each_of_a_triangle(self):
-        self.go_on("triangle", range(4))  # of the hosts whose cable is cut
-
+    # Soft-RoCE takes no net device on the way from a port to itself, so no traffic shows when the
+    # cable may be cut.
     @lab_case.at_length
     def test_two_on_one_host(self):
-        self.go_on("pair", range(2), on="a")
+        lab = self.run_lab("pair", self.sizes(), on="a", **self.where)
+        self.assertEqual(lab.code, 0)
+        self.assertEqual(lab.text.count("# Out of bounds values : 0 OK"), 2)
 
 
 if __name__ == "__main__":
