@@ -94,17 +94,28 @@ class Search {
       if (found) return found;
       for (std::size_t from = 0; from < stops_.size(); ++from) {
         if (reached_[from].depth != depth) continue;
-        for (std::size_t to = 0; to < stops_.size(); ++to)
+        for (std::size_t to = 0; to < stops_.size(); ++to) {
+          if (passes(from, to)) continue;
           reach(to, {.stop = stops_[from],
                      .host = from,
                      .depth = depth + 1,
                      .merit = reached_[from].merit});
+        }
       }
     }
     return std::nullopt;
   }
 
  private:
+  // Returns true if the way to `from` leads over the host of `to`: a step between two processes of
+  // one host would be a loop in a NIC.
+  bool passes(std::size_t from, std::size_t to) const {
+    for (std::size_t at = from;; at = reached_[at].before) {
+      if (is_same_host(hosts_[at]->rails, hosts_[to]->rails)) return true;
+      if (reached_[at].before == at) return false;
+    }
+  }
+
   // The begin of a step: us, or a host that is reached.
   struct From {
     const Stop& stop;

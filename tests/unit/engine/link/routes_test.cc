@@ -115,6 +115,20 @@ TEST(Routes, TakeNoProcessOfOurHostOrThePeersForAHostBetween) {
   EXPECT_EQ(over(own, peer, {copied}), "c");
 }
 
+// What one process of a host has told of its ports may be older than what another one has.
+TEST(Routes, TakeNoTwoProcessesOfOneHost) {
+  WireRail down = rail(1, 2);
+  down.up = 0;
+  const WireHost b = host("b", {rail(1, 2), rail(2, 2)});
+  const WireHost beside = host("o", {down, rail(2, 2), rail(9, 2)});
+  EXPECT_EQ(over(kOwn, kPeer, {b, beside}), "nobody");
+  WireRail cut = rail(2, 2);
+  cut.up = 0;
+  const WireHost c = host("c", {rail(2, 3), rail(3, 3)});
+  const WireHost again = host("r", {down, cut, rail(3, 2), rail(9, 2)});
+  EXPECT_EQ(over(kOwn, kPeer, {b, c, again}), "nobody") << "with another host between";
+}
+
 // Ports without a GUID have one link-local IPv6 address on all hosts.
 TEST(Routes, LeadOverHostsThatShareALinkLocalAddress) {
   const auto port = [](std::uint8_t host) {
