@@ -6,7 +6,6 @@
 
 #include <arpa/inet.h>
 
-#include <cstring>
 #include <memory>
 #include <thread>
 

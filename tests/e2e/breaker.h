@@ -5,7 +5,6 @@
 #include "src/soft/fault_door.h"
 
 #include <cstdint>
-#include <random>
 #include <stop_token>
 #include <string>
 #include <thread>

@@ -7,8 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <thread>
-
 namespace mesh::e2e {
 namespace {
 

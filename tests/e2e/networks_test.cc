@@ -4,7 +4,6 @@
 #include "perf/driver/world.h"
 #include "src/soft/fault_door.h"
 #include "tests/e2e/line.h"
-#include "tests/e2e/pace.h"
 
 #include <gtest/gtest.h>
 

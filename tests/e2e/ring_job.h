@@ -5,7 +5,6 @@
 // that leads.
 
 #include "perf/collectives/collective.h"
-#include "tests/e2e/middle_hosts.h"
 #include "tests/e2e/scenario.h"
 
 #include <sys/types.h>

@@ -4,7 +4,6 @@
 #include "engine/link/link_setup.h"
 #include "tests/fuzz/quiet_log.h"
 
-#include <algorithm>
 #include <iterator>
 #include <utility>
 

@@ -10,7 +10,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <vector>
 
 namespace mesh::fuzz {
 

@@ -1,7 +1,6 @@
 // The frames of a hostile world's peer: in and out of order, with and without what they ought to
 // hold.
 #include "engine/control/handle.h"
-#include "engine/link/half_open.h"
 #include "src/base/timeouts.h"
 #include "tests/fuzz/hostile_world.h"
 #include "tests/fuzz/quiet_log.h"

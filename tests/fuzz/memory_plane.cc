@@ -1,6 +1,5 @@
 #include "tests/fuzz/memory_plane.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace mesh::fuzz {

@@ -5,7 +5,6 @@
 #include <sched.h>
 
 #include <csignal>
-#include <cstring>
 #include <string_view>
 
 namespace mesh::testkit::door {

@@ -9,7 +9,6 @@
 #include <cstdarg>
 #include <cstddef>
 #include <cstdio>
-#include <cstring>
 #include <mutex>
 #include <utility>
 #include <vector>

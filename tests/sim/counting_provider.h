@@ -7,7 +7,6 @@
 #include "tests/unit/soft/passing_provider.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <deque>

@@ -4,7 +4,6 @@
 // other, at the same relative places in every run.
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 
 namespace mesh::sim {

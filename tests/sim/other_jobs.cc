@@ -9,7 +9,6 @@
 #include <array>
 #include <span>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace mesh::sim {

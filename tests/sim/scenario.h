@@ -228,6 +228,8 @@ void draw_fabric(Scenario& scenario, Random& random);
 void draw_channels(Scenario& scenario, Random& random);
 void draw_relay_channels(Scenario& scenario, Random& random);
 ChannelPlan& add_channel(Scenario& scenario, Random& random, std::size_t from, std::size_t to);
+// Returns a fault of some NIC of some host, after some message.
+FaultPlan draw_fault_of_nic(const Scenario& scenario, Random& random, FaultPlan::Kind kind);
 void draw_faults(Scenario& scenario, Random& random);
 void draw_outages(Scenario& scenario);
 void draw_mute(Scenario& scenario);

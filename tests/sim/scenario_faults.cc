@@ -53,6 +53,17 @@ FaultPlan draw_fault(const Scenario& scenario, Random& random) {
 
 }  // namespace
 
+FaultPlan draw_fault_of_nic(const Scenario& scenario, Random& random, FaultPlan::Kind kind) {
+  FaultPlan fault;
+  fault.kind = kind;
+  fault.at = random.below(scenario.messages() + 1);
+  fault.host = random.below(scenario.hosts.size());
+  fault.other = (fault.host + 1) % scenario.hosts.size();
+  const std::vector<std::string>& nics = scenario.hosts[fault.host].nics;
+  fault.nic = nics[random.below(nics.size())];
+  return fault;
+}
+
 void draw_faults(Scenario& scenario, Random& random) {
   const Level level = scenario.options.level;
   if (level >= Level::Slow) draw_slowness(scenario, random);

@@ -26,13 +26,7 @@ FaultPlan draw_pause(const Scenario& scenario, Random& random, std::uint64_t lon
 }
 
 FaultPlan draw_hang(const Scenario& scenario, Random& random) {
-  FaultPlan fault;
-  fault.kind = FaultPlan::Kind::Mute;
-  fault.at = random.below(scenario.messages() + 1);
-  fault.host = random.below(scenario.hosts.size());
-  fault.other = (fault.host + 1) % scenario.hosts.size();
-  const std::vector<std::string>& nics = scenario.hosts[fault.host].nics;
-  fault.nic = nics[random.below(nics.size())];
+  FaultPlan fault = draw_fault_of_nic(scenario, random, FaultPlan::Kind::Mute);
   const std::uint64_t kind = random.below(3);
   if (kind == 0) fault.duration_ns = random.between(1 * kMs, 2 * kSecond);
   if (kind == 1) fault.duration_ns = random.between(3 * kSecond, 60 * kSecond);

@@ -25,13 +25,7 @@ bool has_cards(std::uint64_t seed) { return seed % 4 == 0 || seed % 8 == 3; }
 bool has_dead_queue(std::uint64_t seed) { return seed % 8 == 1; }
 
 void add_cut(Scenario& scenario, Random& random) {
-  FaultPlan fault;
-  fault.kind = FaultPlan::Kind::PortDown;
-  fault.at = random.below(scenario.messages() + 1);
-  fault.host = random.below(scenario.hosts.size());
-  fault.other = (fault.host + 1) % scenario.hosts.size();
-  const std::vector<std::string>& nics = scenario.hosts[fault.host].nics;
-  fault.nic = nics[random.below(nics.size())];
+  FaultPlan fault = draw_fault_of_nic(scenario, random, FaultPlan::Kind::PortDown);
   fault.duration_ns = random.one_in(2) ? random.between(1 * kMs, 1 * kSecond)
                                        : random.between(1, kCutMax) * kSecond;
   if (scenario.has_double(fault.host, fault.nic)) scenario.faults.push_back(fault);
@@ -56,12 +50,7 @@ void draw_cards(Scenario& scenario) {
   }
   if (!random.one_in(3)) return;
   // A card that is the only one on a link.
-  FaultPlan fault;
-  fault.at = random.below(scenario.messages() + 1);
-  fault.host = random.below(scenario.hosts.size());
-  fault.other = (fault.host + 1) % scenario.hosts.size();
-  const std::vector<std::string>& nics = scenario.hosts[fault.host].nics;
-  fault.nic = nics[random.below(nics.size())];
+  FaultPlan fault = draw_fault_of_nic(scenario, random, FaultPlan::Kind::CardReplaced);
   fault.duration_ns = random.between(1 * kMs, kOnlyCardAwayMaxNs);
   take_card(fault, random);
   scenario.faults.push_back(fault);
@@ -69,13 +58,7 @@ void draw_cards(Scenario& scenario) {
 
 void draw_dead_queue(Scenario& scenario) {
   Random random(scenario.seed, kQueuesStream);
-  FaultPlan fault;
-  fault.kind = FaultPlan::Kind::QueueDies;
-  fault.at = random.below(scenario.messages() + 1);
-  fault.host = random.below(scenario.hosts.size());
-  fault.other = (fault.host + 1) % scenario.hosts.size();
-  const std::vector<std::string>& nics = scenario.hosts[fault.host].nics;
-  fault.nic = nics[random.below(nics.size())];
+  const FaultPlan fault = draw_fault_of_nic(scenario, random, FaultPlan::Kind::QueueDies);
   if (scenario.has_double(fault.host, fault.nic)) scenario.faults.push_back(fault);
 }
 }  // namespace

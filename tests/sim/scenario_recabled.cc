@@ -5,7 +5,6 @@
 #include "tests/sim/scenario.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace mesh::sim {
 

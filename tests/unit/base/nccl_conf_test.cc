@@ -1,13 +1,10 @@
 #include "src/base/nccl_conf.h"
 
+#include "tests/unit/base/folder.h"
 #include "tests/unit/base/loaded_settings.h"
 
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
 #include <string>
 
 namespace mesh {
@@ -15,14 +12,7 @@ namespace {
 
 class NcclConf : public testing::Test {
  protected:
-  NcclConf() { std::filesystem::create_directory(home_); }
-  ~NcclConf() override { std::filesystem::remove_all(home_); }
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(home_ + "/" + name) << text;
-    return home_ + "/" + name;
-  }
-
-  std::string home_ = testing::TempDir() + "nccl_conf_" + std::to_string(::getpid());
+  const testkit::Folder home_;
 };
 
 TEST(NcclConfLine, IsSplitAtTheFirstEqualsSign) {
@@ -34,31 +24,31 @@ TEST(NcclConfLine, IsSplitAtTheFirstEqualsSign) {
 }
 
 TEST_F(NcclConf, TheFileOfTheUserAddsWhatIsNotSet) {
-  write(".nccl.conf", "NCCL_IB_HCA=mlx5_1\n# no\nNCCL_NET=IB\nNCCL_DEBUG=INFO");
+  home_.write(".nccl.conf", "NCCL_IB_HCA=mlx5_1\n# no\nNCCL_NET=IB\nNCCL_DEBUG=INFO");
   const Environment whole =
-      with_nccl_conf({{"HOME", home_}, {"NCCL_NET", ""}, {"NCCL_DEBUG", "WARN"}});
+      with_nccl_conf({{"HOME", home_.root()}, {"NCCL_NET", ""}, {"NCCL_DEBUG", "WARN"}});
   EXPECT_EQ(whole.at("NCCL_IB_HCA"), "mlx5_1");
   EXPECT_EQ(whole.at("NCCL_NET"), "") << "set and empty is set";
   EXPECT_EQ(whole.at("NCCL_DEBUG"), "WARN");
 }
 
 TEST_F(NcclConf, ANamedFileTakesThePlaceOfTheUsersOwn) {
-  write(".nccl.conf", "NCCL_IB_HCA=mlx5_1\n");
-  const std::string named = write("other", "NCCL_IB_TC=106\n");
-  const Environment whole = with_nccl_conf({{"HOME", home_}, {"NCCL_CONF_FILE", named}});
+  home_.write(".nccl.conf", "NCCL_IB_HCA=mlx5_1\n");
+  const std::string named = home_.write("other", "NCCL_IB_TC=106\n");
+  const Environment whole = with_nccl_conf({{"HOME", home_.root()}, {"NCCL_CONF_FILE", named}});
   EXPECT_EQ(whole.at("NCCL_IB_TC"), "106");
   EXPECT_FALSE(whole.contains("NCCL_IB_HCA"));
 }
 
 TEST_F(NcclConf, ASettingOfAFileIsToldWithItsFile) {
-  const std::string own = write(".nccl.conf", "NCCL_MESH_SLOTS=128\nNCCL_MESH_QPS=3\n");
-  const std::string named = write("other", "NCCL_IB_QPS_PER_CONNECTION=2\n");
+  const std::string own = home_.write(".nccl.conf", "NCCL_MESH_SLOTS=128\nNCCL_MESH_QPS=3\n");
+  const std::string named = home_.write("other", "NCCL_IB_QPS_PER_CONNECTION=2\n");
   const auto told = [](const Environment& environment) {
     Environment files;
     const Environment whole = with_nccl_conf(environment, &files);
     return describe_settings(testkit::loaded(whole), whole, files);
   };
-  const std::string text = told({{"HOME", home_}, {"NCCL_MESH_QPS", "4"}});
+  const std::string text = told({{"HOME", home_.root()}, {"NCCL_MESH_QPS", "4"}});
   EXPECT_NE(text.find("(default 32, from " + own + ")"), std::string::npos) << text;
   EXPECT_NE(text.find("NCCL_MESH_QPS 4 queue pairs (default auto, from the environment)"),
             std::string::npos)

@@ -1,5 +1,4 @@
 // NCCL's own settings: their syntax is NCCL's, and none of their values stops the plugin.
-#include "src/base/config.h"
 
 #include "tests/unit/base/loaded_settings.h"
 #include "tests/unit/base/log_capture.h"

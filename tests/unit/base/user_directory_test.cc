@@ -1,7 +1,7 @@
 #include "src/base/user_directory.h"
 
-#include "src/base/random.h"
 #include "tests/unit/base/child.h"
+#include "tests/unit/base/folder.h"
 #include "tests/unit/base/log_capture.h"
 
 #include <gtest/gtest.h>
@@ -15,14 +15,8 @@ namespace {
 
 class UserDirectory : public ::testing::Test {
  protected:
-  UserDirectory() : root_(testing::TempDir() + "mesh_places_" + std::to_string(random_u64())) {
-    std::filesystem::create_directory(root_);
-    places_ = {root_ + "/first", root_ + "/second"};
-  }
-  ~UserDirectory() override { std::filesystem::remove_all(root_); }
-
-  const std::string root_;
-  std::vector<std::string> places_;
+  const testkit::Folder folder_;
+  std::vector<std::string> places_{folder_.path("first"), folder_.path("second")};
 };
 
 TEST_F(UserDirectory, IsMadeForUsAloneAndFoundAgain) {
@@ -35,13 +29,12 @@ TEST_F(UserDirectory, IsMadeForUsAloneAndFoundAgain) {
 }
 
 TEST_F(UserDirectory, APlaceWithoutItsParentIsPassedOver) {
-  places_[0] = root_ + "/nowhere/first";
+  places_[0] = folder_.path("nowhere/first");
   EXPECT_EQ(*user_directory(places_), places_[1]);
 }
 
 TEST_F(UserDirectory, ALinkAndAPlaceOpenToOthersArePassedOver) {
-  std::filesystem::create_directory(root_ + "/target");
-  std::filesystem::create_directory_symlink(root_ + "/target", places_[0]);
+  folder_.link("first", "target");
   EXPECT_EQ(*user_directory(places_), places_[1]);
   ASSERT_EQ(::chmod(places_[1].c_str(), 0755), 0);
   EXPECT_EQ(user_directory(places_).code(), Errc::System);

@@ -3,7 +3,6 @@
 
 #include "tests/unit/engine/cables.h"
 #include "tests/unit/engine/open_bed.h"
-#include "tests/unit/soft/shapes.h"
 
 #include "engine/data/peer_link.h"
 #include "src/base/clock.h"
@@ -16,7 +15,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 namespace mesh {
 namespace {

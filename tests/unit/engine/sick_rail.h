@@ -13,8 +13,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <thread>
-#include <utility>
 #include <vector>
 
 namespace mesh::testkit {

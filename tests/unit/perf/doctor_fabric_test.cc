@@ -3,6 +3,7 @@
 #include "perf/driver/bootstrap.h"
 #include "perf/driver/launcher.h"
 #include "perf/driver/soft_fabric.h"
+#include "tests/unit/base/folder.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -16,7 +17,6 @@
 #include <fstream>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace mesh::doctor {
@@ -31,30 +31,6 @@ constexpr int kDoorMs = 60'000;
 // take longer than a process waits for a processor. A sick cable carries a tenth.
 constexpr double kGbps = 0.1, kSickGbps = 0.01;
 constexpr const char* kThreshold = "0.3";
-
-// A temporary folder. Its root has no files of a host, so that the state of this machine causes no
-// findings.
-class Folder {
- public:
-  Folder()
-      : path_(std::filesystem::temp_directory_path() / ("doctor-" + std::to_string(::getpid()))) {
-    std::filesystem::create_directories(path_ / "root");
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::string file(const std::string& name) const { return path_ / name; }
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(path_ / name) << text;
-    return file(name);
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 struct Seen {
   int code = -1;
@@ -78,8 +54,8 @@ Seen seen_from(const driver::Launcher& launcher, std::size_t index) {
 class DoctorOnAFabric : public testing::Test {
  protected:
   std::vector<std::string> arguments(const std::vector<std::string>& more) const {
-    std::vector<std::string> all{MESH_DOCTOR_FILE,     "--json",    "--quick", "--root",
-                                 folder_.file("root"), "--timeout", "240"};
+    std::vector<std::string> all{MESH_DOCTOR_FILE, "--json",    "--quick", "--root",
+                                 folder_.root(),   "--timeout", "240"};
     if (std::find(more.begin(), more.end(), "--threshold") == more.end())
       all.insert(all.end(), {"--threshold", kThreshold});
     all.insert(all.end(), more.begin(), more.end());
@@ -98,7 +74,7 @@ class DoctorOnAFabric : public testing::Test {
     EXPECT_EQ(seen.code, code) << seen.text;
   }
 
-  Folder folder_;
+  testkit::Folder folder_;  // without the files of a host: the state of this machine is no finding
 };
 
 Json fabric(const std::string& file) {
@@ -187,7 +163,7 @@ TEST_F(DoctorOnAFabric, AWrongSubnet) {
 }
 
 TEST_F(DoctorOnAFabric, AMissingCableAndOneTooMany) {
-  const std::string map = folder_.file("found");
+  const std::string map = folder_.path("found");
   expect(run(triangle(), {"--write-map", map}), {}, 0);
   Json root = triangle();
   root["links"].erase(1);

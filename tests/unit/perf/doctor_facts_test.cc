@@ -1,5 +1,6 @@
 // Facts that mesh_doctor reads and prints, beside the faults of doctor_local_test.cc.
 #include "perf/mesh_doctor/checks.h"
+
 #include "perf/mesh_doctor/libraries.h"
 #include "perf/mesh_doctor/read_host.h"
 #include "perf/mesh_doctor/report.h"
@@ -9,6 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 namespace mesh::doctor {
 namespace {
@@ -205,6 +208,39 @@ TEST(DoctorReport, JsonHasFindingsAndFacts) {
   EXPECT_EQ(root["verdict"], "healthy");
   EXPECT_EQ(root["hosts"][0]["rails"].size(), 4u);
   EXPECT_TRUE(root["cables"].is_array());
+}
+
+// "Bring a port up" helps nobody whose device has no memory or speaks another protocol.
+TEST(DoctorFacts, WithoutARailTheRemedyFitsWhatTheDeviceSaid) {
+  struct Case {
+    RefusalKind kind;
+    const char* remedy;
+  };
+  const std::vector<Case> cases{{RefusalKind::NoMemory, "ulimit -l"},
+                                {RefusalKind::IWarp, "Switch the card to RoCE"},
+                                {RefusalKind::Limited, "Use another card"},
+                                {RefusalKind::NoPartition, "NCCL_IB_PKEY"},
+                                {RefusalKind::NoAddress, "give it an address"},
+                                {RefusalKind::Down, "Bring the port up"},
+                                {RefusalKind::LeftOut, "NCCL_IB_HCA"},
+                                {RefusalKind::Unusable, "dmesg"}};
+  for (const Case& each : cases) {
+    const PlantedHost host;
+    host.remove_cards();
+    HostFacts facts = host.facts();
+    facts.refused = {{.port = "mlx5_0:1", .kind = each.kind, .reason = "says why"},
+                     {.port = "mlx5_1:1", .kind = each.kind, .reason = "says why"}};
+    facts.notes = {"no usable rail on spark1: mlx5_0:1 says why, mlx5_1:1 says why"};
+    const std::vector<Finding> found = check_host(facts);
+    ASSERT_EQ(names_of(found), Names{"no-rail"});
+    EXPECT_EQ(found[0].evidence, facts.notes.front());
+    EXPECT_NE(found[0].remedy.find(each.remedy), std::string::npos) << found[0].remedy;
+    EXPECT_EQ(found[0].remedy, remedy_of(each.kind)) << "once";
+    for (const Case& other : cases) {
+      if (other.kind == each.kind) continue;
+      EXPECT_NE(found[0].remedy, remedy_of(other.kind));
+    }
+  }
 }
 
 }  // namespace

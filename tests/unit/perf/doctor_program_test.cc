@@ -2,59 +2,41 @@
 // files. A fault of one host is reported on that host and nowhere else.
 #include "perf/driver/command_line.h"
 #include "perf/mesh_doctor/report.h"
-#include "src/base/random.h"
+#include "tests/unit/base/folder.h"
 #include "tests/unit/perf/planted_host.h"
+#include "tests/unit/perf/shell.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <sys/wait.h>
-
-#include <array>
-#include <cstdio>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 namespace mesh::doctor {
 namespace {
 
 using driver::kUsage;
 
-namespace fs = std::filesystem;
+using testkit::Ran;
 using Names = std::vector<std::string>;
 
-struct Ran {
-  int code = -1;
-  std::string text;
-};
-
 Ran run(const std::string& arguments, const std::string& settings = {}) {
-  Ran ran;
-  const std::string line = "env -u NCCL_NET_PLUGIN -u LD_LIBRARY_PATH -u LD_PRELOAD " + settings +
-                           " " MESH_DOCTOR_FILE " " + arguments + " 2>/dev/null";
-  std::FILE* const pipe = ::popen(line.c_str(), "r");
-  if (pipe == nullptr) return ran;
-  std::array<char, 4096> part{};
-  while (std::fgets(part.data(), part.size(), pipe) != nullptr) ran.text += part.data();
-  const int status = ::pclose(pipe);
-  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return ran;
+  return testkit::run_line("env -u NCCL_NET_PLUGIN -u LD_LIBRARY_PATH -u LD_PRELOAD " + settings +
+                           " " MESH_DOCTOR_FILE " " + arguments + " 2>/dev/null");
 }
 
 class DoctorProgram : public testing::Test {
  protected:
-  DoctorProgram()
-      : root_(fs::path(testing::TempDir()) / ("mesh_hosts_" + std::to_string(random_u64()))),
-        a_(root_ / "a"),
-        b_(root_ / "b") {
+  DoctorProgram() {
     a_.remove_cards();  // the fabric has the cards
     b_.remove_cards();
   }
-  ~DoctorProgram() override { fs::remove_all(root_); }
 
   // Returns each finding as "name on host".
   Names look(const std::string& settings = "NCCL_NET_PLUGIN=/opt/mesh/libnccl-net-mesh.so") {
     const Ran ran = run(
-        "--fabric " MESH_FABRIC_DIR "/pair.json --quick --json --root " + root_.string(), settings);
+        "--fabric " MESH_FABRIC_DIR "/pair.json --quick --json --root " + folder_.root(), settings);
     code_ = ran.code;
     const auto report = nlohmann::json::parse(ran.text, nullptr, false);
     if (!report.is_object()) return {"no report: " + ran.text};
@@ -64,8 +46,8 @@ class DoctorProgram : public testing::Test {
     return found;
   }
 
-  fs::path root_;
-  PlantedHost a_, b_;
+  testkit::Folder folder_;
+  PlantedHost a_{folder_.path("a")}, b_{folder_.path("b")};
   int code_ = -1;
 };
 
@@ -87,7 +69,7 @@ TEST_F(DoctorProgram, ASettingThatDoesNothingIsNamedOnBoth) {
 
 TEST_F(DoctorProgram, AFileOfSettingsReachesThePluginAsInAJob) {
   a_.write("etc/nccl.conf", "NCCL_IB_HCA==nothing");
-  const Ran ran = run("--root " + root_.string() + " --json",
+  const Ran ran = run("--root " + folder_.root() + " --json",
                       "NCCL_MESH_FABRIC=soft:" MESH_FABRIC_DIR "/pair.json NCCL_MESH_HOST=a");
   EXPECT_EQ(ran.code, kBroken);
   EXPECT_NE(ran.text.find("NCCL_IB_HCA==nothing leaves no port of a"), std::string::npos)
@@ -96,14 +78,13 @@ TEST_F(DoctorProgram, AFileOfSettingsReachesThePluginAsInAJob) {
 
 // mesh_doctor must neither replace the job's page nor leave another one.
 TEST_F(DoctorProgram, LeavesNoPageOfMetrics) {
-  const fs::path page = root_ / "job.prom";
-  EXPECT_EQ(look("NCCL_NET_PLUGIN=/opt/mesh/libnccl-net-mesh.so NCCL_MESH_STATS=" + page.string()),
-            Names{});
-  EXPECT_FALSE(fs::exists(page));
+  const std::string page = folder_.path("job.prom");
+  EXPECT_EQ(look("NCCL_NET_PLUGIN=/opt/mesh/libnccl-net-mesh.so NCCL_MESH_STATS=" + page), Names{});
+  EXPECT_FALSE(std::filesystem::exists(page));
 }
 
 TEST_F(DoctorProgram, ASettingThatThePluginRefusesIsNamed) {
-  const Ran ran = run("--root " + root_.string() + " --json",
+  const Ran ran = run("--root " + folder_.root() + " --json",
                       "NCCL_MESH_FABRIC=soft:" MESH_FABRIC_DIR
                       "/pair.json NCCL_MESH_HOST=a "
                       "NCCL_MESH_QPS=99 NCCL_NET_PLUGIN=/opt/mesh/libnccl-net-mesh.so");
@@ -125,7 +106,7 @@ TEST_F(DoctorProgram, APortThatIsDownIsNotTakenForOneWithoutADriver) {
                              {"name": "mesh1", "address": "10.0.2.1/24"}]},
       {"name": "b", "nics": [{"name": "mesh0", "address": "10.0.1.2/24"}]}],
       "links": [{"ends": ["a/mesh0", "b/mesh0"]}]})");
-  const Ran ran = run("--json --root " + root_.string(),
+  const Ran ran = run("--json --root " + folder_.root(),
                       "NCCL_NET_PLUGIN=/opt/mesh/libnccl-net-mesh.so NCCL_MESH_HOST=a "
                       "NCCL_MESH_FABRIC=soft:" +
                           a_.root() + "/fabric.json");
@@ -136,7 +117,7 @@ TEST_F(DoctorProgram, APortThatIsDownIsNotTakenForOneWithoutADriver) {
 
 TEST_F(DoctorProgram, AFileThatCannotBeWrittenIsNoSuccess) {
   const std::string fabric = "--fabric " MESH_FABRIC_DIR "/pair.json --quick --root ";
-  EXPECT_EQ(run(fabric + root_.string() + " --write-map /no/such/folder/map").code, kUsage);
+  EXPECT_EQ(run(fabric + folder_.root() + " --write-map /no/such/folder/map").code, kUsage);
 }
 
 TEST(DoctorUsage, WithoutAPluginItSaysSo) {

@@ -1,9 +1,9 @@
 #include "perf/mesh_perf/run_end.h"
+
+#include "tests/unit/base/folder.h"
 #include "tests/unit/perf/patience.h"
 
 #include <gtest/gtest.h>
-
-#include <unistd.h>
 
 #include <array>
 #include <filesystem>
@@ -20,10 +20,7 @@ constexpr int kWorld = 3;
 // Three ranks in one process. Each has its own file name, as if on the disk of its own host.
 class EndMarkTest : public testing::Test {
  protected:
-  void SetUp() override { std::filesystem::create_directories(folder_); }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string file_of(int rank) const { return folder_ / ("mark" + std::to_string(rank)); }
+  std::string file_of(int rank) const { return folder_.path("mark" + std::to_string(rank)); }
 
   // Runs rounds on every rank until it sees the mark. Rank `maker` makes its file after `rounds`
   // rounds. Returns the rounds of each rank.
@@ -52,8 +49,7 @@ class EndMarkTest : public testing::Test {
     return ran;
   }
 
-  const std::filesystem::path folder_ =
-      testing::TempDir() + "mesh-end-mark-" + std::to_string(::getpid());
+  const testkit::Folder folder_;
 };
 
 TEST_F(EndMarkTest, AllRanksEndAfterTheRoundInWhichAnyOneHasTheFile) {

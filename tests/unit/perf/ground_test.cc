@@ -1,13 +1,11 @@
 #include "perf/mesh_perf/ground.h"
 
+#include "tests/unit/base/folder.h"
+
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
-
-#include <unistd.h>
 
 namespace mesh::perf {
 namespace {
@@ -31,20 +29,14 @@ TEST(Ground, SaysWhatTheFiguresAreWorth) {
 // Makes a tree like /sys/class/infiniband.
 class SoftRoce : public testing::Test {
  protected:
-  SoftRoce() : root_(testing::TempDir() + "mesh-ground-" + std::to_string(::getpid())) {}
-  ~SoftRoce() override { std::filesystem::remove_all(root_); }
-  void add(const std::string& path) {
-    const std::filesystem::path file = root_ / path;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << "x\n";
-  }
+  void add(const std::string& file) const { folder_.write(file, "x\n"); }
   std::string kinds(const std::vector<std::string>& devices) const {
-    return kinds_of(devices, root_.string());
+    return kinds_of(devices, folder_.root());
   }
-  bool found(const std::string& device) const { return is_soft_roce(device, root_.string()); }
+  bool found(const std::string& device) const { return is_soft_roce(device, folder_.root()); }
 
  private:
-  std::filesystem::path root_;
+  const testkit::Folder folder_;
 };
 
 TEST_F(SoftRoce, IsKnownByItsNetDeviceWhateverItIsCalled) {

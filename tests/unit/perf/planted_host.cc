@@ -1,9 +1,6 @@
 #include "tests/unit/perf/planted_host.h"
 
 #include "perf/mesh_doctor/read_host.h"
-#include "src/base/random.h"
-
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
@@ -46,14 +43,11 @@ std::string loader_cache(const std::string& name, const std::string& path) {
   return text + name + '\0' + path + '\0';
 }
 
-PlantedHost::PlantedHost()
-    : PlantedHost(fs::path(testing::TempDir()) / ("mesh_doctor_" + std::to_string(random_u64()))) {}
-
-PlantedHost::PlantedHost(fs::path root)
+PlantedHost::PlantedHost(const std::string& root)
     : environment{{"PATH", "/usr/local/bin:/usr/bin"},
                   {"HOME", "/home/u"},
                   {"NCCL_NET_PLUGIN", kPlugin}},
-      root_(std::move(root)) {
+      root_(root.empty() ? folder_.root() : root) {
   plant_half("rocep1s0f0", "0000:01:00.0", "enp1s0f0");
   plant_half("rocep1s0f1", "0000:01:00.1", "enp1s0f1");
   plant_half("roceP2p1s0f0", "0002:01:00.0", "enP2p1s0f0");
@@ -81,20 +75,16 @@ PlantedHost::PlantedHost(fs::path root)
   write(kPlugin, "NET/Mesh : %s");
 }
 
-PlantedHost::~PlantedHost() { fs::remove_all(root_); }
-
 void PlantedHost::write(const std::string& file, const std::string& text) const {
-  const fs::path path = root_.string() + "/" + file;
+  const fs::path path = root_ + "/" + file;
   fs::create_directories(path.parent_path());
   std::ofstream(path, std::ios::binary) << text << "\n";
 }
 
-void PlantedHost::remove(const std::string& file) const {
-  fs::remove_all(root_.string() + "/" + file);
-}
+void PlantedHost::remove(const std::string& file) const { fs::remove_all(root_ + "/" + file); }
 
 void PlantedHost::link(const std::string& file, const std::string& target) const {
-  const fs::path path = root_.string() + "/" + file;
+  const fs::path path = root_ + "/" + file;
   fs::create_directories(path.parent_path());
   fs::create_symlink(target, path);
 }

@@ -1,13 +1,13 @@
 #pragma once
 // The files of a host in a folder of its own, healthy until a test spoils one: a card whose two
 // sockets each show two PCIe halves, NCCL for the loader and for torch, and nccl-mesh named by the
-// environment. Thread: one owner; the folder is removed with it.
+// environment. Thread: one owner.
 
 #include "perf/mesh_doctor/finding.h"
 #include "perf/mesh_doctor/host_facts.h"
 #include "src/base/config.h"
+#include "tests/unit/base/folder.h"
 
-#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -16,11 +16,8 @@ namespace mesh::doctor {
 
 class PlantedHost {
  public:
-  PlantedHost();
-  explicit PlantedHost(std::filesystem::path root);
-  ~PlantedHost();
-  PlantedHost(const PlantedHost&) = delete;
-  PlantedHost& operator=(const PlantedHost&) = delete;
+  // Writes the files under `root`; empty: under a folder of its own.
+  explicit PlantedHost(const std::string& root = {});
 
   void write(const std::string& file, const std::string& text) const;
   void remove(const std::string& file) const;
@@ -33,7 +30,7 @@ class PlantedHost {
 
   // Returns the facts that the doctor reads, with every active port as a rail of the plugin.
   HostFacts facts() const;
-  std::string root() const { return root_.string(); }
+  const std::string& root() const { return root_; }
 
   Environment environment;
   std::vector<std::string> no_rails;             // ports that the plugin does not take
@@ -45,7 +42,8 @@ class PlantedHost {
  private:
   void plant_half(const std::string& device, const std::string& pci, const std::string& netdev);
 
-  std::filesystem::path root_;
+  testkit::Folder folder_;
+  std::string root_;
 };
 
 std::vector<std::string> names_of(const std::vector<Finding>& findings);

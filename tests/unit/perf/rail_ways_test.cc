@@ -2,23 +2,19 @@
 // exist.
 #include "perf/mesh_rails/rail_ways.h"
 
-#include "src/base/random.h"
 #include "src/topo/ways.h"
+#include "tests/unit/base/folder.h"
+#include "tests/unit/perf/shell.h"
 #include "tests/unit/topo/hwloc_xml.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <array>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <string>
 
 namespace mesh::rails {
 namespace {
 
-namespace fs = std::filesystem;
 using testkit::HwlocXml;
 
 topo::HostParts two_sockets() {
@@ -72,35 +68,7 @@ TEST(RailWays, OfADeviceThatTheHostDoesNotHaveNothingIsTold) {
   EXPECT_TRUE(rail.empty());
 }
 
-class RailWaysProgram : public testing::Test {
- protected:
-  RailWaysProgram()
-      : root_(fs::path(testing::TempDir()) / ("mesh_ways_" + std::to_string(random_u64()))) {
-    fs::create_directories(root_);
-  }
-  ~RailWaysProgram() override { fs::remove_all(root_); }
-
-  void write(const char* file, const std::string& text) const {
-    std::ofstream(root_ / file) << text << "\n";
-  }
-  std::string run(const std::string& arguments) const {
-    const std::string command =
-        "HWLOC_XMLFILE=" + (root_ / "host.xml").string() +
-        " NCCL_MESH_HOST=a NCCL_MESH_FABRIC=soft:" + (root_ / "fabric.json").string() +
-        " " MESH_RAILS_FILE " " + arguments + " 2>&1";
-    std::string text;
-    std::FILE* const pipe = ::popen(command.c_str(), "r");
-    if (pipe == nullptr) return text;
-    std::array<char, 4096> part{};
-    while (std::fgets(part.data(), part.size(), pipe) != nullptr) text += part.data();
-    ::pclose(pipe);
-    return text;
-  }
-
-  const fs::path root_;
-};
-
-TEST_F(RailWaysProgram, TellsTheWaysOfEachNicOfAHostWithTwoSockets) {
+TEST(RailWaysProgram, TellsTheWaysOfEachNicOfAHostWithTwoSockets) {
   if (!topo::read_host_parts().ok()) GTEST_SKIP() << "libhwloc.so.15 is not on this machine";
   HwlocXml xml(2);
   const auto tree = [&xml](const char* domain, const char* port, const char* nic) {
@@ -108,8 +76,10 @@ TEST_F(RailWaysProgram, TellsTheWaysOfEachNicOfAHostWithTwoSockets) {
         domain, xml.bridge({port, 31.5}, xml.device({.address = nic, .gbytes_per_s = 31.5})));
   };
   const std::string first = tree("0000", "0000:00:01.0", "0000:01:00.0");
-  write("host.xml", xml.host(first, tree("0001", "0001:00:01.0", "0001:01:00.0")));
-  write("fabric.json", R"({"name": "two", "hosts": [
+  const testkit::Folder folder;
+  const std::string parts =
+      folder.write("host.xml", xml.host(first, tree("0001", "0001:00:01.0", "0001:01:00.0")));
+  const std::string fabric = folder.write("fabric.json", R"({"name": "two", "hosts": [
     {"name": "a", "nics": [
       {"name": "n0", "address": "10.0.1.1/24", "numa": 0,
        "pci": "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0"},
@@ -118,6 +88,11 @@ TEST_F(RailWaysProgram, TellsTheWaysOfEachNicOfAHostWithTwoSockets) {
     {"name": "b", "nics": [{"name": "n0", "address": "10.0.1.2/24"},
                            {"name": "n1", "address": "10.0.2.2/24"}]}],
     "links": [{"ends": ["a/n0", "b/n0"]}, {"ends": ["a/n1", "b/n1"]}]})");
+  const auto run = [&](const std::string& arguments) {
+    return testkit::run_line("HWLOC_XMLFILE=" + parts + " NCCL_MESH_HOST=a NCCL_MESH_FABRIC=soft:" +
+                             fabric + " " MESH_RAILS_FILE " " + arguments + " 2>&1")
+        .text;
+  };
   const std::string text = run("");
   for (const char* line :
        {"\nways within this host: kind, NCCL's class, width, to\n",

@@ -1,14 +1,11 @@
 // mesh_rails: its report, and the program on hosts of the software fabric.
 #include "perf/driver/net_api.h"
 #include "perf/mesh_rails/report.h"
+#include "tests/unit/perf/shell.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <sys/wait.h>
-
-#include <array>
-#include <cstdio>
 #include <regex>
 #include <string>
 #include <utility>
@@ -27,6 +24,7 @@ Snapshot host_with(std::vector<RefusedPort> refused) {
   return shot;
 }
 
+using testkit::Ran;
 using Texts = std::vector<std::string>;
 
 TEST(RailNotes, NameThePortsThatAreNoRails) {
@@ -83,22 +81,9 @@ TEST(RailReport, FurtherAddressesHaveRowsOfTheirOwn) {
             "ports not used: a:1 is down\n");
 }
 
-struct Ran {
-  int code = -1;
-  std::string text;
-};
-
-// Runs mesh_rails by a shell line and captures standard output and standard error.
+// Returns the standard output and standard error of mesh_rails.
 Ran run(const std::string& settings, const std::string& arguments = "") {
-  Ran ran;
-  std::FILE* const pipe =
-      ::popen((settings + " " MESH_RAILS_FILE " " + arguments + " 2>&1").c_str(), "r");
-  if (pipe == nullptr) return ran;
-  std::array<char, 4096> part{};
-  while (std::fgets(part.data(), part.size(), pipe) != nullptr) ran.text += part.data();
-  const int status = ::pclose(pipe);
-  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return ran;
+  return testkit::run_line(settings + " " MESH_RAILS_FILE " " + arguments + " 2>&1");
 }
 
 // Replaces the 16 digits of the last column, which are a hash.

@@ -6,9 +6,7 @@
 #include <mesh/engine.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <string>
 #include <thread>

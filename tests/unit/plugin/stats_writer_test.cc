@@ -1,11 +1,11 @@
 #include "plugin/stats_writer.h"
 
 #include "src/base/small_file.h"
+#include "tests/unit/base/folder.h"
 #include "tests/unit/base/log_capture.h"
 
 #include <gtest/gtest.h>
 
-#include <unistd.h>
 #include <atomic>
 #include <filesystem>
 #include <functional>
@@ -24,8 +24,6 @@ using Texts = std::vector<std::string>;
 
 class StatsWriterTest : public testing::Test {
  protected:
-  StatsWriterTest() { std::filesystem::create_directory(folder_); }
-  ~StatsWriterTest() override { std::filesystem::remove_all(folder_); }
   std::string text() const { return read_short_file(file_, 1000).value(); }
   // Writes pages until the one with this number is asked for. Returns the number of the last one.
   int write_until(int number, const std::function<std::string(int)>& page) {
@@ -42,8 +40,8 @@ class StatsWriterTest : public testing::Test {
     return pages;
   }
 
-  const std::string folder_ = testing::TempDir() + "stats_writer_" + std::to_string(::getpid());
-  const std::string file_ = folder_ + "/mesh.prom";
+  const testkit::Folder folder_;
+  const std::string file_ = folder_.path("mesh.prom");
 };
 
 TEST_F(StatsWriterTest, FirstPageComesByItselfAndTheLastOneAtTheEnd) {
@@ -65,13 +63,13 @@ TEST_F(StatsWriterTest, FirstPageComesByItselfAndTheLastOneAtTheEnd) {
   EXPECT_EQ(text(), "usual\n");
   EXPECT_TRUE(writer->finish());
   EXPECT_EQ(text(), "last\n");
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1)
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.root()), {}), 1)
       << "only the file itself stays";
   EXPECT_TRUE(log.warned("", 0));
 }
 
 TEST_F(StatsWriterTest, EachFileGetsItsText) {
-  const std::string other = folder_ + "/mesh.json";
+  const std::string other = folder_.path("mesh.json");
   auto writer =
       StatsWriter::start({.files = {file_, other}, .period = 3600s, .texts = [](PageKind) {
                             return Texts{"page\n", "{}\n"};
@@ -90,12 +88,13 @@ TEST_F(StatsWriterTest, PagesFollowEachOther) {
 TEST_F(StatsWriterTest, WhatCannotBeWrittenIsOneWarningThatNamesFileAndReason) {
   const LogCapture log;
   const auto texts = [](PageKind) { return Texts{"x"}; };
-  for (const std::string& file : {folder_ + "/none/mesh.prom", folder_}) {
+  for (const std::string& file : {folder_.path("none/mesh.prom"), folder_.root()}) {
     auto writer = StatsWriter::start({.files = {file}, .period = 0s, .texts = texts});
     ASSERT_NE(writer, nullptr);
     EXPECT_TRUE(writer->finish());
   }
-  EXPECT_TRUE(log.warned(folder_ + "/none/mesh.prom cannot be written: No such file or directory"));
+  EXPECT_TRUE(
+      log.warned(folder_.path("none/mesh.prom") + " cannot be written: No such file or directory"));
   EXPECT_TRUE(log.warned("Is a directory; there will be no metrics"));
   EXPECT_EQ(log.all().size(), 2u) << log.joined();
 }
@@ -127,7 +126,7 @@ class Gate {
 TEST_F(StatsWriterTest, LaterFailureWarnsOnce) {
   const LogCapture log;
   write_until(6, [this](int number) {
-    if (number == 2) std::filesystem::remove_all(folder_);
+    if (number == 2) std::filesystem::remove_all(folder_.root());
     return "x";
   });
   EXPECT_TRUE(log.warned("cannot be written any more: No such file or directory"));

@@ -2,7 +2,6 @@
 
 #include "tests/unit/plugin/one_shot_test.h"
 
-#include <algorithm>
 #include <array>
 
 namespace mesh::plugin {

@@ -1,7 +1,6 @@
 #include "tests/unit/relay/line.h"
 
 #include "src/base/clock.h"
-#include "src/base/log.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include "src/soft/fabric_file.h"
 
-#include "src/base/log.h"
 #include "src/base/random.h"
+#include "tests/unit/base/log_capture.h"
 
 #include <gtest/gtest.h>
 
@@ -18,18 +18,15 @@ namespace mesh::soft {
 
 namespace {
 
-std::string g_line;
+using testkit::LogCapture;
 
 // Returns the one line that a refusal logs, or an empty text if the file was accepted.
 std::string refusal(const std::string& text) {
-  g_line.clear();
-  set_log_sink([](LogLevel, const char*, int, const char* line) { g_line += line; });
+  const LogCapture log;
   const Result<FabricFile> file = parse(text);
-  set_log_sink(nullptr);
-  EXPECT_EQ(file.ok(), g_line.empty()) << g_line;
-  EXPECT_EQ(g_line.find('\n'), std::string::npos);
+  EXPECT_EQ(log.all().size(), file.ok() ? 0u : 1u) << log.joined();
   EXPECT_TRUE(file.ok() || file.code() == Errc::InvalidArgument);
-  return g_line;
+  return log.joined();
 }
 
 std::string file_with(const std::string& nics_a, const std::string& nics_b,
@@ -174,44 +171,35 @@ TEST(FabricFile, IdentityTellsFilesAndProcessesApart) {
 }
 
 TEST(FabricFile, MissingFileIsNamed) {
-  set_log_sink([](LogLevel, const char*, int, const char* line) { g_line = line; });
-  const Result<FabricFile> file = load("/nowhere/fabric.json");
-  set_log_sink(nullptr);
-  EXPECT_EQ(file.code(), Errc::NotFound);
-  EXPECT_NE(g_line.find("/nowhere/fabric.json"), std::string::npos);
+  const LogCapture log;
+  EXPECT_EQ(load("/nowhere/fabric.json").code(), Errc::NotFound);
+  EXPECT_NE(log.joined().find("/nowhere/fabric.json"), std::string::npos);
 }
 
 std::string new_path() {
   return testing::TempDir() + "mesh_fabric_" + std::to_string(random_u64());
 }
 
-// Returns the result of load(). Its log lines are in g_line.
-Errc load_code(const std::string& path) {
-  g_line.clear();
-  set_log_sink([](LogLevel, const char*, int, const char* line) { g_line += line; });
-  const Errc code = load(path).code();
-  set_log_sink(nullptr);
-  return code;
-}
-
 // Nobody ever writes to this pipe, so that a wait for its text would never end.
 TEST(FabricFile, APipeIsRefusedAndNotWaitedFor) {
+  const LogCapture log;
   const std::string path = new_path();
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  std::future<Errc> answer = std::async(std::launch::async, [&] { return load_code(path); });
+  std::future<Errc> answer = std::async(std::launch::async, [&] { return load(path).code(); });
   const bool came = answer.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
   EXPECT_TRUE(came) << "load() waits for a writer";
   const int writer = came ? -1 : ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
   if (writer >= 0) ::close(writer);  // ends the wait
   EXPECT_EQ(answer.get(), Errc::InvalidArgument);
-  EXPECT_EQ(g_line, "soft fabric: " + path + " is not a regular file");
+  EXPECT_EQ(log.joined(), "soft fabric: " + path + " is not a regular file\n");
   std::filesystem::remove(path);
 }
 
 TEST(FabricFile, AFolderAndADeviceAreRefusedByName) {
   for (const char* path : {"/proc", "/dev/null"}) {
-    EXPECT_EQ(load_code(path), Errc::InvalidArgument);
-    EXPECT_EQ(g_line, std::string("soft fabric: ") + path + " is not a regular file");
+    const LogCapture log;
+    EXPECT_EQ(load(path).code(), Errc::InvalidArgument);
+    EXPECT_EQ(log.joined(), std::string("soft fabric: ") + path + " is not a regular file\n");
   }
 }
 
@@ -219,8 +207,9 @@ TEST(FabricFile, ALongFileIsNotReadToItsEnd) {
   const std::string path = new_path();
   std::ofstream(path) << "x";
   std::filesystem::resize_file(path, std::uintmax_t{1} << 40);  // a hole, which takes no disk space
-  EXPECT_EQ(load_code(path), Errc::InvalidArgument);
-  EXPECT_EQ(g_line, "soft fabric: file " + path + " has more than 4194304 bytes");
+  const LogCapture log;
+  EXPECT_EQ(load(path).code(), Errc::InvalidArgument);
+  EXPECT_EQ(log.joined(), "soft fabric: file " + path + " has more than 4194304 bytes\n");
   std::filesystem::remove(path);
   EXPECT_NE(refusal(std::string(kFileBytesMax + 1, ' ')).find("4194305 bytes"), std::string::npos);
 }

@@ -1,39 +1,29 @@
 #include "src/topo/host_topology.h"
 
-#include "src/base/random.h"
+#include "tests/unit/base/folder.h"
 #include "tests/unit/base/log_capture.h"
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 namespace mesh::topo {
 namespace {
 
-namespace fs = std::filesystem;
 using mesh::testkit::LogCapture;
 using Cpus = std::vector<int>;
 
 class HostTopologyTest : public testing::Test {
  protected:
-  HostTopologyTest()
-      : root_(fs::path(testing::TempDir()) / ("mesh_topo_" + std::to_string(random_u64()))) {
-    sources_ = {.sysfs_root = root_.string(),
-                .hwloc_library = "libhwloc-of-nobody.so.15",
-                .allowed = {0, 1, 2, 3}};
-  }
-  ~HostTopologyTest() override { fs::remove_all(root_); }
-
   void write(const std::string& file, const std::string& text) const {
-    fs::create_directories((root_ / file).parent_path());
-    std::ofstream(root_ / file) << text << "\n";
+    folder_.write(file, text + "\n");
   }
 
-  fs::path root_;
-  TopologySources sources_;
+  testkit::Folder folder_;
+  TopologySources sources_{.sysfs_root = folder_.root(),
+                           .hwloc_library = "libhwloc-of-nobody.so.15",
+                           .allowed = {0, 1, 2, 3}};
 };
 
 TEST_F(HostTopologyTest, SysfsAnswersWithoutHwlocAndOneLineSaysSo) {

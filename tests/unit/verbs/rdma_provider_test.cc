@@ -1,8 +1,8 @@
 #include "src/verbs/rdma_provider.h"
 
-#include "src/base/random.h"
 #include "src/verbs/gid_choice.h"
 #include "src/verbs/rdma_sysfs.h"
+#include "tests/unit/base/folder.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/verbs/fake_provider.h"
 
@@ -14,7 +14,6 @@
 #include <cstring>
 #include <deque>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <string>
 #include <tuple>
@@ -25,33 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using mesh::testkit::LogCapture, testkit::gid_bytes;
-
-// A sysfs tree for one test, removed with it.
-class SysfsTree {
- public:
-  SysfsTree()
-      : root_(fs::path(testing::TempDir()) / ("mesh_sysfs_" + std::to_string(random_u64()))) {
-    fs::create_directories(root_);
-  }
-  ~SysfsTree() { fs::remove_all(root_); }
-  SysfsTree(const SysfsTree&) = delete;
-  SysfsTree& operator=(const SysfsTree&) = delete;
-
-  std::string root() const { return root_.string(); }
-  std::string path(const std::string& file) const { return (root_ / file).string(); }
-  void write(const std::string& file, const std::string& text) const {
-    fs::create_directories((root_ / file).parent_path());
-    std::ofstream(root_ / file) << text << "\n";
-  }
-  void link(const std::string& file, const std::string& target) const {
-    fs::create_directories(root_ / target);
-    fs::create_directories((root_ / file).parent_path());
-    fs::create_directory_symlink(root_ / target, root_ / file);
-  }
-
- private:
-  fs::path root_;
-};
 
 // The results of the fake library below. One test at a time uses it.
 struct FakeLibrary {
@@ -179,7 +151,7 @@ class RdmaProviderTest : public testing::Test {
     addresses_.push_back({interface, *SocketAddress::from_text(text), prefix_len});
   }
 
-  SysfsTree sysfs_;
+  mesh::testkit::Folder sysfs_;
   FakeLibrary library_;
   RdmaOptions options_;
   std::vector<InterfaceAddress> addresses_;
@@ -416,12 +388,6 @@ TEST(RdmaApi, RealLibraryBindsEveryFunction) {
   ASSERT_TRUE(provider.ok());
   for (const DeviceEntry& device : (*provider)->devices()) EXPECT_FALSE(device.name.empty());
   EXPECT_EQ((*provider)->open_device("no such device"), nullptr);
-}
-
-TEST(RdmaSysfs, GuidsAreSixteenDigits) {
-  EXPECT_EQ(parse_guid("0015:5dff:fe33:ff42"), 0x00155dfffe33ff42u);
-  for (const char* bad : {"", "0015:5dff:fe33", "0015:5dff:fe33:ff421", "zz15:5dff:fe33:ff42"})
-    EXPECT_EQ(parse_guid(bad), 0u) << bad;
 }
 
 }  // namespace

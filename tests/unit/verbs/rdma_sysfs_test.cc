@@ -1,39 +1,29 @@
 // The facts about bonds and virtual functions that the kernel tells in sysfs.
 #include "src/verbs/rdma_sysfs.h"
 
-#include "src/base/random.h"
+#include "tests/unit/base/folder.h"
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
 
 namespace mesh::verbs {
 namespace {
 
-namespace fs = std::filesystem;
+TEST(RdmaSysfs, GuidsAreSixteenDigits) {
+  EXPECT_EQ(parse_guid("0015:5dff:fe33:ff42"), 0x00155dfffe33ff42u);
+  for (const char* bad : {"", "0015:5dff:fe33", "0015:5dff:fe33:ff421", "zz15:5dff:fe33:ff42"})
+    EXPECT_EQ(parse_guid(bad), 0u) << bad;
+}
 
 class RdmaSysfsTest : public testing::Test {
  protected:
-  RdmaSysfsTest()
-      : root_(fs::path(testing::TempDir()) / ("mesh_bonds_" + std::to_string(random_u64()))) {
-    fs::create_directories(root_);
-  }
-  ~RdmaSysfsTest() override { fs::remove_all(root_); }
-
   void write(const std::string& file, const std::string& text) const {
-    fs::create_directories((root_ / file).parent_path());
-    std::ofstream(root_ / file) << text << "\n";
+    folder_.write(file, text + "\n");
   }
-  void link(const std::string& file, const std::string& target) const {
-    fs::create_directories(root_ / target);
-    fs::create_directories((root_ / file).parent_path());
-    fs::create_directory_symlink(root_ / target, root_ / file);
-  }
-  RdmaSysfs sysfs() const { return RdmaSysfs(root_.string()); }
+  RdmaSysfs sysfs() const { return RdmaSysfs(folder_.root()); }
 
-  fs::path root_;
+  mesh::testkit::Folder folder_;
 };
 
 TEST_F(RdmaSysfsTest, ADeviceOverABondHasTheBondsSpeed) {
@@ -64,10 +54,10 @@ TEST_F(RdmaSysfsTest, AVirtualFunctionSharesThePortOfItsPhysicalOne) {
   const std::string bus = "devices/pci0000:00/0000:00:01.0/";
   for (const char* name : {"mlx5_0", "mlx5_1", "mlx5_2"})
     write(std::string("class/infiniband/") + name + "/sys_image_guid", "4cbb:4703:00a1:b2c3");
-  link("class/infiniband/mlx5_0/device", bus + "0000:01:00.0");
-  link("class/infiniband/mlx5_1/device", bus + "0000:01:00.1");
-  link("class/infiniband/mlx5_2/device", bus + "0000:01:01.0");
-  link(bus + "0000:01:01.0/physfn", bus + "0000:01:00.1");
+  folder_.link("class/infiniband/mlx5_0/device", bus + "0000:01:00.0");
+  folder_.link("class/infiniband/mlx5_1/device", bus + "0000:01:00.1");
+  folder_.link("class/infiniband/mlx5_2/device", bus + "0000:01:01.0");
+  folder_.link(bus + "0000:01:01.0/physfn", bus + "0000:01:00.1");
   const DeviceEntry physical = sysfs().device("mlx5_1"), part = sysfs().device("mlx5_2");
   EXPECT_TRUE(physical.physical_path.empty());
   EXPECT_EQ(part.physical_path, physical.pci_path);

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 namespace mesh::engine {
 
 namespace {
@@ -260,6 +258,159 @@ TEST(MessageRefuse, ReasonMustBeAnError) {
   EXPECT_TRUE(decode_changed<Opened>([](Opened& body) { body.result = Errc::Ok; }).ok());
   EXPECT_FALSE(
       decode_changed<Opened>([](Opened& body) { body.result = static_cast<Errc>(15); }).ok());
+}
+
+TEST(FrameHeader, LayoutIsFixedAndLittleEndian) {
+  const Bytes frame = encode(sample_header(), Close{0x0102, 7});
+  const auto at = [&](std::size_t index) { return std::to_integer<unsigned>(frame[index]); };
+  ASSERT_EQ(frame.size(), kFrameHeaderBytes + 12);
+  EXPECT_EQ(at(0), 0x4au);
+  EXPECT_EQ(at(3), 0x4du);
+  EXPECT_EQ(at(4), kProtocolVersion);
+  EXPECT_EQ(at(6), static_cast<unsigned>(MessageType::Close));
+  EXPECT_EQ(at(8), 12u);
+  EXPECT_EQ(at(12), 0x04u);
+  EXPECT_EQ(at(16), 0x88u);
+  EXPECT_EQ(at(24), 0x40u);
+  EXPECT_EQ(at(39), 0x4fu);
+  EXPECT_EQ(at(40), 0x98u);
+  EXPECT_EQ(at(47), 0x21u);
+  EXPECT_EQ(at(48), 0x02u);
+  EXPECT_EQ(at(49), 0x01u);
+}
+
+TEST(FrameHeader, AnotherVersionIsNamed) {
+  Bytes frame = encode(sample_header(), Bye{});
+  frame[4] = std::byte{0x39};
+  frame[5] = std::byte{0x05};
+  std::uint16_t version = 0;
+  EXPECT_EQ(decode_header(frame.data(), frame.size(), &version).code(), Errc::Protocol);
+  EXPECT_EQ(version, 1337u);
+}
+
+// A DECLINE must be readable across versions, so its number and body never change.
+TEST(FrameHeader, ADeclineOfAnyVersionIsRead) {
+  Bytes frame = encode(
+      sample_header(),
+      Decline{.acceptor_context = {1}, .listener = {2}, .reason = Errc::Protocol, .text = "no"});
+  frame[5] = std::byte{0x05};
+  ASSERT_TRUE(decode_header(frame.data(), frame.size(), nullptr).ok());
+  const auto at = [&](std::size_t index) {
+    return std::to_integer<unsigned>(frame[kFrameHeaderBytes + index]);
+  };
+  ASSERT_EQ(frame.size(), kFrameHeaderBytes + 16 + 16 + 1 + 2 + 2);
+  EXPECT_EQ(std::to_integer<unsigned>(frame[6]), 20u);
+  EXPECT_EQ(at(0), 1u);
+  EXPECT_EQ(at(16), 2u);
+  EXPECT_EQ(at(32), static_cast<unsigned>(Errc::Protocol));
+  EXPECT_EQ(at(33), 2u);
+  EXPECT_EQ(at(35), unsigned{'n'});
+}
+
+TEST(FrameHeader, GarbageHasNoVersion) {
+  const Bytes garbage(kFrameHeaderBytes, std::byte{'G'});
+  std::uint16_t version = 99;
+  EXPECT_EQ(decode_header(garbage.data(), garbage.size(), &version).code(), Errc::Protocol);
+  EXPECT_EQ(version, 0u);
+  EXPECT_EQ(decode_header(garbage.data(), garbage.size(), nullptr).code(), Errc::Protocol);
+}
+
+TEST(FrameHeader, TypeLengthAndSizeAreChecked) {
+  const Bytes good = encode(sample_header(), Bye{});
+  const auto decoded = [&](std::size_t at, std::uint8_t value) {
+    Bytes frame = good;
+    frame[at] = std::byte{value};
+    return decode_header(frame.data(), frame.size(), nullptr).code();
+  };
+  EXPECT_EQ(decoded(6, static_cast<std::uint8_t>(MessageType::Cut)), Errc::Ok);
+  EXPECT_EQ(decoded(6, static_cast<std::uint8_t>(MessageType::End)), Errc::Protocol);
+  EXPECT_EQ(decoded(6, 0), Errc::Protocol);
+  EXPECT_EQ(decoded(7, 1), Errc::Protocol);
+  EXPECT_EQ(decoded(9, kBodyBytesMax >> 8), Errc::Ok);
+  EXPECT_EQ(decoded(9, (kBodyBytesMax >> 8) + 1), Errc::Protocol);
+  EXPECT_EQ(decoded(11, 0x80), Errc::Protocol);
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    const Bytes cut(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size));
+    EXPECT_EQ(decode_header(cut.data(), cut.size(), nullptr).code(), Errc::Protocol);
+  }
+}
+
+namespace {
+
+WirePath pair_of(std::uint8_t rail) {
+  WirePath path;
+  path.connector_rail = path.acceptor_rail = rail;
+  path.mtu = 3;
+  return path;
+}
+
+// Makes a WELCOME with `paths` paths on the first rails and `standby` standby paths on the next
+// ones.
+Welcome welcome(std::uint8_t paths, std::uint8_t standby) {
+  Welcome body{.host = "b", .qps = 1, .rq_depth = 64, .slots = 32, .rails = {}, .paths = {}};
+  for (std::uint8_t i = 0; i < 10; ++i) {
+    WireRail& rail = body.rails.emplace_back();
+    rail.addresses.resize(1);
+    rail.mtu = 3;
+    rail.name = "r";
+    body.meet.push_back(pair_of(i));
+  }
+  for (std::uint8_t i = 0; i < paths; ++i) {
+    body.paths.push_back(pair_of(i));
+    body.paths.back().qpn = {1, 2};
+  }
+  for (std::uint8_t i = 0; i < standby; ++i)
+    body.standby.push_back(pair_of(static_cast<std::uint8_t>(paths + i)));
+  if (paths == 0) body.meet.clear(), body.no_path = "nothing meets";
+  return body;
+}
+
+Status decoded(const Welcome& body, Welcome* out) {
+  return decode_bytes(body_of(encode({.sequence = 1}, body)), out);
+}
+
+}  // namespace
+
+TEST(WelcomeStandby, IsReadInItsOrder) {
+  Welcome out;
+  ASSERT_TRUE(decoded(welcome(2, 3), &out).ok());
+  ASSERT_EQ(out.standby.size(), 3u);
+  EXPECT_EQ(out.standby[2].acceptor_rail, 4u);
+}
+
+TEST(WelcomeStandby, BehindPathsOnlyAndNoMoreThanALinkHolds) {
+  Welcome out;
+  EXPECT_TRUE(decoded(welcome(1, 7), &out).ok());
+  EXPECT_FALSE(decoded(welcome(2, 7), &out).ok());
+  EXPECT_TRUE(decoded(welcome(0, 0), &out).ok());
+  EXPECT_FALSE(decoded(welcome(0, 1), &out).ok()) << "for nothing";
+}
+
+TEST(WelcomeStandby, PathsOverOtherHostsAreNoMoreThanALinkHolds) {
+  Welcome body = welcome(1, 3), out;
+  body.relayed = kRelayPlacesMax;
+  ASSERT_TRUE(decoded(body, &out).ok());
+  EXPECT_EQ(out.relayed, kRelayPlacesMax);
+  body.relayed = kRelayPlacesMax + 1;
+  EXPECT_FALSE(decoded(body, &out).ok());
+  body = welcome(1, 5);
+  body.relayed = 2;
+  EXPECT_TRUE(decoded(body, &out).ok());
+  body.beside = {pair_of(6)};
+  EXPECT_FALSE(decoded(body, &out).ok()) << "nine paths";
+}
+
+TEST(WelcomeStandby, OnePathOverOtherHostsGoesBesideThePathsIfThereAreSome) {
+  Welcome body = welcome(1, 0), out;
+  body.beside = {pair_of(2)};
+  ASSERT_TRUE(decoded(body, &out).ok());
+  ASSERT_EQ(out.beside.size(), 1u);
+  EXPECT_EQ(out.beside[0].acceptor_rail, 2);
+  body = welcome(0, 0);
+  body.relayed = 1;
+  EXPECT_TRUE(decoded(body, &out).ok());
+  body.beside = {pair_of(2)};
+  EXPECT_FALSE(decoded(body, &out).ok()) << "beside no path";
 }
 
 }  // namespace mesh::engine

@@ -4,7 +4,6 @@
 // when that thread calls them (operator new and delete go through malloc and free). Thread:
 // run_in_child from the test's only thread; arm and leave within the work.
 
-#include <cstdint>
 #include <functional>
 #include <string>
 

@@ -5,7 +5,6 @@
 #include "engine/control/control_listener.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
-#include "tests/unit/engine/link/control_proxy.h"
 #include "tests/unit/engine/patience.h"
 
 #include <gtest/gtest.h>

@@ -6,9 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <random>
-#include <string>
 
 namespace mesh::oneshot {
 namespace {
