@@ -47,6 +47,32 @@ void Flusher::release(Flush& flush) noexcept {
   free_.push_back(&flush);
 }
 
+// Posts a read, which lands where nobody looks.
+bool Flusher::post_read(Rail& rail, Flush& flush) noexcept {
+  ibv_sge sge{rail.device->probe_target().address, 1, rail.device->probe_source(1).lkey};
+  ibv_send_wr wr{};
+  wr.wr_id = reinterpret_cast<std::uintptr_t>(&flush);
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_RDMA_READ;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.wr.rdma.remote_addr = flush.address;
+  wr.wr.rdma.rkey = flush.region->keys(rail.device->index()).rkey;
+  ibv_send_wr* bad = nullptr;
+  return ibv_post_send(rail.qp.get(), &wr, &bad) == 0;
+}
+
+inline void Flusher::read(std::uint32_t at, Flush& flush) noexcept {
+  Rail& rail = rails_[at];
+  if (post_read(rail, flush)) {
+    ++rail.open;
+    flush.open_rails |= bit_of(at);
+  } else {
+    rail.broken = true;
+    owe(at, flush);
+  }
+}
+
 // A card that has left has no port.
 bool Flusher::has_dead_port(const DeviceContext& device) noexcept {
   const verbs::PortNow port = verbs::port_now(device.provider(), device.rail());
@@ -98,32 +124,6 @@ void Flusher::owe(std::uint32_t rail, Flush& flush) noexcept {
   flush.error = Errc::Transport;
 }
 
-// Posts a read, which lands where nobody looks.
-bool Flusher::post_read(Rail& rail, Flush& flush) noexcept {
-  ibv_sge sge{rail.device->probe_target().address, 1, rail.device->probe_source(1).lkey};
-  ibv_send_wr wr{};
-  wr.wr_id = reinterpret_cast<std::uintptr_t>(&flush);
-  wr.sg_list = &sge;
-  wr.num_sge = 1;
-  wr.opcode = IBV_WR_RDMA_READ;
-  wr.send_flags = IBV_SEND_SIGNALED;
-  wr.wr.rdma.remote_addr = flush.address;
-  wr.wr.rdma.rkey = flush.region->keys(rail.device->index()).rkey;
-  ibv_send_wr* bad = nullptr;
-  return ibv_post_send(rail.qp.get(), &wr, &bad) == 0;
-}
-
-void Flusher::read(std::uint32_t at, Flush& flush) noexcept {
-  Rail& rail = rails_[at];
-  if (post_read(rail, flush)) {
-    ++rail.open;
-    flush.open_rails |= bit_of(at);
-  } else {
-    rail.broken = true;
-    owe(at, flush);
-  }
-}
-
 void Flusher::post(std::uint32_t at, Flush& flush) noexcept {
   Rail& rail = rails_[at];
   if (rail.broken) [[unlikely]] {
@@ -150,20 +150,8 @@ void Flusher::post_all(std::uint64_t rails, Flush& flush) noexcept {
   }
 }
 
-Result<Flush*> Flusher::start(const FlushPlace& place, std::uint64_t rails) noexcept {
-  const Hold hold(lock_);
-  return begin(take_free(), place, rails);
-}
-
-Result<Flush*> Flusher::start_before_fence(const FlushPlace& place, std::uint32_t rail,
-                                           std::uint64_t stand_ins) noexcept {
-  const Hold hold(lock_);
-  Flush* const flush = take_free();
-  if (flush != nullptr) flush->stand_ins = stand_ins;
-  return begin(flush, place, bit_of(rail));
-}
-
-Result<Flush*> Flusher::begin(Flush* flush, const FlushPlace& place, std::uint64_t rails) noexcept {
+inline Result<Flush*> Flusher::begin(Flush* flush, const FlushPlace& place,
+                                     std::uint64_t rails) noexcept {
   if (flush == nullptr) return Errc::System;
   flush->channel = place.channel;
   flush->region = place.region;
@@ -176,6 +164,19 @@ Result<Flush*> Flusher::begin(Flush* flush, const FlushPlace& place, std::uint64
   post_all(rails, *flush);
   flush->state.store(RequestState::Flushing, std::memory_order_relaxed);
   return flush;
+}
+
+Result<Flush*> Flusher::start(const FlushPlace& place, std::uint64_t rails) noexcept {
+  const Hold hold(lock_);
+  return begin(take_free(), place, rails);
+}
+
+Result<Flush*> Flusher::start_before_fence(const FlushPlace& place, std::uint32_t rail,
+                                           std::uint64_t stand_ins) noexcept {
+  const Hold hold(lock_);
+  Flush* const flush = take_free();
+  if (flush != nullptr) flush->stand_ins = stand_ins;
+  return begin(flush, place, bit_of(rail));
 }
 
 void Flusher::take(std::uint32_t at, const ibv_wc& completion) noexcept {

@@ -124,16 +124,17 @@ class Flusher {
   void post(std::uint32_t rail, Flush& flush) noexcept;
   void post_all(std::uint64_t rails, Flush& flush) noexcept;
   bool post_read(Rail& rail, Flush& flush) noexcept;
-  void owe(std::uint32_t rail, Flush& flush) noexcept;
-  Result<Flush*> begin(Flush* flush, const FlushPlace& place, std::uint64_t rails) noexcept;
-  void read(std::uint32_t rail, Flush& flush) noexcept;
+  [[gnu::cold]] void owe(std::uint32_t rail, Flush& flush) noexcept;
+  [[gnu::always_inline]] Result<Flush*> begin(Flush* flush, const FlushPlace& place,
+                                              std::uint64_t rails) noexcept;
+  [[gnu::always_inline]] void read(std::uint32_t rail, Flush& flush) noexcept;
   static bool has_room(const Rail& rail) noexcept {
     return !rail.broken && !rail.making && rail.open != rail.depth;
   }
   static bool has_dead_port(const DeviceContext& device) noexcept;
   static bool may_stand_in(const Rail& rail) noexcept;
   std::uint64_t stand_ins_for(std::uint32_t rail, const Flush& flush) const noexcept;
-  bool waits_for_port(std::uint32_t rail, Flush& flush) noexcept;
+  [[gnu::cold]] bool waits_for_port(std::uint32_t rail, Flush& flush) noexcept;
   static constexpr std::uint64_t bit_of(std::uint32_t rail) noexcept {
     return std::uint64_t{1} << rail;
   }

@@ -44,12 +44,19 @@ class Yielding {
 class ShortLock {
  public:
   void lock() noexcept {
-    Yielding holder;
-    while (held_.exchange(true, std::memory_order_acquire)) holder.wait();
+    if (held_.exchange(true, std::memory_order_acquire)) [[unlikely]]
+      wait_for_holder();
   }
   void unlock() noexcept { held_.store(false, std::memory_order_release); }
 
  private:
+  [[gnu::cold, gnu::noinline]] void wait_for_holder() noexcept {
+    Yielding holder;
+    do {
+      holder.wait();
+    } while (held_.exchange(true, std::memory_order_acquire));
+  }
+
   std::atomic<bool> held_{false};  // released in unlock(), acquired in lock()
 };
 

@@ -115,7 +115,7 @@ TEST(Routes, TakeNoProcessOfOurHostOrThePeersForAHostBetween) {
   EXPECT_EQ(over(own, peer, {copied}), "c");
 }
 
-// What one process of a host has told of its ports may be older than what another one has.
+// The word of one process of a host about its ports may be older than that of another one.
 TEST(Routes, TakeNoTwoProcessesOfOneHost) {
   WireRail down = rail(1, 2);
   down.up = 0;
