@@ -4,6 +4,7 @@
 // Thread: the test's.
 
 #include "plugin/registry.h"
+#include "tests/unit/engine/patience.h"
 #include "tests/unit/plugin/any_net.h"
 #include "tests/unit/plugin/fake_engine.h"
 
@@ -83,6 +84,13 @@ class PluginTest : public ::testing::Test {
     EXPECT_EQ(fake::state().engines_alive, 0);
   }
   static fake::State& state() { return fake::state(); }
+  // Returns true when all engines have ended, which they may do behind finalize.
+  static bool all_engines_end() {
+    return testkit::wait_until([] {
+      const std::lock_guard lock(state().mutex);
+      return state().engines_alive == 0;
+    });
+  }
 };
 
 // Has an AnyNet for each version.

@@ -104,7 +104,7 @@ TEST_F(Properties, OutOfRangeIsRefusedAndNothingWritten) {
 TEST_F(Properties, StringsSurviveFinalizeAndAreTheSameAgain) {
   const auto first = ask(ncclNetPlugin_v12.getProperties, 0);
   ASSERT_EQ(ncclNetPlugin_v12.finalize(std::exchange(context_, nullptr)), ncclSuccess);
-  EXPECT_EQ(fake::state().engines_alive, 0);
+  EXPECT_TRUE(all_engines_end());
   EXPECT_STREQ(first.name, "fake0:1");
   ASSERT_EQ(ncclNetPlugin_v12.init(&context_, 2, nullptr, LogCatcher::log, nullptr), ncclSuccess);
   const auto second = ask(ncclNetPlugin_v12.getProperties, 0);

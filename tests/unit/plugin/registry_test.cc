@@ -26,7 +26,7 @@ TEST_F(RegistryTest, EngineLivesFromTheFirstInitToTheLastFinalize) {
   EXPECT_EQ(net(12).finalize(first), ncclSuccess);
   EXPECT_EQ(state().engines_alive, 1);
   EXPECT_EQ(net(11).finalize(second), ncclSuccess);
-  EXPECT_EQ(state().engines_alive, 0);
+  EXPECT_TRUE(all_engines_end());
   EXPECT_EQ(state().contexts_alive, 0);
 }
 
@@ -34,7 +34,7 @@ TEST_F(RegistryTest, InitAfterTheLastFinalizeOpensAnother) {
   const int opened = state().engines_opened;
   for (int cycle = 0; cycle < 3; ++cycle) EXPECT_EQ(net(12).finalize(init(net(12))), ncclSuccess);
   EXPECT_EQ(state().engines_opened, opened + 3);
-  EXPECT_EQ(state().engines_alive, 0);
+  EXPECT_TRUE(all_engines_end());
 }
 
 TEST_F(RegistryTest, FinalizeWithoutInitIsHarmless) {
@@ -63,7 +63,7 @@ TEST_F(RegistryTest, NoUsableRailFailsQuietly) {
     EXPECT_EQ(context, nullptr);
   }
   EXPECT_TRUE(LogCatcher::lines(NCCL_LOG_WARN).empty());
-  EXPECT_EQ(state().engines_alive, 0);
+  EXPECT_TRUE(all_engines_end());
 }
 
 TEST_F(RegistryTest, FailedContextLeavesNoEngine) {
@@ -71,7 +71,7 @@ TEST_F(RegistryTest, FailedContextLeavesNoEngine) {
   void* context = nullptr;
   EXPECT_EQ(net(12).init(LogCatcher::log, -1, &context), ncclInternalError);
   EXPECT_EQ(context, nullptr);
-  EXPECT_EQ(state().engines_alive, 0);
+  EXPECT_TRUE(all_engines_end());
 }
 
 TEST_F(RegistryTest, ContextWithoutMemoryLeavesNoEngine) {
@@ -79,7 +79,7 @@ TEST_F(RegistryTest, ContextWithoutMemoryLeavesNoEngine) {
   void* context = nullptr;
   EXPECT_EQ(net(12).init(LogCatcher::log, -1, &context), ncclSystemError);
   EXPECT_EQ(context, nullptr);
-  EXPECT_EQ(state().engines_alive, 0);
+  EXPECT_TRUE(all_engines_end());
   EXPECT_EQ(LogCatcher::lines(NCCL_LOG_WARN).size(), 1u);
 }
 
@@ -90,7 +90,7 @@ TEST_F(RegistryTest, MetricsThatCannotBeginAreOneWarningAndNoFailedInit) {
   ASSERT_EQ(::unsetenv("NCCL_MESH_STATS"), 0);
   EXPECT_EQ(LogCatcher::lines(NCCL_LOG_WARN).size(), 1u);
   EXPECT_EQ(net(12).finalize(context), ncclSuccess);
-  EXPECT_EQ(state().engines_alive, 0);
+  EXPECT_TRUE(all_engines_end());
 }
 
 TEST_F(RegistryTest, ClosesAfterFinalizeAreForgivenWhetherOrNotAnotherCommunicatorLives) {
@@ -142,7 +142,7 @@ TEST_F(RegistryTest, BadSettingFailsInitWithAWarning) {
   EXPECT_EQ(net(12).init(LogCatcher::log, -1, &context), ncclInvalidArgument);
   ASSERT_EQ(::unsetenv("NCCL_MESH_QPS"), 0);
   EXPECT_EQ(LogCatcher::lines(NCCL_LOG_WARN).size(), 1u);
-  EXPECT_EQ(state().engines_alive, 0);
+  EXPECT_TRUE(all_engines_end());
 }
 
 TEST_F(RegistryTest, SettingsAreSaidOnceInOneLineAndTraced) {
@@ -317,7 +317,7 @@ TEST_F(RegistryTest, ManyThreadsMayInitAndFinalizeAtOnce) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(state().engines_alive, 0);
+  EXPECT_TRUE(all_engines_end());
 }
 
 // Makes every call in a forked child: each must be refused, and must touch nothing of the parent's.
