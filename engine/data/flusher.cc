@@ -144,9 +144,10 @@ void Flusher::post(std::uint32_t at, Flush& flush) noexcept {
   }
 }
 
+// A rail that stands in for one whose port is down reads already.
 void Flusher::post_all(std::uint64_t rails, Flush& flush) noexcept {
   for (std::uint32_t rail = 0; rail < rails_.size() && flush.error == Errc::Ok; ++rail) {
-    if ((rails & bit_of(rail)) != 0) post(rail, flush);
+    if ((rails & ~flush.open_rails & bit_of(rail)) != 0) post(rail, flush);
   }
 }
 
