@@ -37,7 +37,7 @@ void EngineEnds::run(EngineLife& life) noexcept {
     const Lock lock(mutex_);
     life.page_hangs = true;
   }
-  set(life, EndStep::Peers);
+  set(life, life.engine->waits_for_peers() ? EndStep::Peers : EndStep::Devices);
   life.engine->end();
   set(life, EndStep::Devices);
   life.engine.reset();

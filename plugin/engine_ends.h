@@ -22,8 +22,8 @@ namespace mesh::plugin {
 
 enum class EndStep : std::uint8_t {
   None,     // it lives, or settle() comes
-  Peers,    // its last page of metrics is written or given up
-  Devices,  // nobody hears of it any more
+  Peers,    // its last page of metrics is written or given up, and it waits for peers
+  Devices,  // it waits for no peer
   Page,     // it is gone, but a file system still holds up its last page
   Over,
 };

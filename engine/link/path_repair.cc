@@ -214,8 +214,8 @@ bool PathRepair::fence(std::uint32_t index) {
   const std::uint64_t backoff_ns = soon ? repair.backoff_ns : kTryPauseMinNs;
   repair = {.at_ns = link_.host().now_ns() + backoff_ns,
             .backoff_ns = backoff_ns,
-            .changed = repair.changed,
-            .lost_at_ns = repair.lost_at_ns};
+            .lost_at_ns = repair.lost_at_ns,
+            .changed = repair.changed};
   repair.owed = !said;
   if (repair.changed) hurry(repair);
   return true;

@@ -116,37 +116,35 @@ class PathRepair {
     // ---- The fence.
     // Our queue pairs are in ERR only when Stopped: then the device has answered. FENCE says so.
     enum class Stop : std::uint8_t { NotAsked, Asked, Stopped } stop = Stop::NotAsked;
-    std::uint64_t drain_until_ns = 0;  // from Stopped on
-    bool left_said = false;            // some FENCE is on its way
-    bool said = false;                 // the FENCE of queue pairs that have stopped is on its way
+    bool left_said = false;  // some FENCE is on its way
+    bool said = false;       // the FENCE of queue pairs that have stopped is on its way
     bool owed = false;  // connector: the acceptor's FENCE came first, and ours is still to be sent
+    bool peer_left = false;            // some FENCE has come
+    bool peer_said = false;            // that of queue pairs that have stopped
+    bool gone_first = false;           // acceptor: FENCE waits until the queue pairs are destroyed
+    bool told_slow = false;            // a line says that the device takes long to stop or destroy
+    std::uint64_t drain_until_ns = 0;  // from Stopped on
     // When an unanswered FENCE has the connection replaced; 0: it has been, or is not said.
     std::uint64_t other_way_at_ns = 0;
-    bool peer_left = false;  // some FENCE has come
-    bool peer_said = false;  // that of queue pairs that have stopped
     std::vector<std::uint64_t> peer_taken{};
-    // Acceptor: the counts for FENCE; if gone_first, FENCE waits until the queue pairs are
-    // destroyed.
-    std::vector<std::uint64_t> own_taken{};
-    bool gone_first = false;
-    PathFlush flush{};       // acceptor: the flush before FENCE
-    bool told_slow = false;  // a line says that the device takes long to stop or destroy
+    std::vector<std::uint64_t> own_taken{};  // acceptor: the counts for FENCE
+    PathFlush flush{};                       // acceptor: the flush before FENCE
     // ---- Opening the path again.
-    ConnectorStep connector_step = ConnectorStep::Waiting;   // stays Waiting at an acceptor
-    AcceptorStep acceptor_step = AcceptorStep::AwaitReopen;  // stays AwaitReopen at a connector
     std::uint64_t at_ns = 0;  // time of the next try, or when the peer's answer is late
     // The pause before the next try. It grows, and is kept if the path fails again soon.
     std::uint64_t backoff_ns = 0;
-    bool changed = false;          // try_now() was called during a try, or before the path was Down
-    bool hurried = false;          // try_now() made the try, so its failure doubles no pause
-    std::uint64_t hurried_ns = 0;  // when the last such try began
-    std::uint32_t psn = 0;
+    std::uint64_t hurried_ns = 0;  // when the last try that try_now() made began
+    std::uint64_t lost_at_ns = 0;  // when the path left Up
     // Connector: the acceptor's answer, kept until the hosts on the way have joined.
     std::optional<Reopened> answer{};
     std::optional<Reopen> asked{};  // acceptor: the newest REOPEN, not yet begun
     Reopen asked_now{};             // acceptor: the REOPEN that is being done
-    bool left = false;              // acceptor: the connector has left the try while it rises
-    std::uint64_t lost_at_ns = 0;   // when the path left Up
+    std::uint32_t psn = 0;
+    ConnectorStep connector_step = ConnectorStep::Waiting;   // stays Waiting at an acceptor
+    AcceptorStep acceptor_step = AcceptorStep::AwaitReopen;  // stays AwaitReopen at a connector
+    bool left = false;     // acceptor: the connector has left the try while it rises
+    bool changed = false;  // try_now() was called during a try, or before the path was Down
+    bool hurried = false;  // try_now() made the try, so its failure doubles no pause
 
     bool being_opened() const noexcept {
       return connector_step != ConnectorStep::Waiting || acceptor_step != AcceptorStep::AwaitReopen;

@@ -272,13 +272,19 @@ std::uint64_t median(std::vector<std::uint64_t> values) {
 Figures be_the_one(const Order& order, const soft::FabricFile& file, const Line& line) {
   Member member(file, "a");
   member.peers.resize(order.peers);
+  const std::uint64_t threads = entries_of("/proc/self/task");
   Context& context = member.open_context();
   for (Member::Peer& peer : member.peers) peer.context = &context;
   member.hear_handles(line);
   member.tell_handles(line);
   line.hear<Mark>();  // the peers are ready
+  // Threads that brought something up end, and what they kept of the heap is free again.
+  const auto rest = [threads] {
+    until("rest", [threads] { return entries_of("/proc/self/task") <= threads; });
+  };
   Figures figures;
   figures.peers = order.peers;
+  rest();
   figures.alone = usage();
   line.say(Mark::Connect);
   member.connect_all(order.at_once);
@@ -286,8 +292,7 @@ Figures be_the_one(const Order& order, const soft::FabricFile& file, const Line&
   line.hear<Mark>();  // the peers are connected, too
   const EngineStats stats = member.engine().stats();
   const std::uint64_t cpu_ns = read_clock(CLOCK_PROCESS_CPUTIME_ID);
-  // The threads that brought the links up end, and what they kept of the heap is free again.
-  until("rest", [&] { return entries_of("/proc/self/task") <= figures.alone.threads; });
+  rest();
   figures.connected = usage();
   figures.connected.wall_ns = connected_ns;
   figures.connected.cpu_ns = cpu_ns;
