@@ -82,6 +82,7 @@ constexpr double kHostBarS = 2 * 20e-3 / 10;
 // Measures while no rank has messages, and while rank 0 sends to the first rank of the other host.
 const Scenario kIdleSiblings("idle_siblings", [](Peer& peer) {
   constexpr std::uint64_t kFirst = 200;
+  constexpr double kTrafficS = kSeconds / 2.0;
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
   Rounds rounds(peer, *communicator, {.kind = perf::Kind::AllToAll, .bytes_max = kBytes});
@@ -93,7 +94,7 @@ const Scenario kIdleSiblings("idle_siblings", [](Peer& peer) {
   const auto begin = Clock::now();
   if (busy) stream(line, {.count = kFirst, .bytes = kBytes, .first_number = kFirst});
   const double message_s = seconds_since(begin) / kFirst;
-  const auto count = std::stoul(peer.all_gather(std::to_string(kSeconds / 2 / message_s)).front());
+  const auto count = std::stoul(peer.all_gather(std::to_string(kTrafficS / message_s)).front());
   const auto idle = [](const char* name) {
     report_figure(name, idle_seconds(kSeconds / 2)[kSeconds / 4]);
   };
