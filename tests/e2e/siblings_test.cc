@@ -87,7 +87,7 @@ const Scenario kCollectives("siblings_collectives", [](Peer& peer) {
   peer.barrier();
 });
 
-void expect_collectives(RunOptions options, const char* title) {
+void expect_collectives(const RunOptions& options, const char* title) {
   const std::vector<RankEnd> ranks = run(kCollectives, options);
   expect_success(ranks);
   if (ranks.empty()) return;
