@@ -43,8 +43,8 @@ Result<Registration*> EngineImpl::register_memory(Channel& channel, const Memory
     const RailSet more = rails.missing_of(now.span());  // a standby path was opened
     if (!status.ok()) break;
     if (more.span().empty()) {
-      for (const std::uint32_t rail : now.missing_of(rails.span()).span())  // it rests meanwhile
-        table.rest(**registration, rail, 1);
+      const RailSet left = now.missing_of(rails.span());  // they rest meanwhile
+      for (const std::uint32_t rail : left.span()) table.rest(**registration, rail, 1);
       rails = now;
       break;
     }

@@ -106,7 +106,8 @@ class RailSet {
     CHECK(count_ <= rails_.size());
     std::copy(rails.begin(), rails.end(), rails_.begin());
   }
-  std::span<const std::uint32_t> span() const noexcept { return std::span(rails_).first(count_); }
+  std::span<const std::uint32_t> span() const& noexcept { return std::span(rails_).first(count_); }
+  std::span<const std::uint32_t> span() const&& = delete;  // a range-for would keep only the span
   // Returns the rails that are not in this set; both lists are in order.
   RailSet missing_of(std::span<const std::uint32_t> rails) const {
     RailSet missing(std::span<const std::uint32_t>{});
