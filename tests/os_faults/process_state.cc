@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <fstream>
 #include <iterator>
 #include <memory>
 #include <vector>
@@ -17,6 +19,8 @@
 namespace mesh::testkit {
 
 namespace {
+
+constexpr std::chrono::seconds kPoolPatience{60};
 
 std::vector<std::string> entries_of(const char* folder) {
   std::vector<std::string> names;
@@ -70,7 +74,22 @@ ProcessState ProcessState::now() {
     if (::sigismember(&blocked, signal) == 1) state.signals_.insert(signal);
   }
   state.descriptors_ = open_descriptors();
-  state.threads_ = entries_of("/proc/self/task").size();
+  for (const std::string& thread : entries_of("/proc/self/task")) {
+    std::string name;
+    std::ifstream("/proc/self/task/" + thread + "/comm") >> name;
+    ++state.threads_;
+    if (name == "mesh-bring-up" || name == "mesh-device") ++state.pool_threads_;
+  }
+  return state;
+}
+
+ProcessState ProcessState::settled() {
+  const auto deadline = std::chrono::steady_clock::now() + kPoolPatience;
+  ProcessState state = now();
+  while (state.pool_threads_ != 0 && std::chrono::steady_clock::now() < deadline) {
+    ::usleep(1000);
+    state = now();
+  }
   return state;
 }
 
