@@ -81,55 +81,51 @@ void Openings::open(PendingConnect& stage) {
     return decline(stage, Errc::Exhausted);
   }
   bool taken = false;
+  Status opened = Errc::System;
   try {
     if (waits_for_devices(index)) return grow(index);
     if (!reused) lives.push_back(0);
     if (reused) free.pop_back();
     taken = true;
-    open_at(stage, index);
+    opened = open_at(stage, index);
   } catch (const std::exception& error) {
     LOG_WARN("peer {}: no channel can be opened: {}", link_.identity().peer_host, error.what());
-    // A new index is lost if the list of free ones has no room for it: the room there is belongs to
-    // the open channels.
-    const bool has_place = reused || free.capacity() >= lives.size();
-    if (taken && stage.channel == nullptr && has_place) free.push_back(index);
-    fail_for_memory(stage);
   }
+  if (opened.ok()) return;
+  // A new index is lost if the list of free ones has no room for it: the room there is belongs to
+  // the open channels.
+  const bool has_place = reused || free.capacity() >= lives.size();
+  if (taken && stage.channel == nullptr && has_place) free.push_back(index);
+  decline(stage, opened.code());
 }
 
-// Fails the connect, and tells the acceptor if there is memory for that.
-void Openings::fail_for_memory(PendingConnect& stage) noexcept {
+// Fails the connect for a reason that the acceptor does not know yet, and tells the acceptor if
+// there is memory for that.
+void Openings::decline(PendingConnect& stage, Errc why) noexcept {
+  const Id128 listener = stage.listener;
+  fail(stage, why);
   try {
-    decline(stage, Errc::System);
+    link_.send(
+        Decline{.acceptor_context = link_.identity().peer_context,
+                .listener = listener,
+                .reason = why,
+                .text = fmt::format("host {} cannot open a channel, see its log: {}",
+                                    link_.host().options().provider->host_name(), errc_name(why))});
   } catch (const std::exception& error) {
     LOG_WARN("peer {}: not told that the connect failed: {}", link_.identity().peer_host,
              error.what());
   }
 }
 
-// Fails the connect for a reason that the acceptor does not know yet, and tells it.
-void Openings::decline(PendingConnect& stage, Errc why) {
-  const Id128 listener = stage.listener;
-  fail(stage, why);
-  link_.send(
-      Decline{.acceptor_context = link_.identity().peer_context,
-              .listener = listener,
-              .reason = why,
-              .text = fmt::format("host {} cannot open a channel, see its log: {}",
-                                  link_.host().options().provider->host_name(), errc_name(why))});
-}
-
-void Openings::open_at(PendingConnect& stage, std::uint32_t index) {
+// Returns the error if a device refuses the channel's memory; the caller keeps the index.
+Status Openings::open_at(PendingConnect& stage, std::uint32_t index) {
   PeerLink& peer_link = link_.peer_link();
   ChannelIndices& indices = link_.indices;
   indices.reserve(indices.lives.size());
   CHECK(peer_link.channels().find(index) == nullptr);  // the index must be free
   const std::uint32_t life = ++indices.lives[index];
   const Result<PeerWritable> place = memory_for(index);
-  if (!place.ok()) {
-    indices.free.push_back(index);
-    return decline(stage, place.code());
-  }
+  if (!place.ok()) return place.status();
   const Open open{.listener = stage.listener,
                   .channel = index,
                   .life = life,
@@ -142,6 +138,7 @@ void Openings::open_at(PendingConnect& stage, std::uint32_t index) {
   stage.state = StageState::Opening;
   stage.deadline_ns = link_.host().now_ns() + kHandshakeStepToAnswerNs;
   link_.send(open);
+  return {};
 }
 
 // Returns how many keys of its memory the peer tells: see LinkKeys.

@@ -65,9 +65,8 @@ class Openings {
   void refuse_for(Listener& listener, const Open& asked, Errc why);
   bool waits_for_devices(std::uint32_t index) const noexcept;
   Result<PeerWritable> memory_for(std::uint32_t index);
-  void open_at(PendingConnect& stage, std::uint32_t index);
-  void decline(PendingConnect& stage, Errc why);
-  void fail_for_memory(PendingConnect& stage) noexcept;
+  Status open_at(PendingConnect& stage, std::uint32_t index);
+  void decline(PendingConnect& stage, Errc why) noexcept;
   bool answer(const Open& asked, Errc why);  // sends OPENED; returns true, since the link goes on
   void welcome_channel(const Open& asked);
   std::size_t peer_key_count() const noexcept;

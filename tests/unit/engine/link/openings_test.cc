@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -164,6 +165,20 @@ TEST_F(GrowingLink, AConnectFailsWhereItsDeviceNeverRegistersItsMemory) {
   EXPECT_EQ(stage.error, Errc::Timeout);
   EXPECT_TRUE(log.warned("no device has registered memory for a channel in 300 s"));
   EXPECT_EQ(ends_.sender().state(), LinkState::Up);
+}
+
+TEST_F(GrowingLink, AnIndexWhoseMemoryWasRefusedIsFreeOnceAlthoughTheDeclineFindsNoMemory) {
+  const auto next_grows = [this] {
+    return ends_.sender().peer_link().memory().waits_for_devices(
+        static_cast<std::uint32_t>(ends_.sender().indices.lives.size()));
+  };
+  while (!next_grows()) carry_until(begin_connect(), StageState::Ready);
+  for (const auto& device : ends_.a.contexts[0]->loop.devices) device->gate.close();
+  ends_.a.wire.on_said = [](engine::MessageType type) {
+    if (type == engine::MessageType::Decline) throw std::bad_alloc();
+  };
+  EXPECT_EQ(begin_connect().error, Errc::System);
+  EXPECT_EQ(ends_.sender().indices.free.size(), 1u);
 }
 
 TEST_F(GrowingLink, ALinkThatEndsIsForgottenWhenItsDevicesHaveAnswered) {
