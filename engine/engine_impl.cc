@@ -96,7 +96,8 @@ Status EngineImpl::open_plane() {
 Status EngineImpl::start() {
   if (const Status opened = open_plane(); !opened.ok()) return opened;  // logs the version
   Result<std::vector<verbs::Rail>> found =
-      verbs::discover(*options_.provider, settings_, &refused_ports_);
+      verbs::discover(*options_.provider, settings_, &refused_ports_,
+                      options_.threading == Threading::Own ? &pool_ : nullptr);
   if (options_.refused_ports != nullptr) *options_.refused_ports = refused_ports_;
   if (!found.ok()) return found.status();
   rails_ = std::move(*found);

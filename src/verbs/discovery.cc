@@ -3,14 +3,20 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/setting_grammar.h"
+#include "src/base/timeouts.h"
 #include "src/verbs/device_probe.h"
 #include "src/verbs/gid_choice.h"
 #include "src/verbs/rail_traits.h"
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstring>
+#include <exception>
+#include <iterator>
+#include <mutex>
 #include <numeric>
 #include <span>
 #include <string>
@@ -50,58 +56,62 @@ std::uint32_t identity_of(const RailInfo& info, std::uint16_t place) {
   return kAssigned | static_cast<std::uint32_t>(info.rail_id) << 15 | plane;
 }
 
-// One walk over the provider's devices. It collects the rails, and a reason for each port that is
-// none.
-class Discovery {
+// The rail of a port, with the place of its device.
+struct PlacedRail {
+  std::uint16_t device = 0;
+  Rail rail;
+};
+
+struct Refusal {
+  RefusedPort port;
+  bool has_place = false;  // the port is down, and takes its place when it comes up
+};
+
+// A look at one device. It collects the rails, and a reason for each port that is none.
+class DeviceLook {
  public:
-  Discovery(Provider& provider, const Settings& settings)
-      : provider_(provider), settings_(settings), rule_(settings.hca) {}
+  DeviceLook(Provider& provider, const Settings& settings, DeviceEntry device)
+      : provider_(provider), settings_(settings), rule_(settings.hca), device_(std::move(device)) {}
+
+  std::uint16_t place = 0;  // of the device, before run()
 
   // Devices that NCCL_IB_HCA leaves out have no place: a host may have some that others lack.
-  void look_at_all(std::vector<DeviceEntry> devices) {
-    std::erase_if(devices, [this](const DeviceEntry& device) {
-      if (rule_.may_match(device.name)) return false;
-      leave_out(device.name);
-      return true;
-    });
-    const std::vector<std::uint16_t> places = device_places(devices);
-    for (std::size_t i = 0; i < devices.size(); ++i) look_at(devices[i], places[i]);
+  bool is_left_out() {
+    if (rule_.may_match(device_.name)) return false;
+    leave_out(device_.name);
+    return true;
+  }
+  void run() noexcept {
+    try {
+      look_at();
+    } catch (const std::exception& error) {
+      LOG_WARN("device {} is not used: {}", device_.name, error.what());
+    }
   }
 
-  std::vector<Rail> take_rails() {
-    std::sort(places_.begin(), places_.end(), [](const PlacedRail& a, const PlacedRail& b) {
-      return std::tuple(!a.rail.up, a.device, a.rail.info.port) <
-             std::tuple(!b.rail.up, b.device, b.rail.info.port);
-    });
-    std::vector<Rail> rails;
-    for (PlacedRail& each : places_) rails.push_back(std::move(each.rail));
-    return rails;
-  }
-  // Returns the ports that are no rails. Those that are down but have a place are rails of a host
-  // that has one that is up.
-  std::vector<RefusedPort> refusals(bool has_rail) const {
-    std::vector<RefusedPort> ports;
-    for (const Refusal& each : refusals_) {
-      if (!has_rail || !each.has_place) ports.push_back(each.port);
-    }
-    return ports;
+  const DeviceEntry& device() const noexcept { return device_; }
+  std::vector<PlacedRail>& rails() noexcept { return places_; }
+  const std::vector<Refusal>& refusals() const noexcept { return refusals_; }
+  bool has_rail_up() const noexcept {
+    return std::any_of(places_.begin(), places_.end(),
+                       [](const PlacedRail& each) { return each.rail.up; });
   }
 
  private:
-  void look_at(const DeviceEntry& device, std::uint16_t place) {
-    if (device.iwarp)
-      return refuse(device.name, "speaks iWARP, and the plugin needs RoCE", RefusalKind::IWarp);
-    ContextHandle context(provider_, provider_.open_device(device.name));
+  void look_at() {
+    if (device_.iwarp)
+      return refuse(device_.name, "speaks iWARP, and the plugin needs RoCE", RefusalKind::IWarp);
+    ContextHandle context(provider_, provider_.open_device(device_.name));
     if (!context)
-      return refuse(device.name, fmt::format("cannot be opened ({})", std::strerror(errno)));
+      return refuse(device_.name, fmt::format("cannot be opened ({})", std::strerror(errno)));
     ibv_device_attr attr{};
     if (const int error = provider_.query_device(context.get(), &attr); error != 0)
-      return refuse(device.name, fmt::format("cannot be queried ({})", std::strerror(error)));
+      return refuse(device_.name, fmt::format("cannot be queried ({})", std::strerror(error)));
     for (int port = 1; port <= attr.phys_port_cnt; ++port) {
-      if (!context) context = ContextHandle(provider_, provider_.open_device(device.name));
+      if (!context) context = ContextHandle(provider_, provider_.open_device(device_.name));
       if (!context)
-        return refuse(device.name, fmt::format("cannot be reopened ({})", std::strerror(errno)));
-      look_at_port({device, static_cast<std::uint8_t>(port), attr, place}, context);
+        return refuse(device_.name, fmt::format("cannot be reopened ({})", std::strerror(errno)));
+      look_at_port({device_, static_cast<std::uint8_t>(port), attr, place}, context);
     }
   }
 
@@ -111,16 +121,6 @@ class Discovery {
     const ibv_device_attr& device_attr;
     std::uint16_t place;
     std::string name() const { return fmt::format("{}:{}", device.name, number); }
-  };
-
-  struct PlacedRail {
-    std::uint16_t device = 0;
-    Rail rail;
-  };
-
-  struct Refusal {
-    RefusedPort port;
-    bool has_place = false;  // the port is down, and takes its place when it comes up
   };
 
   void refuse(const std::string& what, const std::string& why,
@@ -174,6 +174,7 @@ class Discovery {
     // A port without a signal does not know its speed.
     rail.info.speed_mbps = up ? speed_of(provider_, context.get(), port.number, attr) : 0;
     rail.context = OpenDevice(std::move(context));
+    ask_device_memory(provider_, settings_, rail);
     places_.push_back({.device = port.place, .rail = std::move(rail)});
   }
 
@@ -288,9 +289,115 @@ class Discovery {
   Provider& provider_;
   const Settings& settings_;
   const NameRule rule_;
+  const DeviceEntry device_;
   std::vector<PlacedRail> places_;
   std::vector<Refusal> refusals_;
 };
+
+using DeviceLooks = std::vector<std::shared_ptr<DeviceLook>>;
+
+// The looks that have ended, those at devices that NCCL_IB_HCA leaves out among them, and the names
+// of the devices that are late.
+struct Looks {
+  DeviceLooks over;
+  std::vector<std::string> late;
+};
+
+// Looks at all devices at a time. Waits for those that are late only while no port is known to be
+// up.
+Looks look_on_threads(const DeviceLooks& wanted, ThreadPool& pool) {
+  struct Ended {
+    std::mutex mutex;  // protects the list
+    std::condition_variable more;
+    DeviceLooks looks;
+    void add(std::shared_ptr<DeviceLook> look) {
+      const std::lock_guard guard(mutex);
+      looks.push_back(std::move(look));
+      more.notify_one();
+    }
+  };
+  const auto ended = std::make_shared<Ended>();
+  ended->looks.reserve(wanted.size());
+  for (const std::shared_ptr<DeviceLook>& look : wanted) {
+    const auto work = [ended, look] {
+      look->run();
+      ended->add(look);
+    };
+    ThreadPool::Task task;
+    if (!pool.begin(task, work).ok()) work();
+  }
+  Looks looks;
+  std::unique_lock lock(ended->mutex);
+  const auto all = [&] { return ended->looks.size() == wanted.size(); };
+  ended->more.wait_for(lock, std::chrono::nanoseconds(kCardLookToLateNs), all);
+  ended->more.wait(lock, [&] {
+    return all() || std::any_of(ended->looks.begin(), ended->looks.end(),
+                                [](const auto& look) { return look->has_rail_up(); });
+  });
+  for (const std::shared_ptr<DeviceLook>& look : wanted) {
+    if (std::find(ended->looks.begin(), ended->looks.end(), look) != ended->looks.end()) {
+      looks.over.push_back(look);
+    } else {
+      looks.late.push_back(look->device().name);
+    }
+  }
+  return looks;
+}
+
+Looks look_at_all(Provider& provider, const Settings& settings, ThreadPool* pool) {
+  DeviceLooks wanted, left_out;
+  std::vector<DeviceEntry> devices;
+  for (DeviceEntry& device : provider.devices()) {
+    auto look = std::make_shared<DeviceLook>(provider, settings, device);
+    // Devices that NCCL_IB_HCA leaves out have no place: a host may have some that others lack.
+    if (look->is_left_out()) {
+      left_out.push_back(std::move(look));
+      continue;
+    }
+    wanted.push_back(std::move(look));
+    devices.push_back(std::move(device));
+  }
+  const std::vector<std::uint16_t> places = device_places(devices);
+  for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i]->place = places[i];
+  Looks looks{.over = wanted, .late = {}};
+  if (pool != nullptr && wanted.size() > 1) {
+    looks = look_on_threads(wanted, *pool);
+  } else {
+    for (const std::shared_ptr<DeviceLook>& look : wanted) look->run();
+  }
+  looks.over.insert(looks.over.begin(), left_out.begin(), left_out.end());
+  for (const std::string& name : looks.late)
+    LOG_WARN("device {} has not answered in {} s, so the plugin starts without its ports", name,
+             kCardLookToLateNs / kNsPerSecond);
+  return looks;
+}
+
+std::vector<Rail> take_rails(const DeviceLooks& looks) {
+  std::vector<PlacedRail> placed;
+  for (const std::shared_ptr<DeviceLook>& look : looks)
+    std::move(look->rails().begin(), look->rails().end(), std::back_inserter(placed));
+  std::sort(placed.begin(), placed.end(), [](const PlacedRail& a, const PlacedRail& b) {
+    return std::tuple(!a.rail.up, a.device, a.rail.info.port) <
+           std::tuple(!b.rail.up, b.device, b.rail.info.port);
+  });
+  std::vector<Rail> rails;
+  for (PlacedRail& each : placed) rails.push_back(std::move(each.rail));
+  return rails;
+}
+
+// Returns the ports that are no rails. Those that are down but have a place are rails of a host
+// that has one that is up.
+std::vector<RefusedPort> refusals(const Looks& looks, bool has_rail) {
+  std::vector<RefusedPort> ports;
+  for (const std::shared_ptr<DeviceLook>& look : looks.over) {
+    for (const Refusal& each : look->refusals()) {
+      if (!has_rail || !each.has_place) ports.push_back(each.port);
+    }
+  }
+  for (const std::string& name : looks.late)
+    ports.push_back({name, RefusalKind::Unusable, "has not answered"});
+  return ports;
+}
 
 // Returns "PORT REASON, PORT REASON".
 std::string refusals_text(std::span<const RefusedPort> ports) {
@@ -358,12 +465,11 @@ std::string pci_address(const RailInfo& info) {
 }
 
 Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings,
-                                   std::vector<RefusedPort>* refused) {
-  Discovery discovery(provider, settings);
-  discovery.look_at_all(provider.devices());
-  std::vector<Rail> rails = discovery.take_rails();
+                                   std::vector<RefusedPort>* refused, ThreadPool* pool) {
+  const Looks looks = look_at_all(provider, settings, pool);
+  std::vector<Rail> rails = take_rails(looks.over);
   const bool has_rail = !rails.empty() && rails.front().up;
-  const std::vector<RefusedPort> others = discovery.refusals(has_rail);
+  const std::vector<RefusedPort> others = refusals(looks, has_rail);
   if (refused != nullptr) *refused = others;
   if (!has_rail) {
     log_no_rail(provider, settings, others);
@@ -377,7 +483,7 @@ Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings,
         rails.size(), kRailsMax, rails[kRailsMax].info.name);
     rails.erase(rails.begin() + kRailsMax, rails.end());
   }
-  find_device_memory(provider, settings, rails);
+  level_device_memory(rails);
   for (std::size_t index = 0; index < rails.size(); ++index) {
     DCHECK(rails[index].context && !rails[index].gids.empty());
     log_rail(index, rails[index]);

@@ -8,6 +8,7 @@
 #include <mesh/snapshot.h>
 #include <mesh/status.h>
 
+#include "src/base/thread_pool.h"
 #include "src/verbs/open_device.h"
 #include "src/verbs/port_view.h"
 #include "src/verbs/provider.h"
@@ -62,9 +63,12 @@ struct Rail {
 // up, which become NCCL's devices, then those whose port is down but has an address that tells
 // where it belongs. The latter take their place when they come up. Returns NotFound if no rail is
 // up; one line says what was looked at and why each port is no rail. `refused`, if it is not null,
-// gets the ports that are no rails.
+// gets the ports that are no rails. On threads of a pool all devices are asked at a time, and one
+// that has not answered after kCardLookToLateNs is left out if another has a port that is up. A
+// thread waits for the device meanwhile, and uses the provider and the settings.
 Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings,
-                                   std::vector<RefusedPort>* refused = nullptr);
+                                   std::vector<RefusedPort>* refused = nullptr,
+                                   ThreadPool* pool = nullptr);
 
 std::string address_text(const GidEntry& gid);  // with its prefix, "10.0.12.1/24"
 // Returns the last part of the rail's path in sysfs, "0000:01:00.0"; empty: no PCI parent.

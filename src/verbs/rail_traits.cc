@@ -65,16 +65,17 @@ FabricTraits traits_of(const char* fabric, std::span<const Rail> rails) {
   return traits;
 }
 
-void find_device_memory(Provider& provider, const Settings& settings, std::span<Rail> rails) {
+void ask_device_memory(Provider& provider, const Settings& settings, Rail& rail) {
   if (settings.gdr == "off") return;
-  for (Rail& rail : rails) {
-    const int refusal = refusal_of_buffers(provider, rail);
-    rail.info.dma_buffers = refusal == 0;
-    rail.info.peer_memory = provider.has_peer_memory(rail.context.get());
-    LOG_DETAIL("rail {}: {}{}{}", rail.info.name, name_of(rail.info),
-               refusal == 0 ? "" : std::string("; no DMA buffers: ") + std::strerror(refusal),
-               rail.info.peer_memory ? "" : "; no module of peer memory is loaded");
-  }
+  const int refusal = refusal_of_buffers(provider, rail);
+  rail.info.dma_buffers = refusal == 0;
+  rail.info.peer_memory = provider.has_peer_memory(rail.context.get());
+  LOG_DETAIL("rail {}: {}{}{}", rail.info.name, name_of(rail.info),
+             refusal == 0 ? "" : std::string("; no DMA buffers: ") + std::strerror(refusal),
+             rail.info.peer_memory ? "" : "; no module of peer memory is loaded");
+}
+
+void level_device_memory(std::span<Rail> rails) {
   const auto all = [&](bool RailInfo::*ability) {
     return std::all_of(rails.begin(), rails.end(),
                        [=](const Rail& rail) { return rail.info.*ability; });

@@ -22,10 +22,12 @@ std::uint32_t rails_of_cable(std::span<const Rail> rails, const Rail& rail,
                              std::uint64_t among) noexcept;
 
 // Asks as NCCL's own transport does (gdr.cc): registers a DMA buffer with the descriptor -1, and
-// looks for the modules of peer memory. Sets on every rail what all rails can do, because a region
-// is registered on every rail of a link. A line of detail for each rail says what it can do, and
-// another line what it loses because another rail cannot. With NCCL_MESH_GDR=off no device is
-// asked, and nothing is logged.
-void find_device_memory(Provider& provider, const Settings& settings, std::span<Rail> rails);
+// looks for the modules of peer memory. A line of detail says what the rail can do. With
+// NCCL_MESH_GDR=off the device is not asked, and nothing is logged.
+void ask_device_memory(Provider& provider, const Settings& settings, Rail& rail);
+
+// Sets on every rail what all rails can do, because a region is registered on every rail of a link.
+// A line names each rail that can do more.
+void level_device_memory(std::span<Rail> rails);
 
 }  // namespace mesh::verbs

@@ -33,6 +33,7 @@ TEST(DiscoveryRefusals, OneLineSaysWhyEachPortFellOut) {
   provider.fakes.push_back(device("c", {ethernet_port({gid_of(3, "10.0.12.1")})}));
   Settings settings;
   settings.hca = "^c";
+  settings.gdr = "off";
   const LogCapture log;
   std::vector<RefusedPort> refused;
   EXPECT_EQ(discover(provider, settings, &refused).code(), Errc::NotFound);

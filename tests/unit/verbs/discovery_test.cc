@@ -1,10 +1,15 @@
 #include "src/verbs/discovery.h"
 
+#include "src/base/clock.h"
+#include "src/base/thread_pool.h"
+#include "src/base/timeouts.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/verbs/fake_provider.h"
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
 #include <string>
 #include <utility>
 #include <vector>
@@ -152,6 +157,53 @@ TEST(Discovery, EachRailHasItsOwnContext) {
     EXPECT_NE((*rails)[1].context.get(), (*rails)[2].context.get());
   }
   EXPECT_EQ(provider.open_now, 0);
+}
+
+// A host whose device mlx5_0 cannot be opened before heal().
+class SickDevice : public FakeProvider {
+ public:
+  explicit SickDevice(FakeProvider like) : FakeProvider(std::move(like)) {}
+  void heal() { healed_.set_value(); }
+  ibv_context* open_device(const std::string& name) override {
+    if (name == "mlx5_0") {
+      healthy_.wait();
+      return nullptr;
+    }
+    return FakeProvider::open_device(name);
+  }
+
+ private:
+  std::promise<void> healed_;
+  std::shared_future<void> healthy_ = healed_.get_future().share();
+};
+
+TEST(Discovery, OnThreadsADeviceThatDoesNotAnswerIsLeftOut) {
+  const LogCapture log;
+  SickDevice provider(two_devices());
+  const Settings settings;
+  ThreadPool pool("looks");
+  std::vector<RefusedPort> refused;
+  const Result<std::vector<Rail>> rails = discover(provider, settings, &refused, &pool);
+  provider.heal();
+  ASSERT_TRUE(rails.ok());
+  EXPECT_EQ(rails->size(), 2u);
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0].port + " " + refused[0].reason, "mlx5_0 has not answered");
+  EXPECT_TRUE(log.warned("device mlx5_0 has not answered in 5 s"));
+}
+
+TEST(Discovery, ADeviceThatDoesNotAnswerIsWaitedForWhereNoOtherPortIsUp) {
+  SickDevice provider(two_devices());
+  for (testkit::FakeDevice& fake : provider.fakes)
+    for (testkit::FakePort& port : fake.ports) port.attr.state = IBV_PORT_DOWN;
+  const Settings settings;
+  ThreadPool pool("looks");
+  std::future<bool> found = std::async(
+      std::launch::async, [&] { return discover(provider, settings, nullptr, &pool).ok(); });
+  EXPECT_EQ(found.wait_for(std::chrono::nanoseconds(kCardLookToLateNs + kNsPerSecond)),
+            std::future_status::timeout);
+  provider.heal();
+  EXPECT_FALSE(found.get());
 }
 
 // A peer is told of 64 rails. A 65th would have an index, but no place in that list.

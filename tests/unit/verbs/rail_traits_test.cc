@@ -154,7 +154,8 @@ class FindDeviceMemory : public testing::Test {
     rails_.resize(provider_.answers.size());
     for (std::size_t i = 0; i < rails_.size(); ++i) rails_[i].info.name = fmt::format("n{}:1", i);
     settings_.gdr = gdr;
-    find_device_memory(provider_, settings_, rails_);
+    for (Rail& rail : rails_) ask_device_memory(provider_, settings_, rail);
+    level_device_memory(rails_);
   }
   mesh::testkit::LogCapture log_;
   Devices provider_;
