@@ -1,6 +1,6 @@
 #pragma once
-// The screen of mesh_top: processes, their links with rates and waits, their paths, and what they
-// carry for others; and all that as JSON. Thread: any (pure).
+// The screen of mesh_top: processes, the ports of their hosts, their links with rates and waits,
+// their paths, and what they carry for others; and all that as JSON. Thread: any (pure).
 
 #include "perf/mesh_top/process.h"
 

@@ -67,9 +67,8 @@ TEST(TopView, TellsRatesBetweenTwoSnapshots) {
   const Process process{.now = shot_of(9'000'000'000, kNowS),
                         .before = shot_of(1'000'000'000, 1006)};
   const std::string text = view({process}, {.now_s = 1012});
-  EXPECT_TRUE(
-      has(text, "a                77 runs       2 s      7      0  mesh0:1 up  mesh1:1 down"))
-      << text;
+  EXPECT_TRUE(has(text, "a                77 runs       2 s      7      0\n")) << text;
+  EXPECT_TRUE(has(text, "a          mesh0:1    up\n")) << text;
   EXPECT_TRUE(has(text, "a          to   b              2.000 GB/s       2000 msg/s     3 open"))
       << text;
   EXPECT_TRUE(has(text, "credit for 4 s")) << text;
@@ -90,6 +89,21 @@ TEST(TopView, TellsALatencyThatIsOfTheTimeBetweenTwoSnapshots) {
   EXPECT_TRUE(has(view({{.now = now, .before = now}}, {.now_s = 1012}), "p50 331 us, p99 497 us"))
       << "without a newer sample the whole run is shown";
   EXPECT_FALSE(has(view({{.now = shot_of(0, kNowS), .before = {}}}, {.now_s = kNowS}), "p50"));
+}
+
+// Eight processes of one host have lost their paths over a cable, and one has ended before.
+TEST(TopView, ACutCableIsOneLineOfAHost) {
+  std::vector<Process> processes(8, {.now = shot_of(0, kNowS), .before = {}});
+  processes.push_back({.now = shot_of(0, kNowS, false), .before = {}});
+  processes[0].now.engine.rails[1].active = true;  // it hears of it a little later
+  const std::string text = view(processes, {.now_s = kNowS});
+  EXPECT_TRUE(has(text,
+                  "a          mesh1:1    down in 7 of 8 processes  8 paths not up  paths lost 16 "
+                  "times in 8 of 8 processes: retries exceeded\n"))
+      << text;
+  EXPECT_EQ(text.find("retries exceeded"), text.rfind("retries exceeded")) << text;
+  processes[3].now.engine.peers[0].paths[1].last_cause = "our port is down";
+  EXPECT_TRUE(has(view(processes, {.now_s = kNowS}), ": retries exceeded (and others)\n"));
 }
 
 TEST(TopView, OfOneSnapshotTellsTheRateOfTheWholeRun) {
