@@ -1,12 +1,10 @@
 #include "perf/collectives/carriers.h"
 
-#include <algorithm>
-
 namespace mesh::perf {
 
 int connect_neighbours(const Team& team, driver::ConnectionSet& connections) {
   driver::ConnectionPlan plan;
-  plan.timeout = std::min(team.timeout, kConnectPatience);
+  plan.timeout = team.connect_timeout();
   // Rank 0, ranks 2 and above, rank 1.
   const int ranks = team.bootstrap->world(), rank = team.rank();
   const auto behind = [ranks](int one) { return one == 0 ? 2 : one + 1 < ranks ? one + 1 : 1; };
@@ -20,7 +18,7 @@ int connect_neighbours(const Team& team, driver::ConnectionSet& connections) {
 // Connects nothing, but takes part in the exchange by which the others connect.
 int Carrying::open(std::string& error) {
   driver::ConnectionPlan plan;
-  plan.timeout = std::min(team_.timeout, kConnectPatience);
+  plan.timeout = team_.connect_timeout();
   const int result = connections_.connect(*team_.bootstrap, plan);
   if (result != driver::kNetSuccess)
     error = std::string("connecting failed: ") + driver::net_result_name(result);

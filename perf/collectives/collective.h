@@ -6,6 +6,7 @@
 #include "perf/driver/bootstrap.h"
 #include "perf/driver/communicator.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -57,8 +58,6 @@ constexpr bool has_blocks(Kind kind) noexcept {
   return kind == Kind::AllGather || kind == Kind::ReduceScatter;
 }
 
-inline constexpr std::chrono::milliseconds kConnectPatience{30000};
-
 // The rank's place in the run.
 struct Team {
   driver::Communicator* communicator = nullptr;
@@ -70,6 +69,12 @@ struct Team {
   int rank() const { return bootstrap->rank(); }
   int world() const { return bootstrap->world() - carriers; }
   bool carries() const { return rank() >= world(); }
+  // Returns how long all connections of an operation may take together. A run with a long time-out
+  // is on slow hosts.
+  std::chrono::milliseconds connect_timeout() const {
+    constexpr std::chrono::milliseconds kUsual{30000};
+    return std::min(timeout, std::max(kUsual, timeout / 10));
+  }
 };
 
 struct CollectiveOptions {

@@ -18,7 +18,7 @@ Exchange::Exchange(const Team& team, const CollectiveOptions& options)
     : team_(team), options_(options), connections_(*team.communicator) {
   const int world = team.world();
   plan_.channels = team.channels;
-  plan_.timeout = std::min(team.timeout, kConnectPatience);
+  plan_.timeout = team.connect_timeout();
   if (options.direction == Direction::OneWay) {
     (team.rank() == 0 ? plan_.send_to : plan_.recv_from).push_back(1 - team.rank());
   } else if (options.kind == Kind::SendRecv) {

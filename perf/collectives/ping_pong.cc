@@ -23,7 +23,7 @@ PingPong::~PingPong() {
 int PingPong::open(std::string& error) {
   driver::ConnectionPlan plan;
   plan.send_to = plan.recv_from = {peer()};
-  plan.timeout = std::min(team_.timeout, kConnectPatience);
+  plan.timeout = team_.connect_timeout();
   int result = connections_.connect(*team_.bootstrap, plan);
   if (result != driver::kNetSuccess) {
     error = std::string("connecting failed: ") + driver::net_result_name(result);

@@ -29,7 +29,7 @@ int RingCollective<T>::open(std::string& error) {
   plan.send_to = {(team_.rank() + 1) % world};
   plan.recv_from = {(team_.rank() + world - 1) % world};
   plan.channels = team_.channels;
-  plan.timeout = std::min(team_.timeout, kConnectPatience);
+  plan.timeout = team_.connect_timeout();
   int result = connections_.connect(*team_.bootstrap, plan);
   for (int channel = 0; channel < team_.channels && result == driver::kNetSuccess; ++channel)
     result = add_channel(channel);
