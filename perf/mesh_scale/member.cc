@@ -95,19 +95,20 @@ class Line {
       fail("the other process is gone");
     return value;
   }
+  void close() const { ::close(fd_); }
 
  private:
   int fd_;
 };
 
-enum class Mark : char { Ready, Connect, Connected, Large, Close };
+enum class Mark : char { Ready, Connect, Connected, Large, Close, Met };
 
-soft::FabricFile fabric() {
-  return soft::parse(fmt::format(R"({{"name": "scale-{}",
+soft::FabricFile fabric(const Order& order) {
+  return soft::parse(fmt::format(R"({{"name": "scale-{}-{}-{}",
     "hosts": [{{"name": "a", "nics": [{{"name": "mesh0", "address": "10.0.12.1/24"}}]}},
               {{"name": "b", "nics": [{{"name": "mesh0", "address": "10.0.12.2/24"}}]}}],
     "links": [{{"ends": ["a/mesh0", "b/mesh0"]}}]}})",
-                                 ::getpid()))
+                                 ::getpid(), order.peers, order.processes))
       .value();
 }
 
@@ -269,7 +270,14 @@ std::uint64_t median(std::vector<std::uint64_t> values) {
   return *middle;
 }
 
-Figures be_the_one(const Order& order, const soft::FabricFile& file, const Line& line) {
+// Returns when every process of the host has come so far.
+void meet(const Line& host) {
+  host.say(Mark::Met);
+  host.hear<Mark>();
+}
+
+Figures be_the_one(const Order& order, const soft::FabricFile& file, const Line& line,
+                   const Line& host) {
   Member member(file, "a");
   member.peers.resize(order.peers);
   const std::uint64_t threads = entries_of("/proc/self/task");
@@ -285,18 +293,22 @@ Figures be_the_one(const Order& order, const soft::FabricFile& file, const Line&
   Figures figures;
   figures.peers = order.peers;
   rest();
+  meet(host);
   figures.alone = usage();
+  meet(host);
   line.say(Mark::Connect);
   member.connect_all(order.at_once);
   const std::uint64_t connected_ns = usage().wall_ns;
   line.hear<Mark>();  // the peers are connected, too
   const EngineStats stats = member.engine().stats();
   const std::uint64_t cpu_ns = read_clock(CLOCK_PROCESS_CPUTIME_ID);
+  meet(host);
   rest();
   figures.connected = usage();
   figures.connected.wall_ns = connected_ns;
   figures.connected.cpu_ns = cpu_ns;
   figures.queue_pairs = stats.queue_pairs;
+  meet(host);
   line.say(Mark::Large);
   std::vector<std::uint64_t> first, second;
   member.send_large(first, second);
@@ -340,21 +352,34 @@ std::array<int, 2> connected_sockets() {
 
 }  // namespace
 
-std::string measure(const Order& order, Figures& figures) try {
-  const auto [here, there] = connected_sockets();
-  const pid_t one = in_process([&, result = there] {
-    const soft::FabricFile file = fabric();
-    const auto [own, theirs] = connected_sockets();
-    const pid_t many = in_process([&, end = theirs] { be_the_peers(order, file, Line(end)); });
-    ::close(theirs);
-    const Figures measured = be_the_one(order, file, Line(own));
-    if (!ended_well(many)) fail("the peers have failed");
-    Line(result).say(measured);
-  });
-  ::close(there);
-  figures = Line(here).hear<Figures>();
-  ::close(here);
-  return ended_well(one) ? std::string() : "its process has failed";
+std::string measure(const Order& order, std::vector<Figures>& figures) try {
+  constexpr int kMeetings = 4;
+  const soft::FabricFile file = fabric(order);
+  std::vector<pid_t> pids;
+  std::vector<Line> lines;
+  for (std::size_t i = 0; i < order.processes; ++i) {
+    const auto [here, there] = connected_sockets();
+    pids.push_back(in_process([&, host = Line(there)] {
+      for (const Line& line : lines) line.close();
+      const auto [own, theirs] = connected_sockets();
+      const pid_t many = in_process([&, end = theirs] { be_the_peers(order, file, Line(end)); });
+      ::close(theirs);
+      const Figures measured = be_the_one(order, file, Line(own), host);
+      if (!ended_well(many)) fail("the peers have failed");
+      host.say(measured);
+    }));
+    ::close(there);
+    lines.emplace_back(here);
+  }
+  for (int meeting = 0; meeting < kMeetings; ++meeting) {
+    for (const Line& line : lines) line.hear<Mark>();
+    for (const Line& line : lines) line.say(Mark::Met);
+  }
+  figures.clear();
+  for (const Line& line : lines) figures.push_back(line.hear<Figures>());
+  const bool well = std::all_of(pids.begin(), pids.end(), ended_well);
+  for (const Line& line : lines) line.close();
+  return well ? std::string() : "its process has failed";
 } catch (const std::exception& error) {
   return error.what();
 }

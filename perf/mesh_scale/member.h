@@ -1,14 +1,15 @@
 #pragma once
 // One process of a communicator of many hosts, and what it holds of the system: a channel to each
 // of its peers and one from each, as NCCL connects an all-to-all. The peers are communicators of
-// one other process, on another host of the software fabric. Each size is a pair of processes of
-// its own, so that none finds what another has left. Thread: one. Bounds: kPeersMax peers;
-// kStepLimit for each step.
+// one other process, on another host of the software fabric. Several such pairs share both hosts.
+// Each size has processes of its own, so that none finds what another has left. Thread: one.
+// Bounds: kPeersMax peers; kProcessesMax pairs; kStepLimit for each step.
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace mesh::scale {
 
@@ -23,6 +24,7 @@ struct Usage {
 // Both directions of a peer with a queue pair each, and some with all: a NIC of the software fabric
 // has 4096.
 inline constexpr std::size_t kPeersMax = 1023;
+inline constexpr std::size_t kProcessesMax = 16;   // of a host of the software fabric
 inline constexpr std::size_t kLargePeersMax = 16;  // those that are sent large messages
 inline constexpr std::size_t kLargeBytes = std::size_t{1} << 20;
 inline constexpr std::chrono::seconds kStepLimit{300};
@@ -30,6 +32,7 @@ inline constexpr std::chrono::seconds kStepLimit{300};
 struct Order {
   std::size_t peers = 64;
   std::size_t at_once = 128;  // peers that are connected in one round
+  std::size_t processes = 1;  // on the host
 };
 
 struct Figures {
@@ -40,7 +43,8 @@ struct Figures {
   std::uint64_t first_large_ns = 0, second_large_ns = 0;
 };
 
-// Runs both processes. Returns an empty text on success, or else what failed.
-std::string measure(const Order& order, Figures& figures);
+// Runs all processes. `figures` gets those of each process of the host while all are connected.
+// Returns an empty text on success, or else what failed.
+std::string measure(const Order& order, std::vector<Figures>& figures);
 
 }  // namespace mesh::scale

@@ -8,7 +8,7 @@
 namespace mesh::scale {
 
 namespace {
-constexpr double kKib = 1024, kNsPerUs = 1000;
+constexpr double kKib = 1024, kMib = kKib * kKib, kNsPerUs = 1000;
 
 struct Column {
   const char* name;
@@ -71,6 +71,49 @@ std::string table(const std::vector<Figures>& all) {
       text += fmt::format(" {:>14.{}f}", values.*column.value, column.decimals);
     text += '\n';
   }
+  return text;
+}
+
+double HostMemory::ratio() const noexcept {
+  return static_cast<double>(together_bytes) / static_cast<double>(apart_bytes);
+}
+
+namespace {
+HostMemory memory_of(const std::vector<Figures>& processes, const Figures& alone,
+                     std::uint64_t Usage::*bytes) {
+  const auto grown = [bytes](const Figures& each) {
+    return each.connected.*bytes - each.alone.*bytes;
+  };
+  HostMemory memory{.apart_bytes = processes.size() * grown(alone)};
+  for (const Figures& each : processes) memory.together_bytes += grown(each);
+  return memory;
+}
+}  // namespace
+
+HostMemory heap_of(const std::vector<Figures>& processes, const Figures& alone) {
+  return memory_of(processes, alone, &Usage::heap_bytes);
+}
+
+std::string host_lines(const std::vector<Figures>& processes, const Figures& alone) {
+  std::uint64_t queue_pairs = 0, descriptors = 0, threads = 0;
+  for (const Figures& each : processes) {
+    queue_pairs += each.queue_pairs;
+    descriptors += each.connected.descriptors;
+    threads += each.connected.threads;
+  }
+  std::string text = fmt::format(
+      "# host of {} processes with {} peers each: {} queue pairs, {} descriptors, {} "
+      "threads\n",
+      processes.size(), alone.peers, queue_pairs, descriptors, threads);
+  const auto add = [&](const char* name, const HostMemory& memory) {
+    text += fmt::format(
+        "{}_mib {:.1f}; the sum of as many processes, each alone on its host: "
+        "{:.1f} (ratio {:.3f})\n",
+        name, static_cast<double>(memory.together_bytes) / kMib,
+        static_cast<double>(memory.apart_bytes) / kMib, memory.ratio());
+  };
+  add("heap", heap_of(processes, alone));
+  add("resident", memory_of(processes, alone, &Usage::resident_bytes));
   return text;
 }
 

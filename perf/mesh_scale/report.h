@@ -24,6 +24,8 @@ inline constexpr double kHeapKibMax = 160;        // for each peer
 inline constexpr double kConnectCpuUsMax = 400;   // for each peer
 inline constexpr double kLargeLaterUsMax = 2000;  // the first large message than the second
 
+inline constexpr double kHostBar = 1.10;  // memory of a host's processes: of as many hosts' ones
+
 std::string table(const std::vector<Figures>& all);
 std::string json(const std::vector<Figures>& all);
 
@@ -32,5 +34,14 @@ std::string json(const std::vector<Figures>& all);
 // limit from kBasePeers on. Times are judged if asked for.
 enum class Judge : unsigned char { Counts, CountsAndTimes };
 std::vector<std::string> out_of_proportion(const std::vector<Figures>& all, Judge what);
+
+// The memory that the processes of one host hold together for their peers, and that of as many
+// processes like `alone`, each on a host of its own.
+struct HostMemory {
+  std::uint64_t together_bytes = 0, apart_bytes = 0;
+  double ratio() const noexcept;
+};
+HostMemory heap_of(const std::vector<Figures>& processes, const Figures& alone);
+std::string host_lines(const std::vector<Figures>& processes, const Figures& alone);
 
 }  // namespace mesh::scale

@@ -57,6 +57,7 @@ TOOLS = {
         ("--peers 16,1024", "--peers: '1024' is not usable; wanted: 1..1023"),
         ("--at-once 1 --at-once 2", "--at-once: At Most 1 required but received 2"),
         ("--json --parts", "--json excludes --parts"),
+        ("--processes 17", "--processes: '17' is not usable; wanted: 1..16"),
     ],
     "mesh_model": [
         ("extra", "not expected: extra; --help has"),
