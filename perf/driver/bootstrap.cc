@@ -188,6 +188,26 @@ Result<std::vector<std::string>> Bootstrap::all_gather(std::string_view blob) {
 
 Status Bootstrap::barrier() { return all_gather({}).status(); }
 
+Result<bool> Bootstrap::keep_first_of(std::string_view group) {
+  const auto groups = all_gather(group);
+  if (!groups.ok()) return groups.status();
+  std::vector<UniqueFd> kept;
+  int rank = -1, world = 0;
+  for (auto each = groups->begin(); each != groups->end(); ++each) {
+    if (std::find(groups->begin(), each, *each) != each) continue;
+    const auto old = static_cast<std::size_t>(each - groups->begin());
+    if (old == static_cast<std::size_t>(rank_)) rank = world;
+    if (rank_ == 0) kept.push_back(std::move(peers_[old]));
+    ++world;
+  }
+  const bool stays = rank >= 0;
+  if (!stays) kept.resize(1);
+  if (rank_ == 0 || !stays) peers_ = std::move(kept);
+  rank_ = stays ? rank : 0;
+  world_ = stays ? world : 1;
+  return stays;
+}
+
 Result<UniqueFd> Bootstrap::watch() const {
   UniqueFd set(::epoll_create1(EPOLL_CLOEXEC));
   for (const UniqueFd& peer : peers_) {

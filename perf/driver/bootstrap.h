@@ -44,6 +44,9 @@ class Bootstrap {
   // not come; lost() names it.
   Result<std::vector<std::string>> all_gather(std::string_view blob);
   Status barrier();
+  // Keeps the first rank of each group, and numbers these ranks anew in their order. Returns false
+  // on a rank that is left out, which is alone then.
+  Result<bool> keep_first_of(std::string_view group);
   void set_timeout(std::chrono::milliseconds timeout) noexcept { timeout_ = timeout; }
   int lost() const noexcept { return lost_; }  // the first rank that failed us; -1: none
 

@@ -103,6 +103,13 @@ int run_doctor(const Options& options) {
   std::string why;
   auto bootstrap = gather_hosts(options, report.findings, why);
   if (!bootstrap.ok()) return fail("the hosts do not meet", why.c_str());
+  const int ranks = bootstrap->world();
+  const auto looks = bootstrap->keep_first_of(host_identity());
+  if (!looks.ok()) return lost(*bootstrap, looks.code());
+  if (!*looks) return kHealthy;
+  if (bootstrap->rank() == 0 && bootstrap->world() != ranks)
+    std::fprintf(stderr, "mesh_doctor: %d ranks on %d hosts: the first one of each host looks\n",
+                 ranks, bootstrap->world());
   HostFacts own = read_host(options);
   auto hosts = share(*bootstrap, own);
   if (!hosts.ok()) return lost(*bootstrap, hosts.code());

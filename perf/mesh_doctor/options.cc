@@ -22,8 +22,7 @@ constexpr const char* kFooter =
     "it on each of them, by hand or with ssh, mpirun, srun or torchrun:\n  "
     "MESH_RENDEZVOUS=HOST0:29500 RANK=0 WORLD_SIZE=2 mesh_doctor\nRank 0 prints the report. Each "
     "process checks the environment that it is started in, so start it as the job is "
-    "started. Something broken is "
-    "a bad result.";
+    "started; of several ranks on a host the first one looks. Something broken is a bad result.";
 
 void add_output(CLI::App& app, Options& options) {
   app.add_flag("--json", options.as_json, "Print JSON");

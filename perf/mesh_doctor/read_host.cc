@@ -99,6 +99,10 @@ HostFacts read_host(const Options& options) {
   return facts;
 }
 
+std::string host_identity() {
+  return host_name(process_environment()) + " " + Tree("/").line("/proc/sys/kernel/random/boot_id");
+}
+
 void read_again(const Options& options, HostFacts& facts) {
   const auto tree = tree_of(options, facts.host);
   if (!tree) return;

@@ -18,6 +18,9 @@ HostFacts read_host(const Options& options);
 // Reads the error counters once more, into counters_later.
 void read_again(const Options& options, HostFacts& facts);
 
+// Returns a text that the processes of this host have, and no other: its name may be another's too.
+std::string host_identity();
+
 // Reads the files alone, without the plugin.
 void read_files(const Tree& tree, const Environment& environment, HostFacts& facts);
 

@@ -38,6 +38,33 @@ TEST(Bootstrap, EveryRankGetsEveryBlobInOrder) {
   for (const std::string& text : seen) EXPECT_EQ(text, "rank0rank1rank2rank3");
 }
 
+TEST(Bootstrap, KeepsTheFirstRankOfEachGroup) {
+  constexpr int kWorld = 6;
+  const std::vector<std::string> groups{"a", "a", "b", "c", "a", "b"};
+  auto rendezvous = open_loopback_rendezvous();
+  ASSERT_TRUE(rendezvous.ok());
+  std::vector<std::thread> ranks;
+  std::vector<std::string> seen(kWorld);
+  for (int rank = 0; rank < kWorld; ++rank) {
+    const int fd = rank == 0 ? rendezvous->socket.release() : -1;
+    ranks.emplace_back([&, rank, fd] {
+      const auto number = static_cast<std::size_t>(rank);
+      auto bootstrap = Bootstrap::join({rank, kWorld, rendezvous->address, fd, kPatience});
+      ASSERT_TRUE(bootstrap.ok());
+      const auto stays = bootstrap->keep_first_of(groups[number]);
+      ASSERT_TRUE(stays.ok());
+      seen[number] = std::to_string(bootstrap->rank()) + "/" + std::to_string(bootstrap->world());
+      EXPECT_EQ(*stays, rank == 0 || rank == 2 || rank == 3);
+      const auto blobs = bootstrap->all_gather(std::to_string(rank));
+      ASSERT_TRUE(blobs.ok());
+      for (const std::string& blob : *blobs) seen[number] += " " + blob;
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  EXPECT_EQ(seen, (std::vector<std::string>{"0/3 0 2 3", "0/1 1", "1/3 0 2 3", "2/3 0 2 3", "0/1 4",
+                                            "0/1 5"}));
+}
+
 // Rank 2 hangs up while rank 1 is busy. Both remaining ranks learn at once which rank is lost.
 TEST(Bootstrap, ALostRankIsNamedToEverybodyAtOnce) {
   auto rendezvous = open_loopback_rendezvous();

@@ -220,17 +220,19 @@ class DoctorByHand : public DoctorOnAFabric {
  protected:
   // Runs a rank for each element of `more`; further ranks do not come. Rank 0 starts last, once
   // another rank waits at its door, so it only waits for ranks that do not come.
-  Seen run_ranks(const std::vector<std::vector<std::string>>& more) {
-    auto soft = driver::SoftFabric::make(triangle().dump(), {});
+  Seen run_ranks(const std::vector<std::vector<std::string>>& more, const Json& root = triangle(),
+                 int ranks_per_host = 1) {
+    auto soft = driver::SoftFabric::make(root.dump(), {}, ranks_per_host);
     auto rendezvous = driver::open_loopback_rendezvous();
     EXPECT_TRUE(soft.ok() && rendezvous.ok());
     driver::Launcher launcher;
     for (std::size_t rank = more.size(); rank-- > 0;) {
       driver::ProcessSpec spec{.arguments = arguments(more[rank]), .capture = true};
       spec.environment = soft->environment(rank);
-      spec.environment.insert(spec.environment.end(), {{"MESH_RENDEZVOUS", rendezvous->address},
-                                                       {"RANK", std::to_string(rank)},
-                                                       {"WORLD_SIZE", "3"}});
+      spec.environment.insert(spec.environment.end(),
+                              {{"MESH_RENDEZVOUS", rendezvous->address},
+                               {"RANK", std::to_string(rank)},
+                               {"WORLD_SIZE", std::to_string(soft->hosts().size())}});
       if (rank == 0) {
         pollfd door{rendezvous->socket.get(), POLLIN, 0};
         EXPECT_EQ(::poll(&door, 1, kDoorMs), 1);
@@ -252,6 +254,16 @@ TEST_F(DoctorByHand, AHostWithoutThePlugin) {
 
 TEST_F(DoctorByHand, AHostThatDoesNotCome) {
   expect(run_ranks({{"--wait", "3"}, {}}), {"host-missing"}, 3);
+}
+
+TEST_F(DoctorByHand, ACutCableOfHostsWithTwoRanksIsOneFinding) {
+  Json root = fabric("pair.json");
+  for (Json& host : root["hosts"]) {
+    const std::string last = host["name"] == "a" ? "1" : "2";
+    host["nics"].push_back({{"name", "mesh1"}, {"address", "10.0.13." + last + "/24"}});
+  }
+  const std::string map = folder_.write("map", "a/mesh0 b/mesh0\na/mesh1 b/mesh1\n");
+  expect(run_ranks({{"--expect", map}, {}, {}, {}}, root, 2), {"cable-down"}, 3);
 }
 
 TEST_F(DoctorByHand, AllDoWhatRankZeroWasTold) {
