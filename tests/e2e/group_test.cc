@@ -2,8 +2,14 @@
 // (PXN): one proxy sends for eight local ranks, whose messages are ready in any order.
 #include "tests/e2e/breaker.h"
 #include "tests/e2e/proxy.h"
+#include "tests/e2e/ring_job.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
 
 #include <array>
 #include <chrono>
@@ -253,6 +259,99 @@ TEST(Group, OutlivesLostPaths) {
   options.environment = {
       {"NCCL_MESH_RAILS", "all"}, {"NCCL_IB_TIMEOUT", "12"}, {"NCCL_IB_RETRY_CNT", "2"}};
   expect_run(kPathsLost, options);
+}
+
+// Rank 0 sends for the four ranks of its host to rank 4, from memory of a GPU into which they
+// write. Rank 3, which has a connection of its own to rank 7, is killed before its last messages
+// are sent.
+constexpr int kLocalRanks = 4, kVictim = 3;
+constexpr std::uint64_t kDiesAfter = 200, kRoundsOfProcesses = 400;
+constexpr const char* kGpus = R"({"name": "gpus",
+  "hosts": [{"name": "a", "nics": [{"name": "mesh0", "address": "10.0.12.1/24",
+               "device_memory": "both"}]},
+            {"name": "b", "nics": [{"name": "mesh0", "address": "10.0.12.2/24",
+               "device_memory": "both"}]}],
+  "links": [{"ends": ["a/mesh0", "b/mesh0"]}]})";
+
+// Maps what another process has exported, until this one ends.
+char* mapped(const std::string& file, std::size_t bytes) {
+  const UniqueFd fd(::open(file.c_str(), O_RDWR | O_CLOEXEC));
+  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  require(memory != MAP_FAILED, file + " cannot be mapped");
+  return static_cast<char*>(memory);
+}
+
+struct ProxyAndRank {
+  Proxy& proxy;
+  LocalRank& rank;
+  bool done() const { return proxy.done(); }
+  bool turn() {
+    const bool wrote = rank.turn();
+    return proxy.turn() || wrote;
+  }
+};
+
+const Scenario kProcesses("processes_of_local_ranks", [](Peer& peer) {
+  constexpr std::size_t kSlots = kOpen * kTags * kRoom, kBytes = kSlots + kTags * sizeof(Progress);
+  Plan plan(3, kRoundsOfProcesses, kRoom);
+  plan.end_tags(1u << kVictim | 1u << (kVictim + kLocalRanks), kDiesAfter);
+  const std::vector<pid_t> pids = processes(peer);
+  if (peer.rank() == 0) driver::use_memory(driver::MemoryKind::Device);
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  const int local = peer.rank() % kLocalRanks;
+  std::optional<Line> line;
+  driver::ConnectionSet none(*communicator);
+  if (local == 0 || local == kVictim) {
+    line.emplace(peer, *communicator,
+                 LineOptions{.bytes = kBytes, .from = local, .to = local + kLocalRanks});
+  } else {
+    require_success(none.connect(peer.bootstrap(), {}), "connecting to nobody");
+  }
+  const UniqueFd exported = peer.rank() == 0 ? line->memory().buffer().export_buffer() : UniqueFd();
+  const std::string file = fmt::format("/proc/{}/fd/{}", pids[0], exported.get());
+  const std::string of_proxy = peer.all_gather(file).front();
+  if (local == kVictim) transfer(*line, {.bytes = 4096});
+  if (local == 0) communicator->progress().detach(line->pipe());
+  if (peer.rank() == kLocalRanks) {
+    GroupReceiver receiver(*line, plan);
+    drive(receiver, "receiver");
+    line->close();
+    return require_success(communicator->close(), "finalize");
+  }
+  if (peer.rank() > kLocalRanks)
+    return require(ends_within(pids[kVictim], patience()), "the rank to be killed has not ended");
+  char* const memory = mapped(of_proxy, kBytes);
+  auto* const progress = reinterpret_cast<Progress*>(memory + kSlots);
+  const auto tag = static_cast<std::size_t>(local);
+  LocalRank rank(memory, progress, plan, {tag, tag + kLocalRanks});
+  if (local != 0) {
+    drive(rank, "local rank");
+    if (local == kVictim) ::raise(SIGKILL);
+    return;
+  }
+  Proxy proxy(*line, plan);
+  proxy.progress = progress;
+  proxy.held_from = kDiesAfter - kOpen;  // the victim has room for the rest
+  ProxyAndRank both{proxy, rank};
+  drive(both, "proxy");
+  require(ends_within(pids[kVictim], patience()), "the rank to be killed has not ended");
+  proxy.held_from = UINT64_MAX;
+  drive(both, "proxy");
+  require(!logged(" is lost"), "the proxy has lost a path");
+  line->close();
+  require_success(communicator->close(), "finalize");
+});
+TEST(Group, ALocalRankThatIsKilledTakesNoMessageOfAnother) {
+  const std::vector<RankEnd> ranks =
+      run(kProcesses, {.fabric_text = kGpus,
+                       .ranks_per_host = kLocalRanks,
+                       .software_only = "its hosts have several ranks, and memory of a GPU"});
+  if (IsSkipped()) return;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const bool well = rank == kVictim ? ranks[rank].end.code == SIGKILL : ranks[rank].end.success();
+    EXPECT_TRUE(ranks[rank].finished && well) << "rank " << rank << ":\n" << ranks[rank].output;
+  }
 }
 
 }  // namespace
