@@ -62,7 +62,9 @@ EndProgress EndDevice::progress(const ibv_qp* qp) const noexcept {
 }
 
 bool EndDevice::stuck(ibv_qp* qp, std::uint64_t now_ns) noexcept {
-  return end_of(qp).stuck(now_ns);
+  EndQueuePair& end = end_of(qp);
+  const std::lock_guard guard(end.parts().sends->lock());
+  return end.stuck(now_ns);
 }
 
 // The real queue for sends has twice the entries: a queue pair leaves as many there as its real

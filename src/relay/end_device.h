@@ -55,8 +55,9 @@ class EndDevice final : public verbs::ForwardingProvider {
   // pair's own.
   void fail(ibv_qp* qp, ibv_wc_status status) noexcept;
   EndProgress progress(const ibv_qp* qp) const noexcept;
-  // Returns true if work is outstanding and no count has come for kRelayWorkToCountNs: the chain is
-  // dead. One thread asks now and then; the first call of such a stretch returns false.
+  // Returns true if work is outstanding and no count has come for kRelayWorkToCountNs, or our card
+  // shows no completion of what was counted: the chain is dead. One thread asks now and then; the
+  // first call of such a stretch returns false.
   bool stuck(ibv_qp* qp, std::uint64_t now_ns) noexcept;
 
   // ---- Provider. Objects that are not this device's are passed on. create_qp takes completion

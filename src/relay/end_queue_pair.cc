@@ -267,7 +267,8 @@ int EndQueuePair::poll(int count, ibv_wc* wc) noexcept {
 
 bool EndQueuePair::stuck(std::uint64_t now_ns) noexcept {
   const std::uint64_t moved_now = moved();
-  const bool waits = outstanding() != 0;
+  // A card that hangs shows no completion of what the far end has.
+  const bool waits = outstanding() != 0 || (told_ != done_ && !failed());
   if (!waits || !watch_.waited || watch_.moved != moved_now)
     watch_ = {.waited = waits, .moved = moved_now, .since_ns = now_ns};
   return waits && now_ns - watch_.since_ns >= kRelayWorkToCountNs;

@@ -87,11 +87,12 @@ class EndQueuePair {
   // Notes that a receive was flushed, so the real queue pair is in ERR. From any thread.
   void note_flushed() noexcept { flushed_.store(true, std::memory_order_release); }
 
+  bool stuck(std::uint64_t now_ns) noexcept;  // EndDevice has the words
+
   // ---- For a watcher, from any thread.
   std::uint64_t outstanding() const noexcept;
   std::uint64_t moved() const noexcept { return moved_.load(std::memory_order_relaxed); }
   bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
-  bool stuck(std::uint64_t now_ns) noexcept;
 
   std::uint32_t index() const noexcept { return index_; }
   std::uint32_t life() const noexcept { return life_; }  // reset() begins the next one
