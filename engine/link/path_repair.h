@@ -207,6 +207,7 @@ class PathRepair {
   bool begin_chains(std::uint32_t index);
   void end_first_pause(std::uint32_t index);
   bool tend_chains(std::uint32_t index);
+  bool peer_may_use_one() const noexcept;
   void call_standby(std::uint64_t now_ns);
   void call_beside();
   void leave_beside(std::uint32_t index, const std::string& why);

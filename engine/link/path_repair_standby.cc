@@ -14,11 +14,19 @@
 
 namespace mesh::engine {
 
-// Connector: calls standby paths when no path is up, but not before all fences are over: until then
-// the peer may take a path for up. The caller holds the progress lock.
+// Returns true until the peer has said of each lost path that it has left it.
+bool PathRepair::peer_may_use_one() const noexcept {
+  const auto paths = link_.peer_link().paths().all();
+  return std::any_of(paths.begin(), paths.end(), [this](const Path& path) {
+    return path.health.state == PathState::Quarantined && !repairs_[path.index].peer_left;
+  });
+}
+
+// Connector: calls standby paths when no path is up, but not while the peer may take one for up. A
+// fence may wait a minute for the peer's device. The caller holds the progress lock.
 void PathRepair::call_standby(std::uint64_t now_ns) {
   PeerLink& peer_link = link_.peer_link();
-  if (!link_.connector() || peer_link.paths().fencing()) return;
+  if (!link_.connector() || peer_may_use_one()) return;
   for (std::uint32_t i = 0; i < peer_link.paths().count(); ++i) {  // primary ones rest if relayed
     Path& path = peer_link.paths()[i];
     if (path.health.state != PathState::Standby) continue;
