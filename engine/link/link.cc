@@ -355,12 +355,20 @@ void Link::drop_bring_ups(const Matches& matches) noexcept {
 
 void Link::finish_bring_ups() {
   const std::uint64_t now_ns = host_.now_ns();
-  const std::uint64_t least_ns = hooks_of(host_.options()).bring_up_ns;
+  const TestHooks& hooks = hooks_of(host_.options());
+  const std::uint64_t least_ns = hooks.bring_up_ns;
+  const auto hangs = [&](const BringUp& each) {
+    return hooks.device_hangs && each.reopens() &&
+           std::any_of(context_.loop.devices.begin(), context_.loop.devices.end(),
+                       [&](const auto& device) {
+                         return each.needs(*device) && hooks.device_hangs(*device);
+                       });
+  };
   for (;;) {
     const auto next = std::find_if(bring_ups_.begin(), bring_ups_.end(), [&](const auto& each) {
       if (each->over() && now_ns < each->asked_ns() + least_ns)
         host_.tend_at(each->asked_ns() + least_ns);
-      return each->over() && now_ns >= each->asked_ns() + least_ns;
+      return each->over() && now_ns >= each->asked_ns() + least_ns && !hangs(*each);
     });
     if (next == bring_ups_.end()) return;
     const std::unique_ptr<BringUp> done = std::move(*next);

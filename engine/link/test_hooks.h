@@ -26,6 +26,7 @@ struct TestHooks {
   // to do: returns true if the device does one thing now. Empty: it does all at once.
   std::function<bool()> device_works{};
   // With device_works: returns true if the device does nothing until something else has happened.
+  // No bring-up that opens a path on it again ends meanwhile.
   std::function<bool(const DeviceContext&)> device_hangs{};
   // Whether the credits of a receive that has waited for 1 s are written again. Only a simulation
   // in which that may never be needed turns it off.

@@ -7,9 +7,11 @@
 #include "tests/unit/soft/passing_provider.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -77,8 +79,14 @@ class CountingProvider final : public testkit::PassingProvider {
   int close_device(ibv_context* context) override {
     return dead(PassingProvider::close_device(context), alive_.devices);
   }
+  // Called when a command has got its answer, and the caller does not have it yet.
+  std::function<void()> before_answer{};
   ibv_pd* alloc_pd(ibv_context* context) override {
-    return born(PassingProvider::alloc_pd(context), alive_.pds);
+    ibv_pd* const pd = born(PassingProvider::alloc_pd(context), alive_.pds);
+    const int error = errno;
+    if (before_answer) before_answer();
+    errno = error;
+    return pd;
   }
   int dealloc_pd(ibv_pd* pd) override { return dead(PassingProvider::dealloc_pd(pd), alive_.pds); }
   ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) override {

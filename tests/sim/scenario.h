@@ -72,6 +72,9 @@ struct ContextPlan {
   std::size_t host = 0, process = 0;  // of that host: see Scenario::processes
   // Closed with whatever is open once the world has received this many messages.
   std::uint64_t abort_at = UINT64_MAX;
+  // It begins so long after that fault; SIZE_MAX: with the world.
+  std::size_t begins_with = SIZE_MAX;
+  std::uint64_t begins_ns = 0;
 };
 
 struct Message {
@@ -204,14 +207,18 @@ struct Scenario {
   bool healthy() const;                                   // every host answers at once
   bool uses_indices_again() const;
   bool cabled(std::size_t host, std::size_t other) const;
-  // Returns true if every peer that this NIC reaches is also reached by another NIC of its host.
-  bool has_double(std::size_t host, const std::string& nic) const;
+  // Returns the other NICs of the host that reach the same peers.
+  std::vector<std::string> doubles_of(std::size_t host, const std::string& nic) const;
+  bool has_double(std::size_t host, const std::string& nic) const {
+    return !doubles_of(host, nic).empty();
+  }
 };
 
 Scenario draw_scenario(std::uint64_t seed, const Options& options);
 
 // The parts, in files of their own.
 bool is_hard(std::uint64_t seed, const Options& options);
+bool wants_doubles(std::uint64_t seed, const Options& options);  // two cables where one would do
 void harden_policy(TransferPolicy& policy, Random& random);
 void harden_channel(ChannelPlan& channel, Random& random);
 void draw_hard_faults(Scenario& scenario, Random& random);
@@ -220,6 +227,7 @@ void draw_disorder(Scenario& scenario);
 void draw_adaptive_routing(Scenario& scenario);
 void draw_near(Scenario& scenario);
 void draw_rails(Scenario& scenario);
+void name_cables(Scenario& scenario);  // each carries alone for the channels that name it
 void draw_device_memory(Scenario& scenario);
 void draw_cabling(Scenario& scenario);
 void draw_relays(Scenario& scenario);

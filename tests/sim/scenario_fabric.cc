@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@ namespace {
 
 constexpr std::size_t kCableHostsMax = 6;    // each is cabled to every other one
 constexpr std::uint64_t kUntidyStream = 10;  // of Random
+constexpr std::uint64_t kTwo = 2;            // cables, or networks
 
 std::string host_name(std::size_t host) { return fmt::format("h{}", host); }
 
@@ -90,7 +92,8 @@ void cable(Scenario& scenario, Random& random, Text& text) {
   for (std::size_t a = 0; a < scenario.hosts.size(); ++a) {
     for (std::size_t b = a + 1; b < scenario.hosts.size(); ++b) {
       if (!scenario.cabled(a, b)) continue;
-      const std::uint64_t cables = scenario.hard ? kHardCables : random.between(1, cables_max);
+      std::uint64_t cables = scenario.hard ? kHardCables : random.between(1, cables_max);
+      if (wants_doubles(scenario.seed, scenario.options)) cables = std::max(cables, kTwo);
       for (std::uint64_t i = 0;
            i < cables && scenario.hosts[a].nics.size() < 15 && scenario.hosts[b].nics.size() < 15;
            ++i) {
@@ -126,7 +129,8 @@ struct Network {
 };
 
 void join_all(Scenario& scenario, Random& random, Text& text) {
-  const std::uint64_t planes = random.one_in(2) ? 1 : 2;
+  const std::uint64_t drawn = random.one_in(2) ? 1 : 2;
+  const std::uint64_t planes = wants_doubles(scenario.seed, scenario.options) ? kTwo : drawn;
   const Network network(scenario.seed);
   for (std::uint64_t plane = 0; plane < planes; ++plane) {
     const std::string speed = describe(draw_speed(random));

@@ -13,6 +13,7 @@ namespace mesh::sim {
 namespace {
 constexpr std::uint64_t kMuteStream = 12;  // of Random
 constexpr std::uint64_t kAllWorkOneIn = 4;
+constexpr std::uint64_t kLongOneIn = 16, kLongRemainder = 9;
 constexpr std::uint64_t kCommandMaxNs = 60 * kSecond;
 
 FaultPlan draw_pause(const Scenario& scenario, Random& random, std::uint64_t longest_ns) {
@@ -47,20 +48,24 @@ std::set<int> peers_of(const soft::FabricFile& fabric, const soft::NicRef& nic) 
 }
 }  // namespace
 
-bool Scenario::has_double(std::size_t host, const std::string& nic) const {
+std::vector<std::string> Scenario::doubles_of(std::size_t host, const std::string& nic) const {
+  std::vector<std::string> doubles;
   soft::NicRef self;
-  if (!fabric.find_nic(fabric.hosts[host].name, nic, &self)) return false;
+  if (!fabric.find_nic(fabric.hosts[host].name, nic, &self)) return doubles;
   const std::set<int> peers = peers_of(fabric, self);
   for (int other = 0; other < static_cast<int>(hosts[host].nics.size()); ++other) {
-    if (other != self.nic && peers_of(fabric, {.host = self.host, .nic = other}) == peers)
-      return true;
+    const soft::NicRef its{.host = self.host, .nic = other};
+    if (other != self.nic && peers_of(fabric, its) == peers)
+      doubles.push_back(fabric.nic(its).name);
   }
-  return false;
+  return doubles;
 }
 
 void draw_mute(Scenario& scenario) {
   Random random(scenario.seed, kMuteStream);
-  scenario.path_timeout_s = 30;
+  // The longer time is that of a flush, too: it has more milliseconds than 16 bits hold.
+  const bool flushes_long = scenario.device_memory && scenario.seed % kLongOneIn == kLongRemainder;
+  scenario.path_timeout_s = flushes_long ? 88 : 30;
   scenario.faults.clear();
   const bool all_work = scenario.seed % kAllWorkOneIn == 0;
   const std::uint64_t pauses = random.between(all_work ? 1 : 0, 2);

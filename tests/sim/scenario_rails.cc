@@ -12,7 +12,11 @@ constexpr std::uint64_t kRailsStream = 6;  // of Random
 }  // namespace
 
 void draw_rails(Scenario& scenario) {
-  if (!scenario.options.standby && scenario.seed % kOneInThree != kNamedRemainder) return;
+  if (scenario.options.standby || scenario.seed % kOneInThree == kNamedRemainder)
+    name_cables(scenario);
+}
+
+void name_cables(Scenario& scenario) {
   Random random(scenario.seed, kRailsStream);
   scenario.rails = "auto";
   // The channels of one pair of hosts share links, or some of them, or none.

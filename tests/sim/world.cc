@@ -49,10 +49,14 @@ World::World(const Scenario& scenario, Trace& trace, std::atomic<std::uint64_t>&
   processes_.resize(scenario_.processes.size());
   for (std::size_t i = 0; i < processes_.size(); ++i) open_process(i);
   for (const ContextPlan& plan : scenario_.contexts) {
+    contexts_.push_back({.host = plan.host,
+                         .process = plan.process,
+                         .abort_at = plan.abort_at,
+                         .begun = plan.begins_with == SIZE_MAX});
+    if (!contexts_.back().begun) continue;
     const Result<Context*> made = processes_[plan.process].engine->open_context({});
     if (!made.ok()) throw std::runtime_error("a context does not open");
-    contexts_.push_back(
-        {.host = plan.host, .process = plan.process, .abort_at = plan.abort_at, .context = *made});
+    contexts_.back().context = *made;
   }
   add_channels();
   add_groups();
@@ -108,8 +112,8 @@ void World::open_process(std::size_t number) {
   hooks->while_waiting = [this] { while_waiting(); };
   // Credits that a mute card holds are found missing by their receive, which has them written
   // again.
-  hooks->rewrites_late =
-      scenario_.repeats || scenario_.uses_indices_again() || scenario_.options.mute;
+  hooks->rewrites_late = scenario_.repeats || scenario_.uses_indices_again() ||
+                         scenario_.options.mute || scenario_.wedges;
   hooks->timed_ns = scenario_.timed_ns;
   hooks->bring_up_ns = plan.bring_up_ns;
   if (scenario_.switches_one_in != 0) hooks->between_guards = [this] { between_guards(); };
@@ -140,6 +144,7 @@ void World::run() {
   while (!traffic_over() && !trace_.violated()) {
     step();
     apply_faults();
+    begin_contexts();
     abort_contexts();
     watch_for_stillness();
     watch_losses();
@@ -151,6 +156,64 @@ bool World::traffic_over() const {
   const auto is_over = [](const auto& each) { return each->over(); };
   return std::all_of(channels_.begin(), channels_.end(), is_over) &&
          std::all_of(groups_.begin(), groups_.end(), is_over);
+}
+
+bool World::has_begun(const ChannelRun& channel) const {
+  return contexts_[channel.plan().from].begun && contexts_[channel.plan().to].begun;
+}
+
+// A communicator begins with its fault, or when nothing else is left to do.
+bool World::is_due(std::size_t context) const {
+  const ContextPlan& plan = scenario_.contexts[context];
+  const std::size_t struck = plan.begins_with + 1;
+  if (next_fault_ >= struck)
+    return next_fault_ > struck || now_ns() >= fault_at_ns_ + plan.begins_ns;
+  return std::all_of(channels_.begin(), channels_.end(), [this](const auto& channel) {
+    return channel->over() || !has_begun(*channel);
+  });
+}
+
+void World::begin_contexts() {
+  for (std::size_t i = 0; i < contexts_.size(); ++i)
+    if (!contexts_[i].begun && is_due(i) && runs(processes_[contexts_[i].process]))
+      begin_context(i);
+}
+
+// Its devices take their time for protection domains, so that others go on, and cards may leave and
+// come meanwhile.
+void World::begin_context(std::size_t number) {
+  constexpr std::uint64_t kCommandMaxNs = 500'000'000;
+  ContextState& state = contexts_[number];
+  CountingProvider& provider = *processes_[state.process].provider;
+  bool passes = false;
+  provider.before_answer = [&] {
+    if (std::exchange(passes, true)) return;
+    if (!random_.one_in(3)) pass(random_.below(kCommandMaxNs));
+    passes = false;
+  };
+  trace_.note("context begins", {number});
+  wait_begins(number);
+  const Result<Context*> made = processes_[state.process].engine->open_context({});
+  wait_ends(number);
+  provider.before_answer = {};
+  state.begun = true;
+  if (!made.ok())
+    return trace_.violate(fmt::format("a context does not open: {}", errc_name(made.code())));
+  state.context = *made;
+  progress();
+}
+
+// Lets everybody go on for so long.
+void World::pass(std::uint64_t time_ns) {
+  constexpr std::uint64_t kPassStepNs = 1'000'000;
+  for (const std::uint64_t until_ns = now_ns() + time_ns; now_ns() < until_ns;) {
+    clock_ns_.fetch_add(random_.below(kPassStepNs), std::memory_order_relaxed);
+    for (std::size_t i = 0; i < 4 * processes_.size(); ++i) {
+      ++tally_.steps;
+      turn(random_.below(processes_.size()));
+    }
+    apply_faults();
+  }
 }
 
 void World::progress() noexcept {

@@ -83,12 +83,18 @@ class World {
   struct ContextState {
     std::size_t host = 0, process = 0;
     std::uint64_t abort_at = UINT64_MAX;
-    Context* context = nullptr;  // null: closed
+    Context* context = nullptr;  // null: closed, or not begun
+    bool begun = true;
   };
 
   // world.cc
   void open_process(std::size_t number);
   void add_channels();
+  void begin_contexts();
+  void begin_context(std::size_t number);
+  void pass(std::uint64_t time_ns);
+  bool is_due(std::size_t context) const;
+  bool has_begun(const ChannelRun& channel) const;  // both communicators
   void add_groups();
   bool runs(const Process& process) const;
   void step();
@@ -125,6 +131,7 @@ class World {
   void silence_control(const FaultPlan& fault);
   void excuse_hosts(std::size_t host, std::size_t other, Excuses excuses);
   void excuse_everybody(std::size_t host);
+  void excuse_handshake(ChannelRun& channel) const;
   void excuse_process(std::size_t number);
   bool is_of(const ChannelRun& channel, std::size_t process) const;
   bool alive(std::size_t host) const;

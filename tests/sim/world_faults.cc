@@ -115,8 +115,7 @@ void World::fail_nics(const FaultPlan& fault, const soft::Fault& what) {
   // Another cable carries on, and control goes over to it. Only a handshake may have been under way
   // on this one.
   if (scenario_.options.pessimistic) {
-    for (const auto& channel : channels_)
-      if (!channel->connected()) channel->excuse_both(kPathFailed);
+    for (const auto& channel : channels_) excuse_handshake(*channel);
     return;
   }
   // Each of the next work requests may be the first one after a pause of the path that the work
@@ -176,7 +175,7 @@ void World::take_port(const soft::NicRef& nic, const soft::Fault& what) {
     const ChannelPlan& plan = channel->plan();
     if (contexts_[plan.from].host != number && contexts_[plan.to].host != number) continue;
     channel->strike();
-    if (!channel->connected()) channel->excuse_both(kPathFailed);
+    excuse_handshake(*channel);
   }
 }
 
@@ -210,7 +209,7 @@ void World::kill_queue(const FaultPlan& fault) {
     const ChannelPlan& plan = channel->plan();
     if (contexts_[plan.from].host != fault.host && contexts_[plan.to].host != fault.host) continue;
     channel->strike();
-    if (!channel->connected()) channel->excuse_both(kPathFailed);
+    excuse_handshake(*channel);
   }
 }
 
@@ -280,6 +279,11 @@ bool World::outlived(std::uint64_t trouble_ns) {
   trouble_ns_ += trouble_ns;
   return trouble_ns_ <
          static_cast<std::uint64_t>(scenario_.path_timeout_s) * 1'000'000'000 / kMargin;
+}
+
+// Not the handshake of a communicator that begins later.
+void World::excuse_handshake(ChannelRun& channel) const {
+  if (!channel.connected() && has_begun(channel)) channel.excuse_both(kPathFailed);
 }
 
 void World::excuse_everybody(std::size_t host) {
