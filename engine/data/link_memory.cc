@@ -31,7 +31,20 @@ void LinkMemory::configure(std::size_t bytes_per_channel, std::vector<Key> keys)
 }
 
 bool LinkMemory::lacks(const DeviceContext& device) const noexcept {
-  return std::find(lacking_.begin(), lacking_.end(), &device) != lacking_.end();
+  return std::any_of(blocks_.begin(), blocks_.end(), [&device](const auto& block) {
+    const Region* const region = block == nullptr ? nullptr : region_of(*block, device);
+    return region != nullptr && !region->mr;
+  });
+}
+
+LinkMemory::Spares LinkMemory::spares() const {
+  Spares spares;
+  for (const Key& key : keys_) {
+    const auto needs = [&key](const Key& each) { return each.device == key.device && !each.spare; };
+    if (blocks_.empty() ? std::none_of(keys_.begin(), keys_.end(), needs) : lacks(*key.device))
+      spares.push_back(key.device);
+  }
+  return spares;
 }
 
 Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes, const Spares& spares) const {
@@ -55,25 +68,22 @@ Status LinkMemory::register_block(Block& block, const Spares& spares) const {
   const auto is_spare = [&spares](const DeviceContext* device) {
     return std::find(spares.begin(), spares.end(), device) != spares.end();
   };
-  std::vector<DeviceContext*> devices;
-  for (const Key& key : keys_) {
-    if (std::find(devices.begin(), devices.end(), key.device) == devices.end())
-      devices.push_back(key.device);
+  for (const Key& key : keys_)
+    if (region_of(block, *key.device) == nullptr) block.regions.push_back({.device = key.device});
+  block.regions.shrink_to_fit();
+  for (Region& region : block.regions) {
+    DeviceContext& device = *region.device;
+    if (is_spare(&device)) continue;
+    const CallWatch::Call waits(device.calls, device.name(), "ibv_reg_mr");
+    verbs::MrHandle mr = register_at(device, block.memory.get(), block.bytes);
+    if (!mr && !device.gone()) return Errc::System;  // gone: a new card may come
+    set_region(block, region, std::move(mr));
   }
-  for (DeviceContext* const device : devices) {
-    if (is_spare(device)) continue;
-    const CallWatch::Call waits(device->calls, device->name(), "ibv_reg_mr");
-    verbs::MrHandle mr = register_at(*device, block.memory.get(), block.bytes);
-    if (!mr && !device->gone()) return Errc::System;  // gone: a new card may come
-    note_region(block, *device, std::move(mr));
-  }
-  for (DeviceContext* const device : devices)
-    if (is_spare(device)) block.late.push_back(begin_late(block, *device));
-  std::erase_if(block.late, [&](Late& late) {
-    const bool over = late.call->wait();
-    note_region(block, *late.device, over ? std::move(*late.mr) : verbs::MrHandle());
-    return over;
-  });
+  for (Region& region : block.regions)
+    if (is_spare(region.device)) region.late = begin_late(block, *region.device);
+  for (Region& region : block.regions)
+    if (region.late != nullptr && region.late->call->wait())
+      set_region(block, region, std::move(*region.late->mr));
   return {};
 }
 
@@ -87,23 +97,22 @@ verbs::MrHandle LinkMemory::register_at(DeviceContext& device, void* memory, std
   return mr;
 }
 
-// An empty region: the device has refused the block, or is late with it.
-void LinkMemory::note_region(Block& block, DeviceContext& device, verbs::MrHandle mr) const {
-  if (!mr) return block.refused.push_back(&device);
+LinkMemory::Region* LinkMemory::region_of(Block& block, const DeviceContext& device) noexcept {
+  const auto at =
+      std::find_if(block.regions.begin(), block.regions.end(),
+                   [&device](const Region& region) { return region.device == &device; });
+  return at == block.regions.end() ? nullptr : &*at;
+}
+
+// Without `mr` the region stays missing.
+void LinkMemory::set_region(Block& block, Region& region, verbs::MrHandle mr) const {
+  region.mr = std::move(mr);
+  region.late.reset();
   for (std::size_t at = 0; at < keys_.size(); ++at)
-    if (keys_[at].device == &device) block.rkeys[at] = mr->rkey;
-  block.regions.push_back({.device = &device, .mr = std::move(mr)});
+    if (keys_[at].device == region.device) block.rkeys[at] = region.mr ? region.mr->rkey : 0;
 }
 
 void LinkMemory::put(std::size_t at, Block block) {
-  for (const DeviceContext* const device : block.refused) {
-    if (!lacks(*device)) lacking_.push_back(device);
-  }
-  for (Late& late : block.late) {
-    late.block = at;
-    late_.push_back(std::move(late));
-  }
-  block.late.clear();
   if (at >= blocks_.size()) blocks_.resize(at + 1);
   blocks_[at] = std::make_unique<Block>(std::move(block));
 }
@@ -142,8 +151,7 @@ Result<PeerWritable> LinkMemory::channel_memory(std::uint32_t index) {
   DCHECK(bytes_per_channel_ != 0);
   const Position position = position_of(index);
   if (position.block >= blocks_.size() || !blocks_[position.block]) {
-    Result<Block> made =
-        make_block(bytes_at(position.block), blocks_.empty() ? spares_at_first() : lacking_);
+    Result<Block> made = make_block(bytes_at(position.block), spares());
     if (!made.ok()) return made.status();
     put(position.block, std::move(*made));
   }
@@ -158,19 +166,21 @@ Result<PeerWritable> LinkMemory::window_words(std::size_t bytes) {
   channels_at_first_ = static_cast<std::uint32_t>(
       std::clamp<std::size_t>(room / bytes_per_channel_, 1, channels_per_block_));
   const std::size_t before = channels_at_first_ * bytes_per_channel_;
-  Result<Block> made = make_block(before + bytes, spares_at_first());
+  Result<Block> made = make_block(before + bytes, spares());
   if (!made.ok()) return made.status();
   put(0, std::move(*made));
   return PeerWritable{.memory = blocks_[0]->memory.get() + before, .rkeys = blocks_[0]->rkeys};
 }
 
 void LinkMemory::release() noexcept {
-  for (Late& late : late_) let_go(late, *blocks_[late.block]);
-  late_.clear();
   for (const auto& block : blocks_) {
     if (block == nullptr) continue;
-    for (Region& region : block->regions)
-      region.device->deregister(std::move(region.mr), block->memory);
+    for (Region& region : block->regions) {
+      // The device's thread gives back what it registers after this.
+      if (region.late != nullptr && region.late->call->abandon()) continue;
+      verbs::MrHandle& mr = region.late == nullptr ? region.mr : *region.late->mr;
+      if (mr) region.device->deregister(std::move(mr), block->memory);
+    }
   }
   blocks_.clear();
 }

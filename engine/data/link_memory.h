@@ -54,13 +54,12 @@ class LinkMemory {
   void release() noexcept;  // deregisters all, once queue pairs that go to ERR are there
 
   // ---- Devices that were late (link_memory_late.cc). The caller has no thread at work here.
-  bool has_late() const noexcept { return !late_.empty(); }
+  bool has_late() const noexcept;
   bool is_late(const DeviceContext& device) const noexcept;
   // Takes what has been registered meanwhile. Returns the devices that lack nothing any more.
   std::vector<DeviceContext*> take_late();
 
   // ---- A new card in the place of one that has left (link_memory_renewal.cc).
-  bool is_on(const DeviceContext& device) const noexcept;  // it is there for a path on the device
   // Gives up the device's regions. Until all are there again no path may be opened on it.
   struct Former {
     std::shared_ptr<std::byte> memory;
@@ -96,37 +95,36 @@ class LinkMemory {
   struct Free {
     void operator()(std::byte* memory) const noexcept;
   };
+  // What the device's thread may still register.
+  struct Late {
+    std::shared_ptr<verbs::MrHandle> mr;  // the thread's until the call is over
+    std::shared_ptr<PatientCall> call;
+  };
+  // A block's region on a device. Without `mr` it is missing: the device has refused it, its card
+  // has left, or it is late.
   struct Region {
     DeviceContext* device = nullptr;
     verbs::MrHandle mr{};
-  };
-  // A region that the device's thread may still register.
-  struct Late {
-    DeviceContext* device = nullptr;
-    std::shared_ptr<verbs::MrHandle> mr;  // the thread's until the call is over
-    std::shared_ptr<PatientCall> call;
-    std::size_t block = 0;
+    std::unique_ptr<Late> late{};
   };
   struct Block {
     std::shared_ptr<std::byte> memory;
     std::size_t bytes = 0;
-    std::vector<Region> regions;  // one per distinct device context
+    std::vector<Region> regions;  // one for each device of the keys
     LinkKeys rkeys;
-    std::vector<const DeviceContext*> refused;
-    std::vector<Late> late;
   };
   Position position_of(std::uint32_t index) const noexcept;
   std::size_t bytes_at(std::size_t block) const noexcept;
   // The devices without which a block may be made: at first those of spare keys only, then those
   // that lack memory already.
   using Spares = std::vector<const DeviceContext*>;
-  Spares spares_at_first() const;
+  Spares spares() const;
   Result<Block> make_block(std::size_t bytes, const Spares& spares) const;
   Status register_block(Block& block, const Spares& spares) const;
-  static Late begin_late(const Block& block, DeviceContext& device);
-  static void let_go(Late& late, const Block& block) noexcept;
+  static std::unique_ptr<Late> begin_late(const Block& block, DeviceContext& device);
   static verbs::MrHandle register_at(DeviceContext& device, void* memory, std::size_t bytes);
-  void note_region(Block& block, DeviceContext& device, verbs::MrHandle mr) const;
+  void set_region(Block& block, Region& region, verbs::MrHandle mr) const;
+  static Region* region_of(Block& block, const DeviceContext& device) noexcept;
   void put(std::size_t at, Block block);
 
  public:
@@ -136,7 +134,7 @@ class LinkMemory {
    public:
     // For a channel that waits for devices.
     Growth(const LinkMemory& memory, std::uint32_t index)
-        : memory_(memory), at_(memory.position_of(index).block), spares_(memory.lacking_) {}
+        : memory_(memory), at_(memory.position_of(index).block), spares_(memory.spares()) {}
     void run() noexcept;  // on any thread
 
    private:
@@ -153,9 +151,7 @@ class LinkMemory {
   std::uint32_t channels_at_first_ = 1;  // those of the first block, which is a page as a rule
   std::uint32_t channels_per_block_ = kChannelsPerBlock;
   std::vector<Key> keys_;
-  std::vector<const DeviceContext*> lacking_;  // the devices for which lacks() is true
   std::vector<std::unique_ptr<Block>> blocks_;
-  std::vector<Late> late_;
 };
 
 }  // namespace mesh::engine

@@ -1,6 +1,7 @@
 // The memory of a link on a card that has come into the place of another one.
 #include "engine/data/device_context.h"
 #include "engine/data/link_memory.h"
+#include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/verbs/memory_hint.h"
 
@@ -11,33 +12,23 @@
 
 namespace mesh::engine {
 
-bool LinkMemory::is_on(const DeviceContext& device) const noexcept {
-  return std::any_of(keys_.begin(), keys_.end(),
-                     [&device](const Key& key) { return key.device == &device; });
-}
-
 void LinkMemory::drop(const DeviceContext& device, std::vector<Former>* former) {
-  if (!is_on(device)) return;
   for (const auto& block : blocks_) {
-    if (block == nullptr) continue;
-    for (Region& region : block->regions) {
-      if (region.device == &device)
-        former->push_back({.memory = block->memory, .mr = std::move(region.mr)});
-    }
-    std::erase_if(block->regions, [&](const Region& region) { return region.device == &device; });
-    for (std::size_t at = 0; at < keys_.size(); ++at)
-      if (keys_[at].device == &device) block->rkeys[at] = 0;
+    Region* const region = block == nullptr ? nullptr : region_of(*block, device);
+    if (region == nullptr) continue;
+    DCHECK(region->late == nullptr);
+    if (region->mr) former->push_back({.memory = block->memory, .mr = std::move(region->mr)});
+    set_region(*block, *region, {});
   }
-  if (!lacks(device)) lacking_.push_back(&device);
 }
 
 std::vector<LinkMemory::Missing> LinkMemory::missing(const DeviceContext& device) const {
   std::vector<Missing> found;
-  for (std::size_t at = 0; is_on(device) && at < blocks_.size(); ++at) {
+  for (std::size_t at = 0; at < blocks_.size(); ++at) {
     if (blocks_[at] == nullptr) continue;
-    const Block& block = *blocks_[at];
-    const auto is_its = [&device](const Region& region) { return region.device == &device; };
-    if (std::none_of(block.regions.begin(), block.regions.end(), is_its))
+    Block& block = *blocks_[at];
+    const Region* const region = region_of(block, device);
+    if (region != nullptr && !region->mr)
       found.push_back({.block = at, .memory = block.memory, .bytes = block.bytes});
   }
   return found;
@@ -55,11 +46,7 @@ Status LinkMemory::make(Missing& missing, DeviceContext& device) {
 
 void LinkMemory::take(Missing missing, DeviceContext& device) {
   Block& block = *blocks_[missing.block];
-  for (std::size_t at = 0; at < keys_.size(); ++at)
-    if (keys_[at].device == &device) block.rkeys[at] = missing.made->rkey;
-  block.regions.push_back({.device = &device, .mr = std::move(missing.made)});
-  std::erase(block.refused, &device);
-  if (this->missing(device).empty()) std::erase(lacking_, &device);
+  set_region(block, *region_of(block, device), std::move(missing.made));
 }
 
 std::vector<LinkMemory::KeyRun> LinkMemory::keys_on(const DeviceContext& device) const {
