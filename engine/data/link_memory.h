@@ -95,7 +95,7 @@ class LinkMemory {
   struct Free {
     void operator()(std::byte* memory) const noexcept;
   };
-  // What the device's thread may still register.
+  // A region that the device's thread may still register.
   struct Late {
     std::shared_ptr<verbs::MrHandle> mr;  // the thread's until the call is over
     std::shared_ptr<PatientCall> call;
