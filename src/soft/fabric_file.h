@@ -48,7 +48,7 @@ struct NicSpec {
   bool reliable = true;  // false: the device makes no reliable connected queue pairs
   // Whether it takes device memory (GPUDirect), as DMA buffers and by address.
   bool dma_buffers = false, peer_memory = false;
-  bool late_device_writes = false;  // they land only when the NIC reads device memory
+  bool late_device_writes = false;  // they land once the NIC reads such memory or its port is down
   // Whether a queue pair that is connected to itself fails while the port is down. No specification
   // says.
   bool loop_back_needs_port = false;

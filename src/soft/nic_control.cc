@@ -156,8 +156,10 @@ int Nic::fail(QueuePair& qp) {
   return 0;
 }
 
+// The last writes of a port land long before anybody learns that it is down.
 void Nic::watch_port(TurnTime& time) noexcept {
   if (port_.watch(time)) lose_card();
+  if (!port_.up()) core_.device_writes.land();
 }
 
 // The card is gone, and with it all that its contexts have made. What it has written is in memory,
