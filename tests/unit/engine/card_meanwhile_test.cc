@@ -1,6 +1,7 @@
 // A communicator begins while a card is replaced, or a link comes up while the card leaves and its
-// event is still to come. Both have the new card, at whatever moment the former one goes. What is
-// still being deregistered on the former card keeps its domain and its device.
+// event is still to come. Both have the new card, at whatever moment the former one goes. No call
+// fails meanwhile, however often it goes. What is still being deregistered on the former card keeps
+// its domain and its device.
 
 #include "engine/data/device_gate.h"
 #include "engine/data/peer_link.h"
@@ -17,6 +18,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -60,7 +62,7 @@ struct Moment {
   bool comes_back = false;  // before the communicator has begun
 };
 
-class CardMeanwhile : public testing::TestWithParam<Moment> {
+class TwoCards : public testing::Test {
  protected:
   void SetUp() override {
     set_log_level(LogLevel::Info);
@@ -103,6 +105,8 @@ class CardMeanwhile : public testing::TestWithParam<Moment> {
   std::array<EngineHost<WaitingDomain>, 2> hosts_;
 };
 
+class CardMeanwhile : public TwoCards, public testing::WithParamInterface<Moment> {};
+
 TEST_P(CardMeanwhile, TheCommunicatorThatBeginsHasTheNewCard) {
   const soft::Fault replaced{.kind = soft::FaultKind::CardReplaced, .nic = "n0"};
   soft::FaultPlan& faults = provider().under().faults();
@@ -138,6 +142,51 @@ INSTANTIATE_TEST_SUITE_P(When, CardMeanwhile,
                            return std::string(of.param.waits_on) +
                                   (of.param.comes_back ? "_GoesAndComes" : "_Goes");
                          });
+
+// Two threads begin and end communicators, connect, register memory and send messages over both
+// cards, while one of these is replaced again and again.
+class ReplacedOften : public TwoCards {
+ protected:
+  void work(std::size_t receives_at) {
+    Engine &from = *hosts_[0].engine, &to = *hosts_[1].engine;
+    while (!over_.load()) {
+      const Result<Context*> sender = from.open_context({});
+      ASSERT_TRUE(sender.ok()) << errc_name(sender.code());
+      for (const bool asked_for : {true, false}) {  // the card that is replaced
+        const testkit::Member own{from, **sender}, its{to, *hosts_[1].contexts[receives_at]};
+        const Pair pair = asked_for ? testkit::connect(own, its) : testkit::connect(its, own);
+        ASSERT_TRUE(pair.send != nullptr && pair.receive != nullptr);
+        for (int i = 0; i < 3; ++i) testkit::exchange(pair, {8, 1 << 16}, testkit::Leaves::Nothing);
+        close(pair.send), close(pair.receive);
+      }
+      from.close_context(*sender);
+      rounds_.fetch_add(1);
+    }
+  }
+  int news() { return log_.count(LogLevel::Info, "a new card is in its place"); }
+
+  std::atomic<bool> over_{false};
+  std::atomic<std::uint64_t> rounds_{0};
+};
+
+TEST_F(ReplacedOften, NoCallFailsWhileAnotherCableIsWell) {
+  const soft::Fault replaced{.kind = soft::FaultKind::CardReplaced, .nic = "n0"};
+  soft::FaultPlan& faults = provider().under().faults();
+  std::thread first([this] { work(0); }), second([this] { work(1); });
+  constexpr std::uint64_t kTimes = 100;
+  for (std::uint64_t i = 0; i < kTimes && !HasFailure(); ++i) {
+    const int before = news();
+    EXPECT_TRUE(faults.arm(replaced).ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(i % 20));  // some goes unseen
+    faults.lift(replaced);
+    EXPECT_TRUE(wait_until([&] { return news() > before; })) << i;
+  }
+  over_.store(true);
+  first.join(), second.join();
+  RecordProperty("rounds", std::to_string(rounds_.load()));
+  EXPECT_GE(rounds_.load(), 2u);
+  if (!HasFailure()) carry(0, kReplacedRail);
+}
 
 // A card that leaves when the first queue pair moves on, and whose event comes late.
 class LeavingCard final : public testkit::PassingProvider {
