@@ -10,6 +10,7 @@
 #include "tests/sim/scenario.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace mesh::sim {
 
@@ -75,11 +76,17 @@ void draw_dead_queue(Scenario& scenario) {
   if (scenario.has_double(fault.host, fault.nic)) scenario.faults.push_back(fault);
 }
 
-// Returns a NIC that is not the only one to its peers; no name: the draws found none.
-FaultPlan draw_fault_beside(const Scenario& scenario, Random& random, FaultPlan::Kind kind) {
+// Returns a fault of the NIC that a channel names, if others reach the same peers; without a name:
+// the draws found none.
+FaultPlan draw_fault_of_channel(const Scenario& scenario, Random& random) {
   constexpr int kDraws = 16;
-  for (int i = 0; i < kDraws; ++i) {
-    FaultPlan fault = draw_fault_of_nic(scenario, random, kind);
+  for (int i = 0; i < kDraws && !scenario.channels.empty(); ++i) {
+    const ChannelPlan& channel = scenario.channels[random.below(scenario.channels.size())];
+    FaultPlan fault = draw_fault_of_nic(scenario, random, FaultPlan::Kind::PortDown);
+    fault.host = scenario.contexts[channel.from].host;
+    const std::vector<std::string>& nics = scenario.hosts[fault.host].nics;
+    fault.nic = nics[channel.device < 0 ? random.below(nics.size())
+                                        : static_cast<std::size_t>(channel.device)];
     if (scenario.has_double(fault.host, fault.nic)) return fault;
   }
   return {};
@@ -99,22 +106,24 @@ void draw_sick_card(Scenario& scenario) {
   constexpr std::uint64_t kFlapsMax = 4;
   Random random(scenario.seed, kSickStream);
   if (!random.one_in(4)) name_cables(scenario);
-  FaultPlan sick = draw_fault_beside(scenario, random, FaultPlan::Kind::Mute);
-  if (sick.nic.empty() || scenario.device_memory) return;
-  scenario.faults.clear();
-  scenario.wedges = true;
+  FaultPlan flap = draw_fault_of_channel(scenario, random);
+  if (flap.nic.empty() || scenario.device_memory) return;
+  FaultPlan sick = flap;
+  const std::vector<std::string> beside = scenario.doubles_of(flap.host, flap.nic);
+  sick.nic = beside[random.below(beside.size())];
+  if (random.one_in(4)) std::swap(sick.nic, flap.nic);
+  sick.kind = FaultPlan::Kind::Mute;
   sick.duration_ns = random.one_in(2) ? 60 * kSecond : random.between(1, 60) * kSecond;
-  scenario.faults.push_back(sick);
-  const std::vector<std::string> beside = scenario.doubles_of(sick.host, sick.nic);
+  if (random.one_in(2)) move_to_far_end(scenario, sick);
+  scenario.wedges = true;
+  scenario.faults = {sick};
   for (std::uint64_t flaps = random.between(1, kFlapsMax); flaps != 0; --flaps) {
-    FaultPlan flap = sick;
-    flap.kind = FaultPlan::Kind::PortDown;
-    flap.nic = beside[random.below(beside.size())];
-    flap.duration_ns = random.between(1 * kMs, 1 * kSecond);
-    flap.gap_ns = scenario.faults.size() == 1 && random.one_in(2) ? random.below(1 * kSecond)
+    FaultPlan next = flap;
+    next.duration_ns = random.between(1 * kMs, 1 * kSecond);
+    next.gap_ns = scenario.faults.size() == 1 && random.one_in(2) ? random.below(1 * kSecond)
                                                                   : random.between(2, 12) * kSecond;
-    if (random.one_in(2)) move_to_far_end(scenario, flap);
-    scenario.faults.push_back(flap);
+    if (random.one_in(2)) move_to_far_end(scenario, next);
+    scenario.faults.push_back(next);
   }
 }
 
