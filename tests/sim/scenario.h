@@ -72,9 +72,10 @@ struct ContextPlan {
   std::size_t host = 0, process = 0;  // of that host: see Scenario::processes
   // Closed with whatever is open once the world has received this many messages.
   std::uint64_t abort_at = UINT64_MAX;
-  // It begins so long after that fault; SIZE_MAX: with the world.
+  // It begins so long after that fault, or right before it; SIZE_MAX: with the world.
   std::size_t begins_with = SIZE_MAX;
   std::uint64_t begins_ns = 0;
+  bool begins_before = false;
 };
 
 struct Message {

@@ -140,6 +140,7 @@ void draw_beginner(Scenario& scenario) {
   const std::size_t chosen = there[random.below(there.size())];
   ContextPlan& beginner = scenario.contexts[chosen];
   beginner.begins_with = 0;
+  beginner.begins_before = random.one_in(2);
   beginner.begins_ns = random.one_in(3)   ? 0
                        : random.one_in(2) ? random.below(first.lasts_ns())
                                           : first.lasts_ns() + random.below(500 * kMs);

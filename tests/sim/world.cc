@@ -143,8 +143,8 @@ void World::run() {
   progress();
   while (!traffic_over() && !trace_.violated()) {
     step();
-    apply_faults();
     begin_contexts();
+    apply_faults();
     abort_contexts();
     watch_for_stillness();
     watch_losses();
@@ -166,6 +166,9 @@ bool World::has_begun(const ChannelRun& channel) const {
 bool World::is_due(std::size_t context) const {
   const ContextPlan& plan = scenario_.contexts[context];
   const std::size_t struck = plan.begins_with + 1;
+  if (plan.begins_before && plan.begins_with < scenario_.faults.size() &&
+      tally_.received >= scenario_.faults[plan.begins_with].at)
+    return true;
   if (next_fault_ >= struck)
     return next_fault_ > struck || now_ns() >= fault_at_ns_ + plan.begins_ns;
   return std::all_of(channels_.begin(), channels_.end(), [this](const auto& channel) {
