@@ -162,8 +162,10 @@ bool World::has_begun(const ChannelRun& channel) const {
   return contexts_[channel.plan().from].begun && contexts_[channel.plan().to].begun;
 }
 
-// A communicator begins with its fault, or when nothing else is left to do.
+// A communicator begins with its fault, or when nothing else is left to do: channels may wait for
+// the end of its own.
 bool World::is_due(std::size_t context) const {
+  constexpr std::uint64_t kStillNs = 20'000'000'000;
   const ContextPlan& plan = scenario_.contexts[context];
   const std::size_t struck = plan.begins_with + 1;
   if (plan.begins_before && plan.begins_with < scenario_.faults.size() &&
@@ -171,6 +173,7 @@ bool World::is_due(std::size_t context) const {
     return true;
   if (next_fault_ >= struck)
     return next_fault_ > struck || now_ns() >= fault_at_ns_ + plan.begins_ns;
+  if (now_ns() >= progress_at_ns_ + kStillNs) return true;
   return std::all_of(channels_.begin(), channels_.end(), [this](const auto& channel) {
     return channel->over() || !has_begun(*channel);
   });
