@@ -209,9 +209,10 @@ void World::begin_context(std::size_t number) {
   progress();
 }
 
-// Lets everybody go on for so long.
+// Lets everybody go on for so long, in steps that are too coarse for the time of a fence.
 void World::pass(std::uint64_t time_ns) {
   constexpr std::uint64_t kPassStepNs = 1'000'000;
+  fences_.excuse(now_ns() + time_ns);
   for (const std::uint64_t until_ns = now_ns() + time_ns; now_ns() < until_ns;) {
     clock_ns_.fetch_add(random_.below(kPassStepNs), std::memory_order_relaxed);
     for (std::size_t i = 0; i < 4 * processes_.size(); ++i) {
