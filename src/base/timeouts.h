@@ -143,10 +143,11 @@ inline constexpr std::uint32_t kRoundTripMaxUs = 60'000'000;
 // its rail as standby until it has. Pinning a page takes microseconds. Each communicator waits so
 // long once for a device that hangs.
 inline constexpr std::uint64_t kSpareCallToLateNs = kNsPerSecond / 2;
-// From: the devices of this host are looked at, all at a time. To: a device has answered. Then: one
-// line, and the plugin starts without its ports if another port is up. A device takes milliseconds
-// for each of some ten commands, and eight processes may begin at once.
-inline constexpr std::uint64_t kCardLookToLateNs = 5 * kNsPerSecond;
+// From: the devices of this host are looked at, all at a time, or one of them has answered. To:
+// another one has. Then: one line, and the plugin starts without the ports of the rest if a port is
+// up. A device takes milliseconds for each of some ten commands, but the ports are lost for as long
+// as the process has a communicator.
+inline constexpr std::uint64_t kCardLookToLateNs = 10 * kNsPerSecond;
 // From: a bring-up or a fence gives a card a command. To: the card answers. Then: one line names
 // the card and the command; the link waits on. A command takes milliseconds, and hundreds of them
 // beside 256 peers that come at once. A thread that gets no processor for seconds is told of, too.

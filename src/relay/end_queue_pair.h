@@ -87,7 +87,8 @@ class EndQueuePair {
   // Notes that a receive was flushed, so the real queue pair is in ERR. From any thread.
   void note_flushed() noexcept { flushed_.store(true, std::memory_order_release); }
 
-  bool stuck(std::uint64_t now_ns) noexcept;  // EndDevice has the words
+  // As EndDevice::stuck(). The caller holds the lock of the sends.
+  bool stuck(std::uint64_t now_ns) noexcept;
 
   // ---- For a watcher, from any thread.
   std::uint64_t outstanding() const noexcept;

@@ -75,12 +75,8 @@ class DeviceLook {
 
   std::uint16_t place = 0;  // of the device, before run()
 
-  // Devices that NCCL_IB_HCA leaves out have no place: a host may have some that others lack.
-  bool is_left_out() {
-    if (rule_.may_match(device_.name)) return false;
-    leave_out(device_.name);
-    return true;
-  }
+  bool is_wanted() const { return rule_.may_match(device_.name); }
+  void leave_out() { leave_out(device_.name); }
   void run() noexcept {
     try {
       look_at();
@@ -328,12 +324,17 @@ Looks look_on_threads(const DeviceLooks& wanted, ThreadPool& pool) {
   }
   Looks looks;
   std::unique_lock lock(ended->mutex);
-  const auto all = [&] { return ended->looks.size() == wanted.size(); };
-  ended->more.wait_for(lock, std::chrono::nanoseconds(kCardLookToLateNs), all);
-  ended->more.wait(lock, [&] {
-    return all() || std::any_of(ended->looks.begin(), ended->looks.end(),
-                                [](const auto& look) { return look->has_rail_up(); });
-  });
+  const auto has_rail_up = [&] {
+    return std::any_of(ended->looks.begin(), ended->looks.end(),
+                       [](const auto& look) { return look->has_rail_up(); });
+  };
+  // A host short of processors is slow with all looks, so the time begins anew with each answer.
+  std::size_t seen = 0;
+  const auto has_news = [&] { return ended->looks.size() != seen; };
+  while ((seen = ended->looks.size()) != wanted.size()) {
+    if (ended->more.wait_for(lock, std::chrono::nanoseconds(kCardLookToLateNs), has_news)) continue;
+    if (has_rail_up()) break;
+  }
   for (const std::shared_ptr<DeviceLook>& look : wanted) {
     if (std::find(ended->looks.begin(), ended->looks.end(), look) != ended->looks.end()) {
       looks.over.push_back(look);
@@ -350,7 +351,8 @@ Looks look_at_all(Provider& provider, const Settings& settings, ThreadPool* pool
   for (DeviceEntry& device : provider.devices()) {
     auto look = std::make_shared<DeviceLook>(provider, settings, device);
     // Devices that NCCL_IB_HCA leaves out have no place: a host may have some that others lack.
-    if (look->is_left_out()) {
+    if (!look->is_wanted()) {
+      look->leave_out();
       left_out.push_back(std::move(look));
       continue;
     }

@@ -64,8 +64,8 @@ struct Rail {
 // where it belongs. The latter take their place when they come up. Returns NotFound if no rail is
 // up; one line says what was looked at and why each port is no rail. `refused`, if it is not null,
 // gets the ports that are no rails. On threads of a pool all devices are asked at a time, and one
-// that has not answered after kCardLookToLateNs is left out if another has a port that is up. A
-// thread waits for the device meanwhile, and uses the provider and the settings.
+// that has not answered kCardLookToLateNs after the last answer is left out if another has a port
+// that is up. A thread waits for the device meanwhile, and uses the provider and the settings.
 Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings,
                                    std::vector<RefusedPort>* refused = nullptr,
                                    ThreadPool* pool = nullptr);

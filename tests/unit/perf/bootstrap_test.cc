@@ -8,6 +8,7 @@
 #include <poll.h>
 
 #include <atomic>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,52 +16,49 @@
 namespace mesh::driver {
 namespace {
 
-TEST(Bootstrap, EveryRankGetsEveryBlobInOrder) {
-  constexpr int kWorld = 4;
+// Has each rank do this on a thread of its own, and returns when all have.
+void each_rank(int world, const std::function<void(Bootstrap&)>& work) {
   auto rendezvous = open_loopback_rendezvous();
   ASSERT_TRUE(rendezvous.ok());
   std::vector<std::thread> ranks;
-  std::vector<std::string> seen(kWorld);
-  for (int rank = 0; rank < kWorld; ++rank) {
+  for (int rank = 0; rank < world; ++rank) {
     const int fd = rank == 0 ? rendezvous->socket.release() : -1;
     ranks.emplace_back([&, rank, fd] {
-      auto bootstrap = Bootstrap::join({rank, kWorld, rendezvous->address, fd, kPatience});
+      auto bootstrap = Bootstrap::join({rank, world, rendezvous->address, fd, kPatience});
       ASSERT_TRUE(bootstrap.ok());
-      auto blobs = bootstrap->all_gather("rank" + std::to_string(rank) +
-                                         std::string(static_cast<std::size_t>(rank), '\0'));
-      ASSERT_TRUE(blobs.ok());
-      ASSERT_TRUE(bootstrap->barrier().ok());
-      for (const std::string& blob : *blobs)
-        seen[static_cast<std::size_t>(rank)] += blob.substr(0, 5);
+      work(*bootstrap);
     });
   }
   for (std::thread& rank : ranks) rank.join();
+}
+
+TEST(Bootstrap, EveryRankGetsEveryBlobInOrder) {
+  constexpr int kWorld = 4;
+  std::vector<std::string> seen(kWorld);
+  each_rank(kWorld, [&](Bootstrap& bootstrap) {
+    const auto rank = static_cast<std::size_t>(bootstrap.rank());
+    auto blobs = bootstrap.all_gather("rank" + std::to_string(rank) + std::string(rank, '\0'));
+    ASSERT_TRUE(blobs.ok());
+    ASSERT_TRUE(bootstrap.barrier().ok());
+    for (const std::string& blob : *blobs) seen[rank] += blob.substr(0, 5);
+  });
   for (const std::string& text : seen) EXPECT_EQ(text, "rank0rank1rank2rank3");
 }
 
 TEST(Bootstrap, KeepsTheFirstRankOfEachGroup) {
   constexpr int kWorld = 6;
   const std::vector<std::string> groups{"a", "a", "b", "c", "a", "b"};
-  auto rendezvous = open_loopback_rendezvous();
-  ASSERT_TRUE(rendezvous.ok());
-  std::vector<std::thread> ranks;
   std::vector<std::string> seen(kWorld);
-  for (int rank = 0; rank < kWorld; ++rank) {
-    const int fd = rank == 0 ? rendezvous->socket.release() : -1;
-    ranks.emplace_back([&, rank, fd] {
-      const auto number = static_cast<std::size_t>(rank);
-      auto bootstrap = Bootstrap::join({rank, kWorld, rendezvous->address, fd, kPatience});
-      ASSERT_TRUE(bootstrap.ok());
-      const auto stays = bootstrap->keep_first_of(groups[number]);
-      ASSERT_TRUE(stays.ok());
-      seen[number] = std::to_string(bootstrap->rank()) + "/" + std::to_string(bootstrap->world());
-      EXPECT_EQ(*stays, rank == 0 || rank == 2 || rank == 3);
-      const auto blobs = bootstrap->all_gather(std::to_string(rank));
-      ASSERT_TRUE(blobs.ok());
-      for (const std::string& blob : *blobs) seen[number] += " " + blob;
-    });
-  }
-  for (std::thread& rank : ranks) rank.join();
+  each_rank(kWorld, [&](Bootstrap& bootstrap) {
+    const auto before = static_cast<std::size_t>(bootstrap.rank());
+    const auto stays = bootstrap.keep_first_of(groups[before]);
+    ASSERT_TRUE(stays.ok());
+    EXPECT_EQ(*stays, before == 0 || before == 2 || before == 3);
+    const auto blobs = bootstrap.all_gather(std::to_string(before));
+    ASSERT_TRUE(blobs.ok());
+    seen[before] = std::to_string(bootstrap.rank()) + "/" + std::to_string(bootstrap.world());
+    for (const std::string& blob : *blobs) seen[before] += " " + blob;
+  });
   EXPECT_EQ(seen, (std::vector<std::string>{"0/3 0 2 3", "0/1 1", "1/3 0 2 3", "2/3 0 2 3", "0/1 4",
                                             "0/1 5"}));
 }
