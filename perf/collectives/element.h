@@ -88,10 +88,12 @@ void reduce(Reduction reduction, std::span<T> out, const T* a, const T* b) {
 
 // Instantiates a class template for each type of element.
 // clang-format off
+// NOLINTBEGIN(bugprone-macro-parentheses): the argument is a template's name.
 #define MESH_OF_EACH_ELEMENT(Class)                                                           \
   template class Class<std::uint8_t>; template class Class<std::int32_t>;                     \
   template class Class<std::int64_t>; template class Class<Half>;                             \
   template class Class<Bfloat16>; template class Class<float>; template class Class<double>;
+// NOLINTEND(bugprone-macro-parentheses)
 // clang-format on
 
 }  // namespace mesh::perf

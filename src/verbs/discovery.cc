@@ -383,6 +383,7 @@ std::vector<Rail> take_rails(const DeviceLooks& looks) {
            std::tuple(!b.rail.up, b.device, b.rail.info.port);
   });
   std::vector<Rail> rails;
+  rails.reserve(placed.size());
   for (PlacedRail& each : placed) rails.push_back(std::move(each.rail));
   return rails;
 }

@@ -147,7 +147,8 @@ class Proxy {
 // Writes the messages of some tags into the memory of the proxy, each as soon as there is room.
 class LocalRank {
  public:
-  LocalRank(char* memory, Progress* progress, const Plan& plan, std::vector<std::size_t> tags)
+  LocalRank(char* memory, Progress* progress, const Plan& plan,
+            const std::vector<std::size_t>& tags)
       : memory_(memory), progress_(progress), plan_(plan) {
     for (const std::size_t tag : tags) rounds_.push_back({.tag = tag});
   }

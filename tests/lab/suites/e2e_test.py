@@ -8,7 +8,7 @@ import sys
 sys.dont_write_bytecode = True
 import lab_case
 
-# A brief run has each suite on one topology, and of the collectives those of its own topology.
+# A brief run has each suite on one topology, and of the collectives those of a triangle.
 SUITES = ("transfer", "connect", "collective", "threads", "memory", "death", "lifecycle")
 TIMEOUT_S = 6000  # thirty times what all suites take on a machine that has nothing else to do
 SCRIPT = """
@@ -57,8 +57,9 @@ class EndToEnd(lab_case.LabCase):
     def test_pair2(self):
         self.suites("pair2", ("transfer",) if lab_case.BRIEF else SUITES)
 
+    @lab_case.at_length
     def test_switched3(self):
-        self.suites("switched3", ("connect",) if lab_case.BRIEF else SUITES)
+        self.suites("switched3")
 
 
 if __name__ == "__main__":

@@ -120,6 +120,7 @@ class FailoverCase(lab_case.LabCase):
 
 
 class Failover(FailoverCase):
+    @lab_case.at_length  # as the paths of a triangle
     def test_two_paths_fail_in_every_way(self):
         ways = ("lab cut ab0; sleep 1; lab restore ab0", "lab cut ab1; sleep 1; lab restore ab1",
                 "ip addr del 10.1.12.1/24 dev mesh1; sleep 1; ip addr add 10.1.12.1/24 dev mesh1",

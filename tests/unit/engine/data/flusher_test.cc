@@ -8,6 +8,7 @@
 #include "tests/device_memory/device_memory.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
+#include "tests/unit/engine/cables.h"
 #include "tests/unit/engine/data/lose_path.h"
 
 #include <gtest/gtest.h>
