@@ -22,12 +22,13 @@ function(mesh_ring first)
   endforeach()
 endfunction()
 
-# mesh_test(NAME sources... LIBS libraries... [LABELS labels...] [TIMEOUT seconds] [RING ring]): one
-# GoogleTest binary, one ctest entry per binary so that ctest's own overhead stays small. It belongs
-# to ring 1 unless RING names a later one. After set(MESH_TESTS_OF_TOOLS ON) it is a test of the
+# mesh_test(NAME sources... LIBS libraries... [LABELS labels...] [TIMEOUT seconds] [RING ring]
+# [COST seconds]): one GoogleTest binary, one ctest entry per binary so that ctest's own overhead
+# stays small. It belongs to ring 1 unless RING names a later one. Tests of a higher COST begin
+# first. After set(MESH_TESTS_OF_TOOLS ON) it is a test of the
 # tools beside the product: it belongs to ring 2, and only ring 3 runs it under sanitizers.
 function(mesh_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT;RING" "LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;RING;COST" "LIBS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest GTest::gtest_main)
   if(TARGET mesh_test_prelude)
@@ -46,6 +47,9 @@ function(mesh_test name)
   # The configuration of this machine's user must not decide a test.
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT
     "NCCL_CONF_FILE=/dev/null")
+  if(ARG_COST)
+    set_tests_properties(${name} PROPERTIES COST ${ARG_COST})
+  endif()
   if("threads" IN_LIST ARG_LABELS)
     add_dependencies(mesh_threads_tests ${name})
   endif()
