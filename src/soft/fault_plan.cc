@@ -71,10 +71,21 @@ void FaultPlan::told() {
   if (when_changed_) when_changed_();
 }
 
+// Returns true for a fault that strikes no more. now_ns may be kAtFirstUse.
+bool FaultPlan::is_over(const Armed& armed, std::uint64_t now_ns) noexcept {
+  const std::uint64_t bound_ns = armed.fault.duration_ns;
+  if (now_ns == kAtFirstUse || bound_ns == 0 || armed.began_at_ns == kNotBegun) return false;
+  return now_ns >= armed.began_at_ns && now_ns - armed.began_at_ns >= bound_ns;
+}
+
 Status FaultPlan::arm(const Fault& fault, std::uint64_t now_ns) {
   if (!is_usable(fault)) return Errc::InvalidArgument;
   {
     const Lock lock(table_);
+    const auto end = std::remove_if(faults().begin(), faults().end(), [now_ns](const Armed& armed) {
+      return is_over(armed, now_ns);
+    });
+    keep(static_cast<std::size_t>(end - faults().begin()));
     const std::size_t count = faults().size();
     if (count == kFaultsMax) return Errc::Exhausted;
     table_.faults[count] = {.fault = fault, .armed_at_ns = now_ns};

@@ -2,7 +2,7 @@
 // The faults that are to happen on one host of the software fabric. Tests arm them, the "faults" of
 // a fabric file arm them for other processes, and another process can arm them while the host runs
 // (fault_door.h). The processes of a host share one table of them. A plan with nothing armed costs
-// the data path one load. Thread: any. Bound: kFaultsMax armed at once.
+// the data path one load. Thread: any. Bound: kFaultsMax that are not over.
 
 #include <infiniband/verbs.h>
 #include <mesh/status.h>
@@ -141,8 +141,9 @@ class FaultPlan {
   FaultPlan() : own_(std::make_unique<FaultTable>()), table_(*own_) {}
   explicit FaultPlan(FaultTable& table) : table_(table) {}  // which outlives the plan
 
-  // Arms a fault. Returns InvalidArgument if the delay exceeds kFaultDelayMaxNs, PeerLost names no
-  // peer_host, or Mtu no mtu, and Exhausted if kFaultsMax faults are armed.
+  // Arms a fault and forgets those that are over. Returns InvalidArgument if the delay exceeds
+  // kFaultDelayMaxNs, PeerLost names no peer_host, or Mtu no mtu, and Exhausted if kFaultsMax
+  // faults are armed.
   Status arm(const Fault& fault, std::uint64_t now_ns);
   // Arms a fault whose time begins when a NIC first looks at it.
   Status arm(const Fault& fault) { return arm(fault, kAtFirstUse); }
@@ -195,6 +196,7 @@ class FaultPlan {
   static constexpr std::uint64_t kAtFirstUse = UINT64_MAX, kNotBegun = FaultTable::kNotBegun;
   using Armed = FaultTable::Armed;
   class Lock;
+  static bool is_over(const Armed& armed, std::uint64_t now_ns) noexcept;
   static bool in_time(Armed& armed, std::uint64_t now_ns);
   static bool begins(Armed& armed, std::uint64_t seen, std::uint64_t now_ns);
   static bool strikes(Armed& armed, const std::string& nic, std::uint64_t now_ns);

@@ -266,6 +266,16 @@ TEST(Faults, PlanRefusesNonsense) {
   EXPECT_FALSE(plan.armed());
 }
 
+TEST(Faults, APortMayFlapMoreOftenThanThePlanHasRoom) {
+  const Fault flap{.kind = FaultKind::PortDown, .nic = "n0", .duration_ns = 50};
+  FaultPlan plan;
+  for (std::uint64_t now_ns = 0; now_ns < 100 * (kFaultsMax + 1); now_ns += 100) {
+    ASSERT_TRUE(plan.arm(flap, now_ns).ok()) << now_ns;
+    EXPECT_TRUE(plan.port_down("n0", now_ns + 49));
+    EXPECT_FALSE(plan.port_down("n0", now_ns + 50));
+  }
+}
+
 }  // namespace
 
 }  // namespace mesh::soft
