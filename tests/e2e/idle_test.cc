@@ -1,4 +1,5 @@
 // A process that has pollers and nothing to do costs little, and goes on afterwards.
+#include "tests/e2e/breaker.h"
 #include "tests/e2e/line.h"
 #include "tests/e2e/pace.h"
 #include "tests/e2e/process_figures.h"
@@ -72,6 +73,45 @@ TEST(Idle, ASecondWithPollersCostsLittle) {
                 1000 * figure(rank, "processor_s"), 1000 * figure(rank, "processor_max_s"),
                 figure(rank, "wake_ups"));
   }
+}
+
+constexpr int kFlapsASecond = 10;
+// A second takes 10 ms where this was written, most of them those of the software fabric.
+constexpr double kFlapsBarS = 10 * 8e-3;
+
+// Rank 0 pulls the second cable ten times a second and plugs it in again; rank 1 measures.
+const Scenario kIdleWithFlaps("idle_with_flaps", [](Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  Line line(peer, *communicator, {.bytes = 8 * kBytes});
+  stream(line, {.count = 1000, .bytes = kBytes});
+  peer.barrier();
+  if (peer.rank() == 0) {
+    Breaker breaker;
+    for (int flap = 0; flap < kSeconds * kFlapsASecond; ++flap) {
+      constexpr auto kHalf = std::chrono::milliseconds(500 / kFlapsASecond);
+      breaker.pull(1);
+      std::this_thread::sleep_for(kHalf);  // the rate that is measured
+      breaker.plug(1);
+      std::this_thread::sleep_for(kHalf);
+    }
+  } else {
+    report_figure("processor_s", idle_seconds(kSeconds)[kSeconds / 2]);
+  }
+  peer.barrier();
+  stream(line, {.count = 1000, .bytes = kBytes, .first_number = 1000});
+  peer.barrier();
+  line.close();
+  require_success(communicator->close(), "finalize");
+});
+
+TEST(Idle, APortThatFlapsTenTimesASecondCostsLittle) {
+  const std::vector<RankEnd> ranks =
+      run(kIdleWithFlaps, {.fabric = "pair2.json", .software_only = "no cable is pulled so often"});
+  expect_success(ranks);
+  EXPECT_LT(figure(ranks[1], "processor_s"), processor_bar_s(kFlapsBarS)) << ranks[1].output;
+  std::printf("a second with ten flaps: %.2f ms of processor time\n",
+              1000 * figure(ranks[1], "processor_s"));
 }
 
 constexpr int kSiblings = 8;  // ranks on each of two hosts, with default settings
