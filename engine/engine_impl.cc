@@ -110,7 +110,7 @@ Status EngineImpl::start() {
   }
   notes_ = shared_subnet_lines(describe_rails(*options_.provider, rails_));
   for (const std::string& line : notes_) LOG_INFO("{}", line);
-  if (options_.threading == Threading::Own) verbs::keep_views(*options_.provider, rails_);
+  if (options_.threading == Threading::Own) verbs::keep_views(rails_);
   port_events_.watch(*plane_);
   if (settings_.relay != 0) relay_client_.set_ticket(random_id());
   {

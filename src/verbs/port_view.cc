@@ -127,10 +127,17 @@ void look_at_port(Provider& provider, const Rail& rail) {
   rail.view->set(std::move(seen));
 }
 
-void keep_views(Provider& provider, std::span<Rail> rails) {
+void keep_views(std::span<Rail> rails) {
   for (Rail& rail : rails) {
+    PortView::Seen seen{.port = {.up = rail.up,
+                                 .state = rail.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
+                                 .mtu = rail.active_mtu,
+                                 .speed_mbps = rail.info.speed_mbps},
+                        .lid = rail.lid,
+                        .gid_indices = {}};
+    for (const GidEntry& known : rail.gids) seen.gid_indices.emplace_back(known.index);
     rail.view = std::make_unique<PortView>();
-    look_at_port(provider, rail);
+    rail.view->set(std::move(seen));
   }
 }
 

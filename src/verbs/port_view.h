@@ -54,14 +54,14 @@ class PortView {
  private:
   mutable std::mutex mutex_;
   Seen seen_;
-  mutable std::atomic<bool> wished_{false};
+  mutable std::atomic<bool> wished_{true};  // a first look
 };
 
 // Asks the device, which may take long, and notes the answer in the rail's view.
 void look_at_port(Provider& provider, const Rail& rail);
 
-// Gives each rail a view, after a first look.
-void keep_views(Provider& provider, std::span<Rail> rails);
+// Gives each rail a view that shows what discovery saw of its port. Asks no device.
+void keep_views(std::span<Rail> rails);
 
 PortNow port_now(Provider& provider, const Rail& rail);
 bool port_is_up(Provider& provider, const Rail& rail);

@@ -110,7 +110,7 @@ TEST(DeviceContextTest, ACallThatFailsAsksThePortWhetherTheCardIsThere) {
     for (const Card card : {Card::Refuses, Card::Left}) {
       LeavingCard provider;
       std::array<verbs::Rail, 1> rails;
-      verbs::keep_views(provider, rails);
+      verbs::keep_views(rails);
       DeviceContext device(provider, rails[0], 0);
       ASSERT_TRUE(device.open().ok());
       provider.card = card;
