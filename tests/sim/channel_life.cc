@@ -201,15 +201,13 @@ void ChannelRun::close_side(Side& side) {
 void ChannelRun::take_back(Side& side, std::size_t region) {
   const bool sends = &side == &send_;
   world_.trace().note("deregister", {number_, sends ? 0u : 1u, region});
-  world_.wait_begins(side.context);
-  const std::uint64_t cuts = world_.trace().cuts();
+  world_.taking_back_begins(side.context, *this);
   Registration* const registration = side.regions[region];
   side.regions[region] = nullptr;
   // The peer may learn meanwhile that the memory is taken back.
   if (!side.open.empty()) other(side).excuses |= kPeerEnded, side.excuses |= excuse(Errc::Revoked);
   deregister_memory(*side.channel, registration);
-  world_.wait_ends(side.context);
-  if (world_.trace().cuts() != cuts) world_.on_fenced(*this);
+  world_.taking_back_ends(side.context);
   if (!sends) {
     if (!side.gone) check_given_back(region);
     check_region(region);

@@ -291,6 +291,7 @@ void ChannelRun::failed_member(Side& side, std::size_t number, Errc code) {
     if (!sends && !taken_back_[slots_[number].region]) check_slot(number);
     return;
   }
+  world_.see_cut();
   if ((side.excuses & excuse(code)) == 0)
     wrong(fmt::format("{} {}: {}", sends ? "send" : "receive", number, errc_name(code)));
   // A message that the peer has sent before it closed in good order is not lost.

@@ -463,7 +463,24 @@ void World::close_one(std::size_t number) {
   trace_.note("context closed", {number});
 }
 
-void World::on_fenced(const ChannelRun& cause) {
+void World::taking_back_begins(std::size_t context, const ChannelRun& cause) {
+  wait_begins(context);
+  taking_back_ = &cause;
+  cuts_seen_ = trace_.cuts();
+}
+
+void World::taking_back_ends(std::size_t context) {
+  wait_ends(context);
+  see_cut();
+  taking_back_ = nullptr;
+}
+
+void World::see_cut() {
+  if (taking_back_ != nullptr && trace_.cuts() != std::exchange(cuts_seen_, trace_.cuts()))
+    on_cut(*taking_back_);
+}
+
+void World::on_cut(const ChannelRun& cause) {
   ++tally_.fences;
   if (scenario_.healthy())
     trace_.violate(cause.describe() + ": a link was cut although everybody answers");

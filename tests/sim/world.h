@@ -60,7 +60,11 @@ class World {
     return processes_[contexts_[context].process].provider->registers(memory);
   }
   void count_received() noexcept { ++tally_.received; }
-  void on_fenced(const ChannelRun& cause);
+  // A channel takes memory back. That may cut its link, and return long afterwards where a card
+  // hangs: requests that fail meanwhile are judged after see_cut().
+  void taking_back_begins(std::size_t context, const ChannelRun& cause);
+  void see_cut();
+  void taking_back_ends(std::size_t context);
   bool keepers_stay();  // whether channels of neighbours still serve the relayed ones
 
  private:
@@ -108,6 +112,7 @@ class World {
   bool traffic_over() const;
   void abort_contexts();
   void abort_context(std::size_t number);
+  void on_cut(const ChannelRun& cause);
   void excuse_aborted(std::size_t number);
   void close_one(std::size_t number);
   void watch_for_stillness();
@@ -182,6 +187,8 @@ class World {
   std::uint64_t leap_ns_ = 0;  // of the next jump
   std::uint64_t progress_at_ns_ = 0, progress_at_step_ = 0;
   std::size_t waiting_process_ = SIZE_MAX;
+  const ChannelRun* taking_back_ = nullptr;
+  std::uint64_t cuts_seen_ = 0;
   std::size_t next_fault_ = 0;
   bool reset_in_silence_ = false;  // a control connection has ended in an outage of the network
   std::uint64_t trouble_ns_ = 0;   // how long ports were down and hosts stood still, added up
