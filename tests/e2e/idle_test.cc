@@ -76,8 +76,9 @@ TEST(Idle, ASecondWithPollersCostsLittle) {
 }
 
 constexpr int kFlapsASecond = 10;
-// A second takes 10 ms where this was written, most of them those of the software fabric.
-constexpr double kFlapsBarS = 10 * 8e-3;
+// A second takes 15 ms where this was written, most of them the software fabric's. A machine may be
+// several times as slow; a poller that does not doze takes 1,000.
+constexpr double kFlapsBarS = 10 * 10e-3;
 
 // Rank 0 pulls the second cable ten times a second and plugs it in again; rank 1 measures.
 const Scenario kIdleWithFlaps("idle_with_flaps", [](Peer& peer) {
@@ -107,7 +108,9 @@ const Scenario kIdleWithFlaps("idle_with_flaps", [](Peer& peer) {
 
 TEST(Idle, APortThatFlapsTenTimesASecondCostsLittle) {
   const std::vector<RankEnd> ranks =
-      run(kIdleWithFlaps, {.fabric = "pair2.json", .software_only = "no cable is pulled so often"});
+      run(kIdleWithFlaps, {.fabric = "pair2.json",
+                           .software_only = "no cable is pulled so often",
+                           .environment = {{"NCCL_MESH_THREADS", "1"}}});
   expect_success(ranks);
   EXPECT_LT(figure(ranks[1], "processor_s"), processor_bar_s(kFlapsBarS)) << ranks[1].output;
   std::printf("a second with ten flaps: %.2f ms of processor time\n",
