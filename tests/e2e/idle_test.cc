@@ -76,9 +76,9 @@ TEST(Idle, ASecondWithPollersCostsLittle) {
 }
 
 constexpr int kFlapsASecond = 10;
-// A second takes 15 ms where this was written, most of them the software fabric's. A machine may be
-// several times as slow; a poller that does not doze takes 1,000.
-constexpr double kFlapsBarS = 10 * 10e-3;
+// A second takes 14 to 22 ms where this was written, most of them the software fabric's. A machine
+// may be several times as slow; a poller that does not doze takes 1,000.
+constexpr double kFlapsBarS = 250e-3;
 
 // Rank 0 pulls the second cable ten times a second and plugs it in again; rank 1 measures.
 const Scenario kIdleWithFlaps("idle_with_flaps", [](Peer& peer) {
