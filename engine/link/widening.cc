@@ -97,6 +97,10 @@ bool Widening::on(const Widened& body) {
 void Widening::connect() {
   const Widened answer = *std::exchange(answer_, std::nullopt);
   if (answer.result != Errc::Ok) return give_up(answer.text);
+  {
+    const ProgressLoop::Guard guard(link_.context().loop);
+    if (!is_as_it_was(path())) return finish();
+  }
   step_ = Step::Rising;
   link_.host().tend_soon();
   link_.begin_bring_up({.peer_rails = link_.terms.peer_rails,

@@ -99,6 +99,20 @@ TEST_F(WideningTest, APathThatIsLostBeforeTheAnswerComesIsFencedWithMoreCountsTh
   expect_wide();
 }
 
+// Otherwise two bring-ups of one path meet: this one, and the one that opens the path again.
+TEST_F(WideningTest, AnAnswerForAPathThatIsLostRaisesNothing) {
+  want();
+  ends_.a.links.tend();
+  ends_.carry();
+  ends_.b.links.tend();
+  ends_.b.links.tend();
+  ASSERT_EQ(count_said(ends_.b, MessageType::Widened), 1);
+  lose_path(ends_.sender(), 0);
+  ends_.carry();
+  ends_.a.links.tend();
+  EXPECT_FALSE(ends_.sender().rises(0));
+}
+
 TEST_F(WideningTest, AnAnswerThatDoesNotComeLosesThePathOnceThePeerHasHeardTheQuestion) {
   want();
   ends_.a.links.tend();
