@@ -133,7 +133,7 @@ void keep_views(std::span<Rail> rails) {
                                  .state = rail.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
                                  .mtu = rail.active_mtu,
                                  .speed_mbps = rail.info.speed_mbps},
-                        .lid = rail.lid,
+                        .lid = rail.ethernet ? std::uint16_t{0} : rail.lid,
                         .gid_indices = {}};
     for (const GidEntry& known : rail.gids) seen.gid_indices.emplace_back(known.index);
     rail.view = std::make_unique<PortView>();

@@ -54,7 +54,7 @@ class PortView {
  private:
   mutable std::mutex mutex_;
   Seen seen_;
-  mutable std::atomic<bool> wished_{true};  // a first look
+  mutable std::atomic<bool> wished_{true};  // discovery's look is to be followed by another
 };
 
 // Asks the device, which may take long, and notes the answer in the rail's view.

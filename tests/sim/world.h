@@ -60,9 +60,10 @@ class World {
     return processes_[contexts_[context].process].provider->registers(memory);
   }
   void count_received() noexcept { ++tally_.received; }
-  // A channel takes memory back. That may cut its link, and return long afterwards where a card
-  // hangs: requests that fail meanwhile are judged after see_cut().
+  // Begins and ends a call in which a channel takes memory back. The call may cut the channel's
+  // link, and where a card hangs it returns long after that.
   void taking_back_begins(std::size_t context, const ChannelRun& cause);
+  // Excuses what fails by the cut of such a call. Called before a request that failed is judged.
   void see_cut();
   void taking_back_ends(std::size_t context);
   bool keepers_stay();  // whether channels of neighbours still serve the relayed ones

@@ -99,7 +99,7 @@ TEST_F(WideningTest, APathThatIsLostBeforeTheAnswerComesIsFencedWithMoreCountsTh
   expect_wide();
 }
 
-// Otherwise two bring-ups of one path meet: this one, and the one that opens the path again.
+// A bring-up for the answer would meet the one that opens the path again.
 TEST_F(WideningTest, AnAnswerForAPathThatIsLostRaisesNothing) {
   want();
   ends_.a.links.tend();
