@@ -180,14 +180,14 @@ void PortEvents::on_lid_change(std::uint32_t index) {
 // A port that was down may be at another cable when it is up. A port that is down answers nothing.
 void PortEvents::doubt_cables(bool up) {
   CableProofs* const cables = host_.cables();
-  if (cables == nullptr) return;
-  cables->doubt();
-  if (up) links_.ask_cables();
+  if (cables != nullptr) cables->doubt();
+  if (!up) return;
+  if (cables != nullptr) links_.ask_cables();
+  if (host_.neighbours() != nullptr) host_.neighbours()->listen();
 }
 
 void PortEvents::on_port_change(std::uint32_t rail, bool up) {
   doubt_cables(up);
-  if (up && host_.neighbours() != nullptr) host_.neighbours()->listen();
   if (!up) ++downs_[rail];
   const bool in_use = up ? links_.on_port_up(rail) : links_.on_rail_away(rail, "our port is down");
   // The lines of the paths that are lost and back name the rail, too.
@@ -228,7 +228,7 @@ void PortEvents::on_card_back(std::uint32_t rail) {
   LOG_INFO("rail {} {}: a new card is in its place", rail, back.info.name);
   const int fd = host_.options().provider->event_fd(back.context.get());
   if (fd >= 0) static_cast<void>(plane_->watch(fd));
-  if (host_.cables() != nullptr) host_.cables()->forget_end(rail);
+  doubt_cables(false);
   if (!looks_.empty() || verbs::port_is_up(*host_.options().provider, back)) hear_up(rail);
 }
 

@@ -53,7 +53,8 @@ class Encoder {
   void u16(std::uint16_t value) { writer_.put_u16(value); }
   void u32(std::uint32_t value, Range = {}) { writer_.put_u32(value); }
   void u64(std::uint64_t value) { writer_.put_u64(value); }
-  void id(const std::array<std::uint8_t, 16>& value) {
+  template <std::size_t kBytes>
+  void id(const std::array<std::uint8_t, kBytes>& value) {
     writer_.put_bytes(std::as_bytes(std::span(value)));
   }
   void errc(Errc value) { writer_.put_u8(static_cast<std::uint8_t>(value)); }
@@ -99,7 +100,8 @@ class Decoder {
     value = static_cast<std::uint32_t>(within(reader_.get_u32(), range));
   }
   void u64(std::uint64_t& value) { value = reader_.get_u64(); }
-  void id(std::array<std::uint8_t, 16>& value) {
+  template <std::size_t kBytes>
+  void id(std::array<std::uint8_t, kBytes>& value) {
     reader_.get_bytes(std::as_writable_bytes(std::span(value)));
   }
   void errc(Errc& value) {

@@ -11,11 +11,12 @@
 
 namespace mesh::engine {
 
-inline constexpr std::size_t kWireProofBytesMax = 1 + 18 * kRailsMax + 32 + 8;
-// The place at which a rail's net device takes datagrams: a link-local IPv6 address, or an IPv4 one
-// in ::ffff:0:0/96, and a UDP port. Port 0: it takes none.
+inline constexpr std::size_t kWireProofBytesMax = 1 + 22 * kRailsMax + 32 + 8;
+// The place at which a rail's net device takes datagrams, as in verbs::DatagramPlace: a link-local
+// IPv6 address, an IPv4 address, and a UDP port. Zeros: it has none, or takes none.
 struct WirePlace {
   std::array<std::uint8_t, 16> address{};
+  std::array<std::uint8_t, 4> ipv4{};
   std::uint16_t port = 0;
   friend bool operator==(const WirePlace&, const WirePlace&) = default;
 };
@@ -29,6 +30,7 @@ struct WireProof {
 void proof_fields(auto& io, auto& proof) {
   io.list(proof.places, {0, kRailsMax}, [&io](auto& place) {
     io.id(place.address);
+    io.id(place.ipv4);
     io.u16(place.port);
   });
   io.id(proof.ask);

@@ -1,7 +1,9 @@
 #pragma once
-// The contents of the datagrams that tell which rails are on one wire. Both rails are named, that
-// of the sender and the one that is meant. Thread: any (values). Bound: kBytes.
+// The contents of the datagrams that tell which rails are on one wire, and the places they go to.
+// Both rails are named, that of the sender and the one that is meant. Thread: any (values). Bound:
+// kBytes.
 
+#include "engine/control/wire_cables.h"
 #include "engine/message/id128.h"
 #include "src/base/byte_order.h"
 #include "src/base/check.h"
@@ -25,6 +27,13 @@ struct CableMessage {
   Id128 nonce{};
 };
 static_assert(CableMessage::kBytes <= verbs::kCableDatagramBytesMax);
+
+inline verbs::DatagramPlace place_of(const WirePlace& place) {
+  return {.address = place.address, .ipv4 = place.ipv4, .port = place.port};
+}
+inline WirePlace wire_place_of(const verbs::DatagramPlace& place) {
+  return {.address = place.address, .ipv4 = place.ipv4, .port = place.port};
+}
 
 inline std::array<std::byte, CableMessage::kBytes> bytes_of(const CableMessage& message) {
   std::array<std::byte, CableMessage::kBytes> bytes;

@@ -1,4 +1,5 @@
 // A connector's part of a proof: where its ports take datagrams, and the questions that come there.
+#include "engine/link/cable_message.h"
 #include "engine/link/cable_proofs.h"
 #include "engine/link/link_host.h"
 #include "engine/link/link_setup.h"
@@ -22,12 +23,10 @@ WireProof CableProofs::offer() {
   proof.shared = shared_;
   const bool always = offers_always_ || shared_ != 0;
   if (!always && !may_be_doubtful()) return proof;
+  refresh_ends();
   for (std::size_t rail = 0; rail < host_.rails().size(); ++rail) {
-    WirePlace& place = proof.places.emplace_back();
     const verbs::CableDatagrams* const end = end_of(rail);
-    if (end == nullptr) continue;
-    const verbs::DatagramPlace its = end->place();
-    place = {.address = its.address, .port = its.port};
+    proof.places.push_back(end == nullptr ? WirePlace{} : wire_place_of(end->place()));
   }
   const auto is_none = [](const WirePlace& place) { return place.port == 0; };
   if (!always && std::all_of(proof.places.begin(), proof.places.end(), is_none)) return {};

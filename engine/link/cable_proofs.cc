@@ -15,9 +15,10 @@ namespace mesh::engine {
 
 namespace {
 bool same_devices(const std::vector<WirePlace>& a, const std::vector<WirePlace>& b) {
-  return std::equal(
-      a.begin(), a.end(), b.begin(), b.end(),
-      [](const WirePlace& one, const WirePlace& other) { return one.address == other.address; });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const WirePlace& one, const WirePlace& other) {
+                      return one.address == other.address && one.ipv4 == other.ipv4;
+                    });
 }
 }  // namespace
 
@@ -32,6 +33,16 @@ verbs::CableDatagrams* CableProofs::end_of(std::size_t rail) {
       rails[rail].context.get(), rails[rail].gids.front(), verbs::DatagramEnd::Port);
   if (end != nullptr && !host_.plane().watch(end->fd()).ok()) end.reset();
   return end.get();
+}
+
+// Addresses come and go without an event of the device: an IPv6 address is tested for duplicates
+// for some seconds after a port has come up.
+void CableProofs::refresh_ends() {
+  const std::uint64_t now_ns = host_.now_ns();
+  if (now_ns < refresh_at_ns_) return;
+  refresh_at_ns_ = now_ns + kEndToReadAgainNs;
+  for (auto& end : ends_)
+    if (end != nullptr && !end->refresh()) end.reset();
 }
 
 // ---- Acceptor.
@@ -53,8 +64,11 @@ const topo::CableProof* CableProofs::former(const Hello& hello) const {
 }
 
 bool CableProofs::can_ask(std::span<const topo::WirePair> pairs) {
-  return std::any_of(pairs.begin(), pairs.end(),
-                     [this](const topo::WirePair& pair) { return end_of(pair.peer) != nullptr; });
+  refresh_ends();
+  return std::any_of(pairs.begin(), pairs.end(), [this](const topo::WirePair& pair) {
+    const verbs::CableDatagrams* const end = end_of(pair.peer);
+    return end != nullptr && end->place().port != 0;
+  });
 }
 
 bool CableProofs::Known::is_of(const Hello& hello) const {
@@ -63,13 +77,11 @@ bool CableProofs::Known::is_of(const Hello& hello) const {
   return same && host == hello.host && same_devices(places, hello.proof.places);
 }
 
-namespace {
-// Returns true if datagrams of an end may arrive at a place: both have IPv4 addresses, or none.
-bool can_send(const verbs::CableDatagrams& end, const WirePlace& to) {
-  const verbs::DatagramPlace place{.address = to.address, .port = to.port};
-  return to.port != 0 && place.is_ipv4() == end.place().is_ipv4();
+// Returns true if datagrams of a rail of ours may arrive at a place.
+bool CableProofs::reaches(std::size_t rail, const WirePlace& place) {
+  const verbs::CableDatagrams* const end = end_of(rail);
+  return end != nullptr && reached_from(end->place(), place_of(place)).port != 0;
 }
-}  // namespace
 
 std::unique_ptr<CableProofs::Question> CableProofs::ask(const Hello& hello,
                                                         const DoubtfulRails& rails) {
@@ -82,6 +94,7 @@ std::unique_ptr<CableProofs::Question> CableProofs::ask(const Hello& hello,
 }
 
 void CableProofs::Question::begin(const Hello& hello, const DoubtfulRails& rails) {
+  proofs_.refresh_ends();
   pairs_ = rails.up;
   places_ = hello.proof.places;
   ask_ = hello.proof.ask;
@@ -91,10 +104,9 @@ void CableProofs::Question::begin(const Hello& hello, const DoubtfulRails& rails
   alike_.clear();
   proof_ = {};
   for (const topo::WirePair& pair : rails.down)
-    if (places_[pair.local].port != 0) down_.push_back(pair);
+    if (proofs_.reaches(pair.peer, places_[pair.local])) down_.push_back(pair);
   for (const topo::WirePair& pair : rails.up) {
-    const verbs::CableDatagrams* const end = proofs_.end_of(pair.peer);
-    if (end == nullptr || !can_send(*end, places_[pair.local])) continue;
+    if (!proofs_.reaches(pair.peer, places_[pair.local])) continue;
     proof_.asked.push_back(pair);
     if (hello.rails[pair.local].identity == proofs_.host_.rails()[pair.peer].identity)
       alike_.push_back(pair);
@@ -194,10 +206,8 @@ void CableProofs::take(std::size_t rail, const verbs::CableDatagram& datagram) {
 void CableProofs::doubt() noexcept {
   for (Known& each : known_) each.doubted = true;
   for (Question* const question : questions_) question->doubted_ = true;
+  refresh_at_ns_ = 0;
   if (!questions_.empty()) host_.tend_soon();
-  // A port that has come up may have an IPv6 address now.
-  for (auto& end : ends_)
-    if (end != nullptr && end->place().is_ipv4()) end.reset();
 }
 
 }  // namespace mesh::engine

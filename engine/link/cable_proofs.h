@@ -105,10 +105,6 @@ class CableProofs {
   topo::CableProof conclude(const Hello& hello, const Question& question);
 
   // ---- Events.
-  // The card of the rail was replaced, and its net device with it.
-  void forget_end(std::size_t rail) noexcept {
-    if (rail < ends_.size()) ends_[rail].reset();
-  }
   bool owns(int fd) const noexcept;
   void on_readable(int fd);
   void doubt() noexcept;  // a port of ours has changed: questions begin anew, handshakes ask again
@@ -138,11 +134,14 @@ class CableProofs {
     void note(const topo::WirePair& pair);
   };
   verbs::CableDatagrams* end_of(std::size_t rail);  // null: it takes none
+  void refresh_ends();                              // reads their addresses, but not too often
+  bool reaches(std::size_t rail, const WirePlace& place);
   void take(std::size_t rail, const verbs::CableDatagram& datagram);
   void say(const Hello& hello, const topo::CableProof& proof) const;
 
   LinkHost& host_;
   std::vector<std::unique_ptr<verbs::CableDatagrams>> ends_;  // by rail; null: not open
+  std::uint64_t refresh_at_ns_ = 0;                           // the next time of refresh_ends()
   std::vector<Offer> offers_;
   bool offers_always_ = false;
   std::uint64_t shared_ = 0;

@@ -14,12 +14,6 @@
 
 namespace mesh::engine {
 
-namespace {
-verbs::DatagramPlace place_of(const WirePlace& place) {
-  return {.address = place.address, .port = place.port};
-}
-}  // namespace
-
 CableProofs::Question::~Question() { std::erase(proofs_.questions_, this); }
 
 std::uint64_t CableProofs::Question::due_ns() const noexcept {

@@ -67,9 +67,8 @@ void CableFinder::greet() {
   for (std::size_t host = 0; host < hosts_.size(); ++host) {
     if (host == rank_) continue;
     for (const topo::WirePair& pair : in_doubt(host)) {
-      const engine::WirePlace& place = hosts_[host].places[pair.local];
       ends_[pair.peer]->send(
-          {.address = place.address, .port = place.port},
+          engine::place_of(hosts_[host].places[pair.local]),
           engine::bytes_of({.kind = CableMessage::Kind::Question,
                             .connector_rail = static_cast<std::uint8_t>(pair.local),
                             .acceptor_rail = static_cast<std::uint8_t>(pair.peer),
@@ -101,8 +100,8 @@ void CableFinder::take(std::size_t rail, const verbs::CableDatagram& datagram) {
   for (std::size_t host = 0; host < hosts_.size(); ++host) {
     const std::vector<engine::WirePlace>& places = hosts_[host].places;
     const std::size_t its = message->acceptor_rail;
-    if (its >= places.size() || places[its].address != datagram.from.address ||
-        places[its].port != datagram.from.port)
+    if (its >= places.size() ||
+        reached_from(datagram.from, engine::place_of(places[its])) != datagram.from)
       continue;
     const topo::WirePair pair{.local = its, .peer = rail};
     if (!topo::holds(heard_[host], pair)) heard_[host].push_back(pair);

@@ -20,7 +20,7 @@ static void from_json(const nlohmann::json& json, WireAddress& address) {
 }
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WireRail, addresses, ethernet, port, mtu, up, leaves_site,
                                    gid_type, partition, identity, speed_mbps, guid, name)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WirePlace, address, port)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WirePlace, address, ipv4, port)
 
 }  // namespace mesh::engine
 

@@ -1,5 +1,6 @@
 #include "perf/mesh_doctor/own_rails.h"
 
+#include "engine/link/cable_message.h"
 #include "engine/link/link_setup.h"
 #include "plugin/provider.h"
 #include "src/base/config.h"
@@ -80,8 +81,8 @@ void OwnRails::open_ends() {
     if (rail.ethernet)
       end = provider_->open_datagrams(rail.context.get(), rail.gids.front(),
                                       verbs::DatagramEnd::Port);
-    const verbs::DatagramPlace place = end == nullptr ? verbs::DatagramPlace{} : end->place();
-    rails_.places.push_back({.address = place.address, .port = place.port});
+    rails_.places.push_back(end == nullptr ? engine::WirePlace{}
+                                           : engine::wire_place_of(end->place()));
   }
 }
 

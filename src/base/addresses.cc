@@ -162,15 +162,14 @@ bool SocketAddress::loopback() const noexcept {
   return bytes == one;
 }
 
-std::vector<InterfaceAddress> all_interfaces() {
+std::vector<InterfaceAddress> all_interfaces(Carrier carrier) {
   ifaddrs* raw = nullptr;
   if (::getifaddrs(&raw) != 0) return {};
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> list(raw, ::freeifaddrs);
   std::vector<InterfaceAddress> result;
   for (const ifaddrs* entry = list.get(); entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0 ||
-        (entry->ifa_flags & IFF_RUNNING) == 0)
-      continue;
+    const bool runs = (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_RUNNING) != 0;
+    if (entry->ifa_addr == nullptr || (carrier == Carrier::Running && !runs)) continue;
     const SocketAddress address = SocketAddress::from_sockaddr(entry->ifa_addr);
     if (address.family == AF_UNSPEC) continue;
     result.push_back({entry->ifa_name, address, prefix_of(entry->ifa_netmask)});

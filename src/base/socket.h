@@ -68,8 +68,9 @@ struct InterfaceRule {
   std::string_view names = {};
   std::string_view family = {};  // NCCL_SOCKET_FAMILY: AF_INET, AF_INET6, or empty for both
 };
-// Returns every address of every interface that is up and running.
-std::vector<InterfaceAddress> all_interfaces();
+enum class Carrier { Running, Any };
+// Returns every address of every interface that is up and running, or of every interface.
+std::vector<InterfaceAddress> all_interfaces(Carrier carrier = Carrier::Running);
 // Returns the addresses that the rule chooses, in the kernel's order but link-local ones last, or
 // none.
 std::vector<InterfaceAddress> interfaces(const InterfaceRule& rule);

@@ -122,6 +122,10 @@ inline constexpr std::uint64_t kProofToAskAgainMaxNs = 640 * kNsPerMs;
 // goes on to answer over one cable has answered over all that lead to it by then, and a lost
 // datagram has been sent again.
 inline constexpr std::uint64_t kProofToSettledNs = 100 * kNsPerMs;
+// From: the addresses of our ports were last read, or UDP port 28005 was found taken. To: they are
+// read again, or it is tried again. Then: datagrams go by the addresses that are there. A kernel
+// tests an IPv6 address for duplicates for 1 to 2 s.
+inline constexpr std::uint64_t kEndToReadAgainNs = kNsPerSecond;
 // From: a link has asked for its cables again. To: it may ask once more. Then: it asks if there is
 // a reason. Two questions while cables are moved by hand.
 inline constexpr std::uint64_t kAskCablesToNextNs = 500 * kNsPerMs;

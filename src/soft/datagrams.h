@@ -29,9 +29,9 @@ struct SoftDatagram {
 // Returns the slot of the process that reads the port, unless it is the group's.
 constexpr int slot_of_port(std::uint16_t port) noexcept { return port / (65536 / kSlotsMax); }
 
-// Returns the link-local address of a NIC's net device. Each has its own, whatever the GUIDs,
-// but those of a clone.
-std::array<std::uint8_t, 16> device_address(const FabricFile& fabric, const NicRef& ref);
+// Returns the addresses of a NIC's net device, without a port. Each has its own link-local one,
+// whatever the GUIDs, but those of a clone.
+verbs::DatagramPlace device_place(const FabricFile& fabric, const NicRef& ref);
 
 // The open datagrams of one host. Outlives them.
 class DatagramReaders {
@@ -42,10 +42,11 @@ class DatagramReaders {
 
   struct End {
     int nic = 0;
-    int slot = 0;                            // of the process
-    std::array<std::uint8_t, 16> address{};  // of the NIC's net device
+    int slot = 0;                  // of the process
+    verbs::DatagramPlace place{};  // of the NIC's net device, without a port
     verbs::DatagramEnd takes = verbs::DatagramEnd::Port;
-    Carry carry;
+    Carry carry{};
+    std::function<bool()> is_there{};  // false: the card was replaced, and its net device with it
   };
 
   // Returns null without a descriptor.

@@ -55,6 +55,7 @@ struct NicSpec {
   std::uint32_t ece = 0;  // options that its queue pairs may agree on (ibv_ece); 0: it has none
   bool routes = true;     // false: the host has a route over this NIC to its own link only
   bool netdev = true;     // false: its net device is not visible, as in another network namespace
+  bool ipv6 = true;       // false: its net device has no link-local IPv6 address
   bool firewall = false;  // true: its net device hears no datagrams
   // InfiniBand. The address is the port's GID.
   std::uint16_t lid = 0;             // at first

@@ -117,9 +117,26 @@ std::uint32_t read_mtu(const Json& object, const std::string& what, std::uint32_
 NicSpec read_nic(const Json& object, const std::string& host) {
   std::string what = fmt::format("a NIC of host {}", host);
   check_keys(object, what,
-             {"name", "address", "guid", "pci", "numa", "gbps", "mtu", "layer", "lid", "pkeys",
-              "global_header", "reliable", "routes", "netdev", "firewall", "ece", "device_memory",
-              "late_device_writes", "loop_back_needs_port"});
+             {"name",
+              "address",
+              "guid",
+              "pci",
+              "numa",
+              "gbps",
+              "mtu",
+              "layer",
+              "lid",
+              "pkeys",
+              "global_header",
+              "reliable",
+              "routes",
+              "netdev",
+              "ipv6",
+              "firewall",
+              "ece",
+              "device_memory",
+              "late_device_writes",
+              "loop_back_needs_port"});
   NicSpec nic;
   nic.name = name_of(object, what);
   what = fmt::format("NIC {}/{}", host, nic.name);
@@ -133,6 +150,7 @@ NicSpec read_nic(const Json& object, const std::string& host) {
   nic.reliable = !object.contains("reliable") || flag_of(object, what, "reliable");
   nic.routes = !object.contains("routes") || flag_of(object, what, "routes");
   nic.netdev = !object.contains("netdev") || flag_of(object, what, "netdev");
+  nic.ipv6 = !object.contains("ipv6") || flag_of(object, what, "ipv6");
   nic.firewall = flag_of(object, what, "firewall");
   nic.ece = static_cast<std::uint32_t>(number_of(object, what, "ece", {0, UINT32_MAX, 0}));
   read_device_memory(object, what, nic);

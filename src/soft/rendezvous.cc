@@ -220,6 +220,7 @@ void Rendezvous::carry(const Peer& peer, const SoftDatagram& datagram) {
   const verbs::CableDatagram& content = datagram.content;
   const DatagramMessage body{.prefix = {.type = kDatagram},
                              .from_address = content.from.address,
+                             .from_ipv4 = content.from.ipv4,
                              .from_port = content.from.port,
                              .to_port = datagram.to_port,
                              .to_nic = datagram.to_nic,
@@ -428,9 +429,10 @@ bool Rendezvous::handle_datagram(std::span<const std::byte> bytes) {
   options_.events->take_datagram(
       {.to_nic = body.to_nic,
        .to_port = body.to_port,
-       .content = {.from = {.address = body.from_address, .port = body.from_port},
-                   .bytes = body.bytes,
-                   .data = body.data}});
+       .content = {
+           .from = {.address = body.from_address, .ipv4 = body.from_ipv4, .port = body.from_port},
+           .bytes = body.bytes,
+           .data = body.data}});
   return true;
 }
 

@@ -17,7 +17,7 @@
 namespace mesh::soft {
 
 inline constexpr std::uint32_t kRendezvousMagic = 0x6d736d74;
-inline constexpr std::uint32_t kRendezvousVersion = 7;
+inline constexpr std::uint32_t kRendezvousVersion = 8;
 inline constexpr std::uint32_t kHello = 1, kWelcome = 2, kOffer = 3, kFault = 4, kFaultAnswer = 5,
                                kDatagram = 6, kJoin = 7, kJoined = 8;
 
@@ -44,9 +44,10 @@ struct OfferMessage {
 struct DatagramMessage {
   Prefix prefix;
   std::array<std::uint8_t, 16> from_address;
+  std::array<std::uint8_t, 4> from_ipv4;
   std::uint16_t from_port, to_port;
   std::int32_t to_nic;
-  std::uint32_t bytes, reserved = 0;
+  std::uint32_t bytes;
   std::array<std::byte, verbs::kCableDatagramBytesMax> data;
 };
 // Orders a fault. No HELLO comes before it.

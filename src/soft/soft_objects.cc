@@ -335,15 +335,16 @@ std::unique_ptr<verbs::CableDatagrams> SoftHost::open_datagrams(ibv_context* con
                                                                 verbs::DatagramEnd end) {
   const Nic& nic = *soft(context).nic;
   if (is_dead(context)) return nullptr;
+  if (end == verbs::DatagramEnd::Group && !nic.spec().ipv6) return nullptr;
   if (!nic.spec().netdev || nic.spec().layer != LinkLayer::Ethernet) return nullptr;
-  return datagrams_.open({.nic = nic.index(),
-                          .slot = slot_,
-                          .address = device_address(options_.fabric, {host_index_, nic.index()}),
-                          .takes = end,
-                          .carry = [this](int from, const verbs::DatagramPlace& to,
-                                          const verbs::CableDatagram& content) {
-                            carry_datagram(from, to, content);
-                          }});
+  return datagrams_.open(
+      {.nic = nic.index(),
+       .slot = slot_,
+       .place = device_place(options_.fabric, {host_index_, nic.index()}),
+       .takes = end,
+       .carry = [this](int from, const verbs::DatagramPlace& to,
+                       const verbs::CableDatagram& content) { carry_datagram(from, to, content); },
+       .is_there = [&nic, card = nic.card()] { return nic.card() == card; }});
 }
 
 // A datagram goes to each NIC of the link that has the address, or to all NICs of other hosts there
@@ -355,7 +356,9 @@ void SoftHost::carry_datagram(int nic, const verbs::DatagramPlace& to,
   const bool to_all = to == verbs::kCableGroup;
   for (const NicRef end : from.link()->ends) {
     const bool own = end.host == host_index_ && (to_all || end.nic == nic);
-    if (own || (!to_all && device_address(options_.fabric, end) != to.address)) continue;
+    const verbs::DatagramPlace its = device_place(options_.fabric, end);
+    const bool has_it = to.has_ipv6() ? its.address == to.address : its.ipv4 == to.ipv4;
+    if (own || (!to_all && !has_it)) continue;
     const SoftDatagram datagram{.to_nic = end.nic, .to_port = to.port, .content = content};
     const std::string& host = options_.fabric.hosts[static_cast<std::size_t>(end.host)].name;
     if (faults_->armed() && faults_->cut_off(from.spec().name, host, options_.clock.now_ns()))

@@ -1,11 +1,10 @@
 #pragma once
 // Small datagrams between the net devices at the two ends of a wire. They tell which port is cabled
-// to which, because they go by link-local IPv6 addresses: no router passes them on, and a host
-// answers for such an address only on the net device that has it. Without such an address they go
-// by IPv4, and an end takes only what has come in over its own net device. Thread: one at a time.
-// Bound: what the kernel, or the software fabric, keeps for a socket; the rest is lost.
+// to which: they leave over one net device, no router passes them on, and an end takes only what
+// has come in over its own net device. They go by link-local IPv6 addresses, or by IPv4 between two
+// devices of which one has none. Thread: one at a time. Bound: what the kernel, or the software
+// fabric, keeps for a socket; the rest is lost.
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -14,25 +13,36 @@
 
 namespace mesh::verbs {
 
-inline constexpr std::size_t kIpv4At = 12;  // of an address in ::ffff:0:0/96
-inline constexpr std::array<std::uint8_t, 16> kIpv4Prefix{0, 0, 0,    0,    0, 0, 0, 0,
-                                                          0, 0, 0xff, 0xff, 0, 0, 0, 0};
-
-// The address of a net device, link-local IPv6 or IPv4 in ::ffff:0:0/96, and a UDP port there.
+// The addresses of a net device, and a UDP port there. An address of zeros: it has none.
 struct DatagramPlace {
-  std::array<std::uint8_t, 16> address{};
+  std::array<std::uint8_t, 16> address{};  // link-local IPv6
+  std::array<std::uint8_t, 4> ipv4{};
   std::uint16_t port = 0;  // 0: it takes no datagrams
 
-  bool is_ipv4() const noexcept {
-    return std::equal(kIpv4Prefix.begin(), kIpv4Prefix.begin() + kIpv4At, address.begin());
-  }
+  bool has_ipv6() const noexcept { return address != decltype(address){}; }
+  bool has_ipv4() const noexcept { return ipv4 != decltype(ipv4){}; }
   friend bool operator==(const DatagramPlace&, const DatagramPlace&) = default;
 };
 
+// Returns the place with the one address to which an end at `from` sends: IPv6 if both have it,
+// otherwise IPv4. Its port is 0 if the two have no family in common.
+inline DatagramPlace reached_from(const DatagramPlace& from, DatagramPlace to) noexcept {
+  if (from.has_ipv6() && to.has_ipv6()) {
+    to.ipv4 = {};
+  } else if (from.has_ipv4() && to.has_ipv4()) {
+    to.address = {};
+  } else {
+    to = {};
+  }
+  return to;
+}
+
 // The group and the port to which a host sends what all neighbours on a wire may hear. It is a
-// transient group of the wire alone ("mesh" in ASCII).
+// transient IPv6 group of the wire alone ("mesh" in ASCII).
 inline constexpr DatagramPlace kCableGroup{
-    .address = {0xff, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x6d, 0x65, 0x73, 0x68}, .port = 28005};
+    .address = {0xff, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x6d, 0x65, 0x73, 0x68},
+    .ipv4 = {},
+    .port = 28005};
 
 // The datagrams that an end takes.
 enum class DatagramEnd : std::uint8_t {
@@ -43,7 +53,7 @@ enum class DatagramEnd : std::uint8_t {
 inline constexpr std::size_t kCableDatagramBytesMax = 160;
 
 struct CableDatagram {
-  DatagramPlace from;
+  DatagramPlace from;  // with the address that it came from
   std::size_t bytes = 0;
   std::array<std::byte, kCableDatagramBytesMax> data{};
   std::span<const std::byte> span() const noexcept { return std::span(data).first(bytes); }
@@ -54,8 +64,12 @@ class CableDatagrams {
  public:
   virtual ~CableDatagrams() = default;
 
-  virtual DatagramPlace place() const noexcept = 0;  // where others reach this port
-  virtual int fd() const noexcept = 0;               // readable while a datagram waits
+  // Returns where others reach this port, as refresh() found it last; opening it is the first time.
+  virtual DatagramPlace place() const noexcept = 0;
+  // Reads the addresses of the net device again. Returns false if this end is of no more use,
+  // because its net device has gone or another one has its name: open another.
+  virtual bool refresh() = 0;
+  virtual int fd() const noexcept = 0;  // readable while a datagram waits
   // Sends to the place, or to kCableGroup, over this net device alone. This host does not hear what
   // it sends to the group. A datagram may be lost without a word. At most
   // kCableDatagramBytesMax bytes. Never blocks.

@@ -1,7 +1,7 @@
 #pragma once
-// Datagrams of a net device over the kernel: a UDP socket at its link-local IPv6 address or its
-// first IPv4 address, which needs no privilege. The kernel sends from it over this device only, and
-// asks for the peer's address on this device only. Thread: one at a time. Bound: one socket.
+// Datagrams of a net device over the kernel: one UDP socket for both families, which needs no
+// privilege. Each datagram names the net device that it leaves by, and the kernel tells the one by
+// which another has come. Thread: one at a time. Bound: one socket.
 
 #include "src/verbs/cable_datagrams.h"
 
@@ -10,16 +10,10 @@
 
 namespace mesh::verbs {
 
-// Opens what neighbours send to kCableGroup over a net device. Returns null if there is no such net
-// device here.
-std::unique_ptr<CableDatagrams> open_kernel_group(const std::string& netdev);
-
-// Returns null if there is no such net device here, or it is not up, or it has no link-local IPv6
-// address that can be used yet.
-std::unique_ptr<CableDatagrams> open_kernel_datagrams(const std::string& netdev);
-
-// Opens datagrams by the first IPv4 address of a net device. Returns null if it has none. A strict
-// filter of source addresses (rp_filter 1) drops them where several net devices share a subnet.
-std::unique_ptr<CableDatagrams> open_kernel_ipv4_datagrams(const std::string& netdev);
+// Opens datagrams of a net device, or what neighbours send to kCableGroup over it. Returns null
+// with errno if there is no such net device here (ENODEV), or the kernel refuses the socket:
+// EADDRINUSE if another program has the group's port alone. A strict filter of source addresses
+// (rp_filter 1) drops IPv4 datagrams where several net devices share a subnet.
+std::unique_ptr<CableDatagrams> open_kernel_datagrams(const std::string& netdev, DatagramEnd end);
 
 }  // namespace mesh::verbs

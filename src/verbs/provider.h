@@ -123,8 +123,9 @@ class Provider {
   // Returns the route from a GID of ours to a peer's, on Ethernet: a look into tables, which
   // guarantees nothing.
   virtual Route route(const GidEntry& from, const ibv_gid& to) = 0;
-  // Opens datagrams on the net device of a GID, or returns null if there is no such net device
-  // here, or it has neither a link-local IPv6 nor an IPv4 address. The context outlives the result.
+  // Opens datagrams on the net device that has the address of a GID now, whatever its carrier and
+  // its addresses. Returns null if there is no such net device here. The context outlives the
+  // result.
   virtual std::unique_ptr<CableDatagrams> open_datagrams(ibv_context* context, const GidEntry& gid,
                                                          DatagramEnd end) = 0;
 

@@ -258,7 +258,8 @@ class RdmaProvider final : public Provider {
       if (const std::string netdev = sysfs_.gid_netdev({device, port, entry.index});
           !netdev.empty())
         entry.netdev = netdev;
-      entry.prefix_len = prefix_of(entry, addresses);
+      const InterfaceAddress* const has_it = interface_of(entry, addresses);
+      entry.prefix_len = has_it == nullptr ? -1 : has_it->prefix_len;
       if (entry.prefix_len < 0) entry.netdev.clear();  // of another name space
     }
     return *std::move(entries);
@@ -283,9 +284,9 @@ class RdmaProvider final : public Provider {
   Route route(const GidEntry& from, const ibv_gid& to) override { return options_.route(from, to); }
   std::unique_ptr<CableDatagrams> open_datagrams(ibv_context*, const GidEntry& gid,
                                                  DatagramEnd end) override {
-    if (end == DatagramEnd::Group) return open_kernel_group(gid.netdev);
-    std::unique_ptr<CableDatagrams> datagrams = open_kernel_datagrams(gid.netdev);
-    return datagrams != nullptr ? std::move(datagrams) : open_kernel_ipv4_datagrams(gid.netdev);
+    const std::vector<InterfaceAddress> addresses = options_.addresses();
+    const InterfaceAddress* const has_it = interface_of(gid, addresses);
+    return open_kernel_datagrams(has_it == nullptr ? gid.netdev : has_it->name, end);
   }
 
   int event_fd(ibv_context* context) const noexcept override { return context->async_fd; }
@@ -400,19 +401,20 @@ class RdmaProvider final : public Provider {
     return entries;
   }
 
-  // Prefers the GID's own interface, because an address may be on two interfaces.
-  static int prefix_of(const GidEntry& entry, const std::vector<InterfaceAddress>& addresses) {
+  // Returns the interface that has the address of the GID, or null. Prefers the GID's own one,
+  // because an address may be on two interfaces.
+  static const InterfaceAddress* interface_of(const GidEntry& entry,
+                                              const std::vector<InterfaceAddress>& addresses) {
     std::array<std::uint8_t, 16> raw{};
     std::copy(std::begin(entry.gid.raw), std::end(entry.gid.raw), raw.begin());
     const SocketAddress wanted = SocketAddress::from_gid(raw);
-    int prefix = -1;
+    const InterfaceAddress* first = nullptr;
     for (const InterfaceAddress& candidate : addresses) {
-      if (candidate.address.family != wanted.family || candidate.address.bytes != wanted.bytes)
-        continue;
-      if (candidate.name == entry.netdev) return candidate.prefix_len;
-      if (prefix < 0) prefix = candidate.prefix_len;
+      if (!candidate.address.same_host(wanted)) continue;
+      if (candidate.name == entry.netdev) return &candidate;
+      if (first == nullptr) first = &candidate;
     }
-    return prefix;
+    return first;
   }
 
   RdmaOptions options_;

@@ -78,7 +78,10 @@ struct RdmaOptions {
   // A UUID that the kernel draws at its start. A clone of a host has its /etc/machine-id, but not
   // this. Containers of a host have it in common.
   std::string boot_id_file = "/proc/sys/kernel/random/boot_id";
-  std::function<std::vector<InterfaceAddress>()> addresses = all_interfaces;
+  // A port without carrier keeps its addresses.
+  std::function<std::vector<InterfaceAddress>()> addresses = [] {
+    return all_interfaces(Carrier::Any);
+  };
   std::function<Route(const GidEntry& from, const ibv_gid& to)> route = kernel_route;
 };
 std::unique_ptr<Provider> make_rdma_provider(RdmaOptions options);

@@ -7,6 +7,7 @@
 #include "src/base/timeouts.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <functional>
 #include <utility>
 
@@ -56,7 +57,7 @@ void Neighbours::open_all(Ends& ends, Open&& open) {
   const std::span<const verbs::Rail> rails = host_.rails();
   ends.resize(rails.size());
   for (std::size_t rail = 0; rail < rails.size(); ++rail) {
-    if (ends[rail] != nullptr || !rails[rail].ethernet) continue;
+    if (!rails[rail].ethernet || (ends[rail] != nullptr && ends[rail]->refresh())) continue;
     ends[rail] = open(rails[rail].context.get(), rails[rail].gids.front());
     if (ends[rail] != nullptr && !host_.plane().watch(ends[rail]->fd()).ok()) ends[rail].reset();
   }
@@ -64,9 +65,22 @@ void Neighbours::open_all(Ends& ends, Open&& open) {
 
 void Neighbours::listen() {
   if (!takes_part()) return;
-  open_all(ears_, [this](ibv_context* context, const verbs::GidEntry& gid) {
-    return host_.options().provider->open_datagrams(context, gid, verbs::DatagramEnd::Group);
+  bool taken = false;
+  open_all(ears_, [&](ibv_context* context, const verbs::GidEntry& gid) {
+    errno = 0;
+    auto ear = host_.options().provider->open_datagrams(context, gid, verbs::DatagramEnd::Group);
+    taken |= ear == nullptr && errno == EADDRINUSE;
+    return ear;
   });
+  const bool news = taken != (listen_at_ns_ != 0);
+  listen_at_ns_ = taken ? host_.now_ns() + kEndToReadAgainNs : 0;
+  if (taken) host_.tend_at(listen_at_ns_);
+  if (!news) return;
+  const std::uint16_t port = verbs::kCableGroup.port;
+  if (taken)
+    LOG_INFO("neighbours are not heard: another program has UDP port {} of this host", port);
+  else
+    LOG_INFO("neighbours are heard again: UDP port {} is free", port);
 }
 
 // ---- Asking.
@@ -86,7 +100,7 @@ void Neighbours::ask() {
   // The group has an IPv6 address.
   open_all(mouths_, [this](ibv_context* context, const verbs::GidEntry& gid) {
     auto end = host_.options().provider->open_datagrams(context, gid, verbs::DatagramEnd::Port);
-    return end != nullptr && end->place().is_ipv4() ? nullptr : std::move(end);
+    return end != nullptr && !end->place().has_ipv6() ? nullptr : std::move(end);
   });
   if (rounds_.size() == kRoundsMax) rounds_.erase(rounds_.begin());
   rounds_.push_back({.nonce = random_id(), .until_ns = now_ns + kHelperToAnswerNs});
@@ -142,6 +156,7 @@ std::string Neighbours::told() const {
 }
 
 void Neighbours::tend() {
+  if (listen_at_ns_ != 0 && host_.now_ns() >= listen_at_ns_) listen();
   if (rounds_.empty() && found_.empty()) return;
   const std::uint64_t now_ns = host_.now_ns();
   std::erase_if(rounds_, [now_ns](const Round& round) { return now_ns >= round.until_ns; });

@@ -43,7 +43,9 @@ class Neighbours {
   void begin();  // takes NCCL_MESH_JOB; with it the ids of communicators do not count
   void know(std::uint64_t communicator);  // one that is open
   void forget(std::uint64_t communicator) noexcept;
-  void listen();  // hears questions over the ports that do not yet; called when a port comes up
+  // Hears questions over the ports that do not yet, and over those whose net device is another one
+  // now. Called when a port comes up. If another program has the UDP port, tend() tries again.
+  void listen();
 
   // ---- Asking.
   // Asks over each port, but not before the pause since the last question is over.
@@ -55,7 +57,7 @@ class Neighbours {
   // How long a message without a route waits for somebody to answer.
   std::uint64_t patience_ns() const noexcept;
   std::string told() const;  // what was asked and who answered, or why nobody was, for a line
-  void tend();               // forgets what is over
+  void tend();               // forgets what is over, and hears again if it could not
 
   // ---- Events.
   bool owns(int fd) const noexcept;
@@ -93,8 +95,9 @@ class Neighbours {
 
   LinkHost& host_;
   std::vector<Secret> secrets_;
-  bool named_ = false;  // NCCL_MESH_JOB is the secret
-  Ends ears_, mouths_;  // hear questions; ask, and hear answers
+  bool named_ = false;              // NCCL_MESH_JOB is the secret
+  Ends ears_, mouths_;              // hear questions; ask, and hear answers
+  std::uint64_t listen_at_ns_ = 0;  // when listen() tries again; 0: no other program has the port
   std::vector<Round> rounds_;
   std::vector<Found> found_;
   std::uint64_t asked_ns_ = 0, pause_ns_ = 0;  // the last question, and the pause after it

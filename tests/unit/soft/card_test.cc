@@ -47,6 +47,24 @@ class Cards : public testing::Test {
   ManualFabric fabric_{"", 2};
 };
 
+// As a socket dies with its net device.
+TEST_F(Cards, DatagramsOfACardThatLeftAreOverAlsoWhenANewOneIsThere) {
+  const auto open = [](soft::SoftProvider& host, const Endpoint& at) {
+    return host.open_datagrams(at.context, at.gid, verbs::DatagramEnd::Port);
+  };
+  const auto old = open(*fabric_.a, fabric_.left[0]), other = open(*fabric_.b, fabric_.right[0]);
+  EXPECT_TRUE(old->refresh());
+  take_card();
+  bring_new_card();
+  EXPECT_FALSE(old->refresh());
+  EXPECT_TRUE(other->refresh());
+  const std::array<std::byte, 1> word{std::byte{1}};
+  old->send(other->place(), word);
+  EXPECT_FALSE(other->next().has_value());
+  other->send(old->place(), word);
+  EXPECT_FALSE(old->next().has_value());
+}
+
 TEST_F(Cards, EachCallOnTheContextOfACardThatLeftAnswersEioAlsoWhenANewOneIsThere) {
   Endpoint& old = fabric_.left[0];
   take_card();

@@ -345,12 +345,31 @@ TEST_F(SoftNetworks, DatagramsGoOverTheirCableWhileItsPortsAreUp) {
   from->send(to_wrong->place(), words);
   const auto got = to->next();
   ASSERT_TRUE(got.has_value());
-  EXPECT_EQ(got->from, from->place());
+  EXPECT_EQ(got->from, reached_from(to->place(), from->place()));
   EXPECT_EQ(got->bytes, words.size());
   EXPECT_FALSE(to_wrong->next().has_value());
   ASSERT_TRUE(b().faults().arm({.kind = FaultKind::PortDown, .nic = "n1"}, now_ns_).ok());
   from->send(to->place(), words);
   EXPECT_FALSE(to->next().has_value());
+}
+
+TEST_F(SoftNetworks, APortWithoutIpv6SpeaksIpv4AndHearsNoGroup) {
+  std::string crossed = kCrossed;
+  const std::size_t at = crossed.find(R"("name": "n0")");
+  ASSERT_NE(at, std::string::npos);
+  open(crossed.insert(at, R"("ipv6": false, )").c_str());
+  Side n0(a(), "n0"), n1(b(), "n1");
+  const auto from = a().open_datagrams(n0.context(), n0.gid(), verbs::DatagramEnd::Port);
+  const auto to = b().open_datagrams(n1.context(), n1.gid(), verbs::DatagramEnd::Port);
+  EXPECT_FALSE(from->place().has_ipv6());
+  EXPECT_TRUE(to->place().has_ipv6() && to->place().has_ipv4());
+  from->send(to->place(), std::array{std::byte{1}});
+  const auto got = to->next();
+  ASSERT_TRUE(got.has_value());
+  EXPECT_EQ(got->from, from->place());
+  to->send(got->from, std::array{std::byte{2}});
+  EXPECT_TRUE(from->next().has_value());
+  EXPECT_EQ(a().open_datagrams(n0.context(), n0.gid(), verbs::DatagramEnd::Group), nullptr);
 }
 
 TEST_F(SoftNetworks, TheGroupIsHeardByEachProcessAtTheOtherEndOfTheCable) {
@@ -365,7 +384,7 @@ TEST_F(SoftNetworks, TheGroupIsHeardByEachProcessAtTheOtherEndOfTheCable) {
   for (const auto& end : {&one, &other}) {
     const auto got = (*end)->next();
     ASSERT_TRUE(got.has_value());
-    EXPECT_EQ(got->from, from->place());
+    EXPECT_EQ(got->from, reached_from(verbs::kCableGroup, from->place()));
   }
   one->send(from->place(), std::array{std::byte{2}});
   const auto answer = from->next();

@@ -226,6 +226,16 @@ TEST_F(RdmaProviderTest, GidTableIsSiftedByPortAndZero) {
   EXPECT_EQ(gids[1].prefix_len, 30) << "the GID's own interface is the better witness";
 }
 
+// The cable was out, or the device had another name, when the GID was read.
+TEST_F(RdmaProviderTest, DatagramsAreOfTheDeviceThatHasTheAddressNow) {
+  GidEntry gid;
+  gid.gid = gid_bytes("10.0.12.1");
+  gid.netdev = "nosuch0";
+  EXPECT_EQ(provider().open_datagrams(&library_.context, gid, DatagramEnd::Port), nullptr);
+  address("lo", "10.0.12.1", 24);
+  EXPECT_NE(provider().open_datagrams(&library_.context, gid, DatagramEnd::Port), nullptr);
+}
+
 TEST_F(RdmaProviderTest, WithoutTheTableCallSysfsTellsTypes) {
   library_.gids = {{0, "fe80::1"}, {1, "fe80::1"}, {3, "10.0.12.1"}, {6, "10.0.12.2"}};
   sysfs_.write("class/infiniband/mlx5_0/ports/1/gid_attrs/types/0", "IB/RoCE v1");

@@ -211,19 +211,45 @@ TEST(CableProofs, APortWithoutANetDeviceIsNotAsked) {
   EXPECT_EQ(none.ask(said), nullptr);
 }
 
-TEST(CableProofs, APortIsAskedOnlyByAPortWithAnAddressOfItsKind) {
+// One port of b has no IPv6 address, and speaks IPv4 with ports that have both.
+TEST(CableProofs, APortWithoutIpv6IsAskedByIpv4) {
+  CableHosts hosts(fabric_of(kCrossed, R"(, "ipv6": false)"));
+  const auto question = hosts.ask(hosts.hello());
+  ASSERT_NE(question, nullptr);
+  EXPECT_EQ(question->proof().asked.size(), 4u);
+  EXPECT_LE(hosts.finish(*question), kProofToSettledNs + kNsPerMs);
+  EXPECT_EQ(sorted(question->proof().met), (Wires{{0, 1}, {1, 0}}));
+}
+
+TEST(CableProofs, APlaceWithoutAnAddressOfTheAskersFamiliesIsNotAsked) {
+  CableHosts hosts(fabric_of(kStraight, R"(, "ipv6": false)"));
+  Hello said = hosts.hello();
+  for (WirePlace& place : said.proof.places) place.ipv4 = {};
+  EXPECT_EQ(hosts.ask(said)->proof().asked, (Wires{{0, 1}, {1, 1}}));
+}
+
+// The kernel tests an IPv6 address for duplicates, and no event of the device tells the end of it.
+TEST(CableProofs, AnAddressThatBecomesValidIsTold) {
   CableHosts hosts(fabric_of(kStraight));
-  const Hello by_ipv6 = hosts.hello();
-  testkit::Ipv4Provider without(*hosts.a.provider);
-  hosts.a.settled.provider = &without;
-  for (std::size_t rail = 0; rail < 2; ++rail) hosts.of_a.forget_end(rail);
-  const Hello by_ipv4 = hosts.hello();
-  EXPECT_NE(hosts.ask(by_ipv6), nullptr);
-  EXPECT_EQ(hosts.ask(by_ipv4), nullptr);
-  hosts.a.settled.provider = hosts.a.provider.get();
+  testkit::Ipv4Provider late(*hosts.a.provider);
+  hosts.a.settled.provider = &late;
+  const auto address_told = [&hosts] { return hosts.hello().proof.places[0].address; };
+  EXPECT_EQ(address_told(), WirePlace{}.address);
+  EXPECT_NE(hosts.ask(hosts.hello()), nullptr) << "by IPv4 meanwhile";
+  late.has_ipv6 = true;
+  EXPECT_EQ(address_told(), WirePlace{}.address) << "addresses are not read for each HELLO";
+  hosts.clock.fetch_add(kEndToReadAgainNs);
+  EXPECT_NE(address_told(), WirePlace{}.address);
+  late.has_ipv6 = false;
   hosts.of_a.doubt();
-  EXPECT_EQ(hosts.hello().proof.places[0].address, by_ipv6.proof.places[0].address)
-      << "the port has come up, and has an IPv6 address again";
+  EXPECT_EQ(address_told(), WirePlace{}.address) << "an event of a port is a reason to read";
+}
+
+// A container that does not see the net device waits for nobody.
+TEST(CableProofs, NothingIsAwaitedOverAPortThatCannotAsk) {
+  CableHosts hosts(fabric_of(R"({"ends": ["a/n0", "b/n0"]})", R"(, "netdev": false)"));
+  const Hello said = hosts.hello();
+  EXPECT_EQ(hosts.of_b.ask(said, {.up = {{0, 0}}, .down = {{1, 0}}}), nullptr);
 }
 
 // Questions arrive and answers do not: the cable answers in one direction only.
@@ -454,7 +480,7 @@ struct Forger {
     writer.put_u8(0);
     writer.put_u8(0);
     writer.put_bytes(std::as_bytes(std::span(nonce)));
-    for (const auto& end : ends) end->send({.address = to.address, .port = to.port}, bytes);
+    for (const auto& end : ends) end->send(place_of(to), bytes);
   }
   FakeHost c;
   std::vector<std::unique_ptr<verbs::CableDatagrams>> ends;
@@ -472,8 +498,7 @@ TEST(CableForgery, ForgedAnswersAreCountedAndProveNothing) {
   forger.send(other.proof.places[0], kAnswer, random_id());
   forger.send(other.proof.places[0], kAnswer, said.proof.ask);  // it has heard the question
   forger.send(other.proof.places[0], 7, said.proof.answer);
-  forger.ends[1]->send(
-      {.address = other.proof.places[0].address, .port = other.proof.places[0].port}, {});
+  forger.ends[1]->send(place_of(other.proof.places[0]), {});
   CableHosts::hear(hosts.of_b);
   EXPECT_EQ(hosts.of_b.ignored(), 4u);
   EXPECT_EQ(question->proof().met, Wires{});

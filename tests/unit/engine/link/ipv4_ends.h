@@ -1,29 +1,15 @@
 #pragma once
-// A provider whose net devices have IPv4 addresses only. Their datagrams are lost. Thread: one.
+// A provider whose net devices have no IPv6 address until `has_ipv6` is set. An end sees the change
+// when it is refreshed, as with the kernel. Thread: one.
 
-#include "src/base/unique_fd.h"
 #include "src/verbs/forwarding_provider.h"
-
-#include <sys/eventfd.h>
 
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 
 namespace mesh::testkit {
-
-class Ipv4End final : public verbs::CableDatagrams {
- public:
-  verbs::DatagramPlace place() const noexcept override {
-    return {.address = verbs::kIpv4Prefix, .port = 1};
-  }
-  int fd() const noexcept override { return fd_.get(); }
-  void send(const verbs::DatagramPlace&, std::span<const std::byte>) noexcept override {}
-  std::optional<verbs::CableDatagram> next() noexcept override { return std::nullopt; }
-
- private:
-  UniqueFd fd_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-};
 
 class Ipv4Provider final : public verbs::ForwardingProvider {
  public:
@@ -31,10 +17,36 @@ class Ipv4Provider final : public verbs::ForwardingProvider {
   std::unique_ptr<verbs::CableDatagrams> open_datagrams(ibv_context* context,
                                                         const verbs::GidEntry& gid,
                                                         verbs::DatagramEnd end) override {
-    if (end == verbs::DatagramEnd::Group)
-      return ForwardingProvider::open_datagrams(context, gid, end);
-    return std::make_unique<Ipv4End>();
+    auto opened = ForwardingProvider::open_datagrams(context, gid, end);
+    if (end == verbs::DatagramEnd::Group) return opened;
+    return std::make_unique<End>(std::move(opened), has_ipv6);
   }
+  bool has_ipv6 = false;
+
+ private:
+  class End final : public verbs::CableDatagrams {
+   public:
+    End(std::unique_ptr<verbs::CableDatagrams> beneath, const bool& has_ipv6)
+        : beneath_(std::move(beneath)), has_ipv6_(has_ipv6) {
+      End::refresh();
+    }
+    verbs::DatagramPlace place() const noexcept override { return place_; }
+    bool refresh() override {
+      place_ = beneath_->place();
+      if (!has_ipv6_) place_.address = {};
+      return beneath_->refresh();
+    }
+    int fd() const noexcept override { return beneath_->fd(); }
+    void send(const verbs::DatagramPlace& to, std::span<const std::byte> bytes) noexcept override {
+      beneath_->send(reached_from(place_, to), bytes);
+    }
+    std::optional<verbs::CableDatagram> next() noexcept override { return beneath_->next(); }
+
+   private:
+    const std::unique_ptr<verbs::CableDatagrams> beneath_;
+    const bool& has_ipv6_;
+    verbs::DatagramPlace place_;
+  };
 };
 
 }  // namespace mesh::testkit
