@@ -214,12 +214,10 @@ struct Refuse {
   static constexpr FrameKind kKind{MessageType::Refuse, "REFUSE", By::Either, When::Always};
   Errc reason = Errc::Protocol;
   std::string text;
-  std::uint8_t tell_places = 0;  // 1: another HELLO, with WireProof, is taken
   static void fields(auto& io, auto& body) {
     io.errc(body.reason);
     io.require(body.reason != Errc::Ok);
     io.text(body.text, kTextBytesMax);
-    io.u8(body.tell_places, {0, 1});
   }
 };
 // The connector asks for a channel to a listener.

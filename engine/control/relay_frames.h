@@ -19,6 +19,7 @@ inline constexpr std::uint64_t kLongestMax = std::uint64_t{1} << 30;  // of a wo
 struct WireHost {
   Id128 ticket{};  // not zero
   std::string name;
+  std::uint64_t host_id = 0;  // as in HELLO; 0: it is not known
   std::uint16_t port = 0;
   std::vector<SocketAddress> addresses;  // of its control port
   std::vector<WireRail> rails;
@@ -26,6 +27,7 @@ struct WireHost {
   static void fields(auto& io, auto& host) {
     io.id(host.ticket);
     io.text(host.name, kTextBytesMax);
+    io.u64(host.host_id);
     io.u16(host.port);
     io.require(host.port != 0 && host.ticket != Id128{});
     addresses_fields(io, host.addresses);

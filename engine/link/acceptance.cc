@@ -28,6 +28,13 @@ void tell_misfits(LinkHost& host, const Hello& hello, const std::vector<MisfitLi
 }
 }  // namespace
 
+namespace {
+bool tells_places(const WireProof& proof) {
+  return std::any_of(proof.places.begin(), proof.places.end(),
+                     [](const WirePlace& place) { return place.port != 0; });
+}
+}  // namespace
+
 Acceptance decide(LinkHost& host, const Hello& hello, const topo::CableProof* proof) {
   verbs::Provider& provider = *host.options().provider;
   const std::string& name = provider.host_name();
@@ -42,7 +49,7 @@ Acceptance decide(LinkHost& host, const Hello& hello, const topo::CableProof* pr
   tell_misfits(host, hello, misfit_lines(hello, own, choice, name));
   const bool relays = host.relays() != nullptr && hello.ticket != Id128{};
   if (relays) add_relayed(hello, own, host.options().settings, &choice);
-  if (!hello.proof.places.empty()) add_by_proof(hello, own, &choice);
+  if (tells_places(hello.proof)) add_by_proof(hello, own, &choice);
   if (choice.meet.empty()) {
     choice.no_path = why_no_path(hello, own, choice, name);
     if (!relays) {
@@ -75,14 +82,11 @@ bool all_are_down(const DoubtfulRails& doubtful, const Hello& hello, const OwnRa
 
 Wires look_at_wires(LinkHost& host, const Hello& hello) {
   CableProofs* const cables = host.cables();
-  const bool sure = hello.proof.places.empty() && cables != nullptr && cables->shared() == 0 &&
-                    !cables->may_be_doubtful();
-  if (cables == nullptr || sure) return {};
+  if (cables == nullptr || hello.proof.places.empty()) return {};
   const std::vector<WireRail> rails = describe_rails(*host.options().provider, host.rails());
   const OwnRails own = own_rails(host, rails);
   const DoubtfulRails doubtful = doubtful_rails(hello, own);
-  if (hello.proof.places.empty())
-    return {.known = nullptr, .question = nullptr, .wants_places = cables->can_ask(doubtful.up)};
+  if (doubtful.empty()) return {};
   const topo::CableProof* const known =
       doubtful.up.empty() ? nullptr : cables->known(hello, doubtful.up);
   if (known != nullptr) return {.known = known, .question = nullptr};

@@ -28,9 +28,6 @@ Acceptance decide(LinkHost& host, const Hello& hello, const topo::CableProof* pr
 struct Wires {
   const topo::CableProof* known = nullptr;
   std::unique_ptr<CableProofs::Question> question;  // to be asked before decide(); null: none is
-  // Our addresses leave a choice and the connector's do not: it has not said where its ports take
-  // datagrams.
-  bool wants_places = false;
 };
 Wires look_at_wires(LinkHost& host, const Hello& hello);
 // Goes on with the question about a HELLO, and begins it anew if a port of ours has changed: a

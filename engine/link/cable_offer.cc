@@ -12,24 +12,14 @@
 
 namespace mesh::engine {
 
-bool CableProofs::may_be_doubtful() const {
-  std::vector<topo::RailEnd> rails;
-  for (const verbs::Rail& rail : host_.rails()) rails.push_back(rail_end(describe_rail(rail)));
-  return topo::may_be_doubtful(rails);
-}
-
 WireProof CableProofs::offer() {
   WireProof proof;
   proof.shared = shared_;
-  const bool always = offers_always_ || shared_ != 0;
-  if (!always && !may_be_doubtful()) return proof;
   refresh_ends();
   for (std::size_t rail = 0; rail < host_.rails().size(); ++rail) {
     const verbs::CableDatagrams* const end = end_of(rail);
     proof.places.push_back(end == nullptr ? WirePlace{} : wire_place_of(end->place()));
   }
-  const auto is_none = [](const WirePlace& place) { return place.port == 0; };
-  if (!always && std::all_of(proof.places.begin(), proof.places.end(), is_none)) return {};
   proof.ask = random_id();
   proof.answer = random_id();
   if (offers_.size() == kOffersMax) offers_.erase(offers_.begin());

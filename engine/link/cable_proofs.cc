@@ -45,6 +45,32 @@ void CableProofs::refresh_ends() {
     if (end != nullptr && !end->refresh()) end.reset();
 }
 
+// ---- Either side.
+
+void CableProofs::note_met(const Id128& ticket, std::span<const topo::WirePair> pairs) {
+  if (ticket == Id128{} || pairs.empty()) return;
+  auto found = std::find_if(met_.begin(), met_.end(),
+                            [&ticket](const Met& each) { return each.ticket == ticket; });
+  if (found == met_.end()) {
+    if (met_.size() == kPeersKnownMax) met_.erase(met_.begin());
+    met_.push_back({.ticket = ticket, .pairs = {}});
+    found = met_.end() - 1;
+  }
+  for (const topo::WirePair& pair : pairs) {
+    if (topo::holds(found->pairs, pair) || found->pairs.size() == kMeetMax) continue;
+    found->pairs.push_back(pair);
+    ++met_news_;
+    host_.tend_soon();
+  }
+}
+
+std::span<const topo::WirePair> CableProofs::met_with(const Id128& ticket) const noexcept {
+  const auto found = std::find_if(met_.begin(), met_.end(),
+                                  [&ticket](const Met& each) { return each.ticket == ticket; });
+  if (found == met_.end()) return {};
+  return found->pairs;
+}
+
 // ---- Acceptor.
 
 const topo::CableProof* CableProofs::known(const Hello& hello,
@@ -61,14 +87,6 @@ const topo::CableProof* CableProofs::former(const Hello& hello) const {
   const auto found = std::find_if(known_.begin(), known_.end(),
                                   [&hello](const Known& each) { return each.is_of(hello); });
   return found == known_.end() ? nullptr : &found->proof;
-}
-
-bool CableProofs::can_ask(std::span<const topo::WirePair> pairs) {
-  refresh_ends();
-  return std::any_of(pairs.begin(), pairs.end(), [this](const topo::WirePair& pair) {
-    const verbs::CableDatagrams* const end = end_of(pair.peer);
-    return end != nullptr && end->place().port != 0;
-  });
 }
 
 bool CableProofs::Known::is_of(const Hello& hello) const {
@@ -148,6 +166,12 @@ topo::CableProof CableProofs::conclude(const Hello& hello, const Question& quest
     add_silent(each.proof, &proof);
     return true;
   });
+  for (const topo::WirePair& pair : met_with(hello.ticket)) {
+    const topo::WirePair theirs{.local = pair.peer, .peer = pair.local};
+    if (topo::holds(proof.asked, theirs) && !topo::holds(proof.met, theirs))
+      proof.met.push_back(theirs);
+  }
+  note_met(hello.ticket, topo::turned(proof).met);
   if (known_.size() == kPeersKnownMax) known_.erase(known_.begin());
   known_.push_back({.host = hello.host,
                     .host_id = hello.host_id,
@@ -207,6 +231,7 @@ void CableProofs::doubt() noexcept {
   for (Known& each : known_) each.doubted = true;
   for (Question* const question : questions_) question->doubted_ = true;
   refresh_at_ns_ = 0;
+  met_.clear();
   if (!questions_.empty()) host_.tend_soon();
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 // Finds out which ports of two hosts are on one wire, where their addresses leave a choice. HELLO
-// tells where the connector's ports take datagrams, with two nonces. The acceptor asks over each of
-// its ports; a port that hears a question answers over the wire by which it came. Questions have
-// one nonce and answers the other, so a host on a wrong cable that hears a question knows no
-// answer. Without any answer nothing is known. Thread: control mutex. Bounds: kOffersMax HELLOs
-// that may be asked about, kPeersKnownMax results, kDatagramsPerPass datagrams of a port in one
-// pass; what no handshake expects is counted and ignored.
+// tells where the connector's ports take datagrams, with two nonces. The acceptor asks over those
+// of its ports that addresses leave in doubt; a port that hears a question answers over the wire by
+// which it came. Questions have one nonce and answers the other, so a host on a wrong cable that
+// hears a question knows no answer. Without any answer nothing is known. Thread: control mutex.
+// Bounds: kOffersMax HELLOs that may be asked about, kPeersKnownMax results, kDatagramsPerPass
+// datagrams of a port in one pass; what no handshake expects is counted and ignored.
 
 #include "engine/control/frames.h"
 #include "src/topo/pairing.h"
@@ -39,17 +39,24 @@ class CableProofs {
   CableProofs& operator=(const CableProofs&) = delete;
 
   // ---- Connector.
-  // Returns what HELLO tells: nothing if our addresses leave no choice, until some acceptor's do.
+  // Returns what HELLO tells of our ports.
   WireProof offer();
-  void offer_always() noexcept { offers_always_ = true; }
   // Rails of ours, as bits, whose subnet is on several cables although our addresses do not tell.
   void note_shared(std::uint64_t rails) noexcept { shared_ |= rails; }
   std::uint64_t shared() const noexcept { return shared_; }
-  bool may_be_doubtful() const;              // our addresses leave a choice with some peer
   void withdraw(const Id128& ask) noexcept;  // the peer has decided; zero: there was no offer
   // Returns the pairs over which the peer has asked us again and again, while it says that it heard
   // none of our answers: what the cable carries goes one way. Call it before withdraw().
   std::vector<topo::WirePair> one_way(const Id128& ask, const topo::CableProof& told) const;
+
+  // ---- Either side. A cable that was found in one direction is one in both: a firewall may drop
+  // the questions of one side, and pass the answers to its own.
+  // Adds the pairs that were found to be on one wire with that process; our rails are the local
+  // ones.
+  void note_met(const Id128& ticket, std::span<const topo::WirePair> pairs);
+  // Returns them, until a port of ours changes.
+  std::span<const topo::WirePair> met_with(const Id128& ticket) const noexcept;
+  std::uint64_t met_news() const noexcept { return met_news_; }  // grows with each new pair
 
   // ---- Acceptor. The connector's rails are the local ones of a pair.
   // The question about one HELLO. It ends when it is destroyed, and `proofs` outlives it.
@@ -96,8 +103,6 @@ class CableProofs {
   const topo::CableProof* known(const Hello& hello, std::span<const topo::WirePair> pairs) const;
   // Returns what the last question about that host's ports found out, or null. It may have changed.
   const topo::CableProof* former(const Hello& hello) const;
-  // Returns true if a port of ours takes datagrams about one of these pairs.
-  bool can_ask(std::span<const topo::WirePair> pairs);
   // Begins to ask. Returns null if no port of ours or of the peer takes datagrams.
   std::unique_ptr<Question> ask(const Hello& hello, const DoubtfulRails& rails);
   // Remembers what was found out, says so and returns it. Ports of which neither end answers now
@@ -133,6 +138,10 @@ class CableProofs {
 
     void note(const topo::WirePair& pair);
   };
+  struct Met {
+    Id128 ticket{};
+    std::vector<topo::WirePair> pairs;
+  };
   verbs::CableDatagrams* end_of(std::size_t rail);  // null: it takes none
   void refresh_ends();                              // reads their addresses, but not too often
   bool reaches(std::size_t rail, const WirePlace& place);
@@ -143,10 +152,11 @@ class CableProofs {
   std::vector<std::unique_ptr<verbs::CableDatagrams>> ends_;  // by rail; null: not open
   std::uint64_t refresh_at_ns_ = 0;                           // the next time of refresh_ends()
   std::vector<Offer> offers_;
-  bool offers_always_ = false;
   std::uint64_t shared_ = 0;
   std::vector<Question*> questions_;
   std::vector<Known> known_;
+  std::vector<Met> met_;
+  std::uint64_t met_news_ = 0;
   std::uint64_t ignored_ = 0;
 };
 

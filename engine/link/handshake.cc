@@ -282,6 +282,7 @@ bool Handshake::on(const Welcome& body) {
   if (CableProofs* const cables = link_.host().cables(); cables != nullptr) {
     take_one_way(link_, offered_);
     cables->withdraw(offered_);
+    cables->note_met(body.ticket, link_.terms.cables.met);
   }
   link_.distribute_connects();
   cross_to(body.site, std::min(link_.host().now_ns() - hello_at_ns_, kHelloToWelcomeMaxNs));

@@ -132,7 +132,6 @@ class Handshake {
   void mark_guesses(const PathPlan& plan);
   void drop_guesses();
   bool met_nobody(const BringUp& done);
-  bool offers_anew(const Refuse& body);
   bool dials_anew(const Refuse& body);
   bool asks_elsewhere(const Refuse& body);
   std::vector<SocketAddress> next_addresses() const;

@@ -171,16 +171,6 @@ void Handshake::give_up(const char* what) {
   link_.take_down(Errc::Timeout);
 }
 
-// Dials anew if the acceptor cannot tell our ports apart without datagrams.
-bool Handshake::offers_anew(const Refuse& body) {
-  CableProofs* const cables = link_.host().cables();
-  if (!shakes() || body.tell_places == 0 || offered_ != Id128{} || cables == nullptr) return false;
-  cables->offer_always();
-  anew_.at_ns = link_.host().now_ns();
-  link_.dial_anew(anew_);
-  return true;
-}
-
 std::uint64_t Handshake::rails_up() const {
   std::uint64_t up = 0;
   for (std::size_t i = 0; i < link_.host().rails().size(); ++i) {
@@ -205,14 +195,13 @@ bool Handshake::was_asked_in_vain(const Welcome& body) {
   return true;
 }
 
-// Returns, as bits, our rails of a link between two hosts of one port: their subnet may be on
+// Returns, as bits, our rail of a link that has one path and no other way: its subnet may be on
 // several cables of a third host, and nobody has asked whether the ports meet.
 std::uint64_t Handshake::rails_to_ask() const {
   CableProofs* const cables = link_.host().cables();
   const PathSet& paths = link_.peer_link().paths();
-  if (!link_.connector() || paths.standby_count() != 0 || cables == nullptr ||
-      link_.terms.crossing.apart() || link_.waiting.empty() || said_shared_ ||
-      own_rails().size() != 1 || link_.terms.peer_rails.size() != 1)
+  if (!link_.connector() || paths.count() != 1 || cables == nullptr ||
+      link_.terms.crossing.apart() || link_.waiting.empty() || said_shared_)
     return 0;
   std::uint64_t rails = 0;
   for (const Path& path : paths.all())
@@ -239,7 +228,7 @@ void Handshake::drop_guesses() {
     if (path.health.state == PathState::Up) path.ends.guessed = false;
 }
 
-// Dials anew if no path could be brought up between such hosts. The next HELLO says so, and
+// Dials anew if the one path of a link could not be brought up. The next HELLO says so, and
 // datagrams tell whether the ports meet.
 bool Handshake::met_nobody(const BringUp& done) {
   const std::uint64_t rails = done.outcome() == Errc::Transport ? rails_to_ask() : 0;
@@ -254,7 +243,7 @@ bool Handshake::met_nobody(const BringUp& done) {
 }
 
 bool Handshake::on(const Refuse& body) {
-  if (!offers_anew(body) && !dials_anew(body) && !asks_elsewhere(body)) end_as_refused(body);
+  if (!dials_anew(body) && !asks_elsewhere(body)) end_as_refused(body);
   return true;
 }
 

@@ -41,6 +41,7 @@ void Link::set_peer_link(std::unique_ptr<PeerLink> made) {
 WireHost Link::peer_as_host() const {
   return {.ticket = terms.peer_ticket,
           .name = identity_.peer_host,
+          .host_id = terms.peer_host_id,
           .port = port.port,
           .addresses = connector() ? port.addresses : terms.peer_addresses,
           .rails = terms.peer_rails,

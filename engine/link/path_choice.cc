@@ -22,8 +22,7 @@ Crossing crossing_of(const Hello& hello, const OwnRails& own) {
 }
 
 topo::Sides sides_of(const Hello& hello, const OwnRails& own) {
-  const bool known = hello.host_id != 0 && own.host_id != 0 && hello.host_id != own.host_id;
-  return known ? topo::Sides::TwoHosts : topo::Sides::Unknown;
+  return topo::sides_of(hello.host_id, own.host_id);
 }
 
 std::vector<topo::RailEnd> rail_ends(const std::vector<WireRail>& rails, Crossing crossing) {
@@ -182,10 +181,10 @@ void add_relayed(const Hello& hello, const OwnRails& own, const Settings& settin
 }
 
 namespace {
-// Returns true if other pairs are known by datagrams, and of this one only its place tells.
+// Returns true if datagrams were sent for the pair, or are to be, and only its place tells of it.
 bool is_guessed(const WirePath& path, const DoubtfulRails& doubtful, const PathChoice& choice) {
   const topo::WirePair pair{.local = path.connector_rail, .peer = path.acceptor_rail};
-  return !choice.proof.met.empty() && !topo::holds(choice.proof.met, pair) &&
+  return !topo::holds(choice.proof.met, pair) &&
          (topo::holds(doubtful.up, pair) || topo::holds(doubtful.down, pair));
 }
 }  // namespace
@@ -195,20 +194,22 @@ void add_by_proof(const Hello& hello, const OwnRails& own, PathChoice* choice) {
   const DoubtfulRails doubtful = doubtful_rails(hello, own);
   if (hello.asked.wish == RailsWish::Asked || choice->sets.primary.empty() || doubtful.empty())
     return;
-  // A single guess joins the only two ports that are left.
   const auto guessed = [&](const WirePath& path) { return is_guessed(path, doubtful, *choice); };
-  if (choice->sets.primary.size() == kPathsMax && guessed(choice->meet[kPathsMax - 1]) &&
-      std::count_if(choice->meet.begin(), choice->meet.begin() + kPathsMax, guessed) > 1) {
-    choice->meet.resize(kPathsMax - 1);
-    choice->sets = path_sets(choice->meet, hello.rails, own.rails, hello.asked);
-  }
-  if (choice->sets.primary.size() + choice->beside.size() + standby.size() + choice->relayed ==
-      kPathsMax) {
-    if (standby.empty() && choice->relayed < 2) return;
-    if (standby.empty())
-      --choice->relayed;
-    else
+  const std::size_t primary = choice->sets.primary.size();
+  if (primary + choice->beside.size() + standby.size() + choice->relayed == kPathsMax) {
+    const auto all = std::span(choice->meet).first(std::min(primary, choice->meet.size()));
+    if (!standby.empty()) {
       standby.pop_back();
+    } else if (choice->relayed > 1) {
+      --choice->relayed;
+    } else if (!all.empty() && guessed(all.back()) &&
+               std::count_if(all.begin(), all.end(), guessed) > 1) {
+      // A single guess joins the only two ports that are left.
+      choice->meet.resize(all.size() - 1);
+      choice->sets = path_sets(choice->meet, hello.rails, own.rails, hello.asked);
+    } else {
+      return;
+    }
   }
   choice->by_proof = 1;
 }

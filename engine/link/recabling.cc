@@ -50,9 +50,20 @@ bool Recabling::in_doubt() const {
               .empty();
 }
 
+// A link that runs the other way may have found cables of which this one knows nothing.
+void Recabling::look_for_news() {
+  const CableProofs& cables = *link_.host().cables();
+  if (std::exchange(news_seen_, cables.met_news()) == cables.met_news() || !link_.connector())
+    return;
+  for (const topo::WirePair& pair : cables.met_with(link_.terms.peer_ticket))
+    wanted_ |=
+        topo::holds(link_.terms.cables.asked, pair) && !topo::holds(link_.terms.cables.met, pair);
+}
+
 void Recabling::tend() {
   if (asking_ != nullptr) tend_question();
   if (link_.state() != LinkState::Up || link_.host().cables() == nullptr) return;
+  look_for_news();
   if (!wanted_ && !asked_) return;
   const std::uint64_t now_ns = link_.host().now_ns();
   if (now_ns < next_ns_) return link_.host().tend_at(next_ns_);
@@ -66,7 +77,6 @@ void Recabling::tend() {
 void Recabling::say_places() {
   CableProofs& cables = *link_.host().cables();
   cables.withdraw(offered_);
-  cables.offer_always();
   AskCables asks{.proof = cables.offer(), .up = 0};
   offered_ = asks.proof.ask;
   const std::vector<WireRail> rails = rails_now(link_.host());
@@ -96,6 +106,7 @@ void Recabling::begin(const AskCables& asked) {
   hello.host = link_.identity().peer_host;
   hello.rails = link_.terms.peer_rails;
   hello.host_id = link_.terms.peer_host_id;
+  hello.ticket = link_.terms.peer_ticket;
   hello.control_port = link_.port.port;
   hello.site = host.options().settings.site;
   hello.proof = asked.proof;
@@ -128,6 +139,7 @@ bool Recabling::on(const CablesAre& body) {
   link_.terms.cables = heard_cables(body.cables);
   take_one_way(link_, offered_);
   link_.host().cables()->withdraw(offered_);
+  link_.host().cables()->note_met(link_.terms.peer_ticket, link_.terms.cables.met);
   offered_ = {};
   link_.host().tend_soon();
   return true;

@@ -32,6 +32,7 @@ class Recabling {
 
  private:
   bool in_doubt() const;
+  void look_for_news();
   void say_places();
   void begin(const AskCables& asked);
   void tend_question();
@@ -39,8 +40,9 @@ class Recabling {
 
   Link& link_;
   bool wanted_ = false;
-  std::uint64_t next_ns_ = 0;  // not before this time
-  Id128 offered_{};            // connector: the nonce of ASK CABLES until its answer
+  std::uint64_t news_seen_ = 0;  // CableProofs::met_news() at the last look
+  std::uint64_t next_ns_ = 0;    // not before this time
+  Id128 offered_{};              // connector: the nonce of ASK CABLES until its answer
   struct Asking {
     Hello hello;  // as the connector would say it now
     std::unique_ptr<CableProofs::Question> question;

@@ -162,14 +162,6 @@ bool Reception::on_hello(const Caller& caller, const FrameHeader& header, const 
     return true;
   }
   Wires wires = look_at_wires(host_, hello);
-  if (wires.wants_places) {
-    send_back(caller, {.reason = Errc::Exhausted,
-                       .text = fmt::format("host {}: the ports of both hosts share a subnet, and "
-                                           "HELLO tells no place of theirs for datagrams",
-                                           name),
-                       .tell_places = 1});
-    return true;
-  }
   Acceptance acceptance;
   if (wires.question == nullptr) acceptance = decide(host_, hello, wires.known);
   if (!acceptance.refusal.empty()) {

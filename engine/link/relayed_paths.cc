@@ -82,6 +82,8 @@ bool RelayedPaths::ask(std::uint32_t index, Need need, std::string* why) {
   const HostsBetween between = hosts_of(index);
   RouteWish wish{.own = own,
                  .peer = link_.terms.peer_rails,
+                 .own_id = link_.host().options().provider->host_id(),
+                 .peer_id = link_.terms.peer_host_id,
                  .hosts = {},
                  .between = between,
                  .failed = &failed_,

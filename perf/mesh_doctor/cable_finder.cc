@@ -22,8 +22,9 @@ std::vector<topo::WirePair> doubtful(const HostRails& connector, const HostRails
   if (connector.rails.empty() || acceptor.rails.empty()) return {};
   engine::Hello hello;
   hello.site = connector.site;
+  hello.host_id = connector.host_id;
   hello.rails = connector.rails;
-  return engine::doubtful_rails(hello, {acceptor.rails, acceptor.site}).up;
+  return engine::doubtful_rails(hello, {acceptor.rails, acceptor.site, 0, acceptor.host_id}).up;
 }
 
 bool any_doubt(const std::vector<HostRails>& hosts) {

@@ -343,6 +343,7 @@ std::vector<WirePair> doubtful_pairs(std::span<const RailEnd> locals,
   if (!may_meet(locals, peers) || same_host(locals, peers, sides)) return {};
   std::vector<bool> local_certain(locals.size()), peer_certain(peers.size());
   std::vector<WirePair> shared, local_only;
+  std::vector<WirePair> all;  // also those of equal addresses, which leave another choice
   bool certain = false;
   const auto is_shared = [&](const WirePair& pair) {
     return locals[pair.local].shared || peers[pair.peer].shared;
@@ -357,17 +358,21 @@ std::vector<WirePair> doubtful_pairs(std::span<const RailEnd> locals,
   }
   for (const Meeting& each : reachable_pairs(locals, peers, {Scope::LinkLocal}))
     local_only.push_back({each.pair.local, each.pair.peer});
-  for (auto* const list : {&shared, &local_only}) {
+  for (const Meeting& each : reachable_pairs(locals, peers, {Scope::Subnet, true}))
+    all.push_back({each.pair.local, each.pair.peer});
+  for (auto* const list : {&shared, &local_only, &all}) {
     std::erase_if(*list, [&](const WirePair& pair) {
       return local_certain[pair.local] || peer_certain[pair.peer];
     });
   }
   const bool others_meet = certain || !shared.empty();
-  std::vector<WirePair> all = shared;
+  std::vector<WirePair> candidates = shared;
   for (const WirePair& pair : local_only)
+    if (!holds(candidates, pair)) candidates.push_back(pair);
+  for (const WirePair& pair : candidates)
     if (!holds(all, pair)) all.push_back(pair);
   std::vector<WirePair> doubtful;
-  for (const WirePair& pair : all) {
+  for (const WirePair& pair : candidates) {
     const bool choice =
         uses(all, &WirePair::local, pair.local) > 1 || uses(all, &WirePair::peer, pair.peer) > 1;
     if (choice || is_shared(pair) || (!holds(shared, pair) && others_meet))
@@ -375,21 +380,6 @@ std::vector<WirePair> doubtful_pairs(std::span<const RailEnd> locals,
   }
   std::sort(doubtful.begin(), doubtful.end());
   return doubtful;
-}
-
-bool may_be_doubtful(std::span<const RailEnd> rails) {
-  for (std::size_t i = 0; i < rails.size(); ++i) {
-    if (!rails[i].ethernet) continue;
-    for (const RailAddress& address : rails[i].addresses) {
-      const SubnetMember member = member_of(address);
-      if (member.address.link_local()) return true;
-      for (std::size_t other = i + 1; other < rails.size(); ++other) {
-        for (const RailAddress& its : rails[other].addresses)
-          if (rails[other].ethernet && same_subnet(member, member_of(its))) return true;
-      }
-    }
-  }
-  return false;
 }
 
 std::string no_common_subnet_text(std::span<const RailEnd> locals, std::span<const RailEnd> peers) {

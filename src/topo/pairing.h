@@ -92,6 +92,10 @@ CableProof turned(const CableProof& proof);  // as the other host sees it
 // Whether the two sides of a pairing are known to be two hosts. Otherwise equal addresses of all
 // rails are taken for one host's.
 enum class Sides : std::uint8_t { Unknown, TwoHosts };
+// Takes the hosts' ids, 0 for one that is not known. Containers of one host have equal ids.
+inline Sides sides_of(std::uint64_t id, std::uint64_t other) noexcept {
+  return id != 0 && other != 0 && id != other ? Sides::TwoHosts : Sides::Unknown;
+}
 
 struct PairingWish {
   static constexpr std::size_t kNoPreference = SIZE_MAX;
@@ -135,15 +139,13 @@ std::vector<MisfitPair> misfits(std::span<const RailEnd> locals, std::span<const
 std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<const RailEnd> peers,
                                  const PairingWish& wish = {});
 
-// Returns the pairs of rails whose addresses may meet, but do not tell whether the rails do: at
-// least one of the two rails has another choice, or the addresses are link-local and other rails
-// meet. A port that is down leaves the same doubt. A rail with a subnet that only one pair shares
-// is in none of them, unless the subnet is known to be on several cables.
+// Returns the pairs of rails whose addresses may meet, but do not tell whether the rails do: other
+// pairs share their subnet, also where each rail has one choice because hosts have equal addresses,
+// or the addresses are link-local and other rails meet. A port that is down leaves the same doubt.
+// A rail with a subnet that only one pair shares is in none of them, unless the subnet is known to
+// be on several cables.
 std::vector<WirePair> doubtful_pairs(std::span<const RailEnd> locals,
                                      std::span<const RailEnd> peers, Sides sides = Sides::Unknown);
-// Returns true if the rails of a host leave such a doubt with some peer: two of them share a
-// subnet, or one has link-local addresses.
-bool may_be_doubtful(std::span<const RailEnd> rails);
 
 // Returns the text for the line that refuses a connection, such as "the first has 10.0.12.0/24,
 // 10.0.13.0/24; the second 10.0.23.0/24".

@@ -72,14 +72,14 @@ std::vector<topo::RailPair> pairs_of_step(std::span<const topo::RailEnd> from,
                                           const CablesBetween& cables) {
   const topo::CableProof* const proof =
       cables.known == nullptr ? nullptr : cables.known->between(cables.from, cables.to);
-  std::vector<topo::RailPair> pairs =
-      topo::pair_rails(from, to, {.path_count_max = kMeetMax, .proof = proof});
+  std::vector<topo::RailPair> pairs = topo::pair_rails(
+      from, to, {.path_count_max = kMeetMax, .proof = proof, .sides = cables.sides});
   if (cables.known == nullptr || pairs.empty()) return pairs;
   std::vector<topo::WirePair> unknown;
   if (proof != nullptr && proof->met.empty() && cables.known->answered())
     unknown = proof->asked;
   else if ((proof == nullptr || proof->met.empty()) && cables.unproven == Unproven::LeftOut)
-    unknown = topo::doubtful_pairs(from, to);
+    unknown = topo::doubtful_pairs(from, to, cables.sides);
   const bool left_out = cables.unproven == Unproven::LeftOut;
   std::erase_if(pairs, [&](const topo::RailPair& pair) {
     return topo::holds(unknown, {pair.local, pair.peer}) ||

@@ -57,6 +57,7 @@ struct CablesBetween {
   const KnownCables* known = nullptr;  // null: addresses tell all
   const Id128 &from, &to;
   Unproven unproven = Unproven::ByPlace;
+  topo::Sides sides = topo::Sides::Unknown;
 };
 // Returns the pairs of the two hosts' rails that meet.
 std::vector<topo::RailPair> pairs_of_step(std::span<const topo::RailEnd> from,

@@ -22,8 +22,13 @@
 
 namespace mesh::engine {
 
+// The marks that tell two hosts apart: their ids, or else their rails.
+struct HostFace {
+  const std::vector<WireRail>& rails;
+  std::uint64_t id = 0;  // 0: it is not known
+};
 // Returns true for two processes of one host, of which one may have been given fewer rails.
-bool is_same_host(const std::vector<WireRail>& rails, const std::vector<WireRail>& other);
+bool is_same_host(const HostFace& one, const HostFace& other);
 
 bool is_among(const std::vector<WireHost>& hosts, const Id128& ticket);
 // Adds the host, of up to kRelayHostsMax, unless its ticket is zero or in the list. If it is in the

@@ -77,6 +77,8 @@ RelayClient::Found RelayClient::search(RouteWish wish, const Search& search) {
   }
   RouteWish full{.own = wish.own,
                  .peer = peer,
+                 .own_id = wish.own_id,
+                 .peer_id = wish.peer_id,
                  .hosts = carriers,
                  .between = wish.between,
                  .peer_rail = wish.peer_rail,
@@ -121,6 +123,8 @@ bool RelayClient::has_way(const RouteWish& wish, const Search& search,
   });
   return find_route({.own = wish.own,
                      .peer = wish.peer,
+                     .own_id = wish.own_id,
+                     .peer_id = wish.peer_id,
                      .hosts = hosts,
                      .cables = wish.cables,
                      .unproven = Unproven::LeftOut})

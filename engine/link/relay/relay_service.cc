@@ -177,6 +177,7 @@ WireHost RelayService::self() const {
   verbs::Provider& provider = *host_.options().provider;
   return {.ticket = host_.ticket(),
           .name = provider.host_name(),
+          .host_id = provider.host_id(),
           .port = host_.plane().port(),
           .addresses = portable_addresses(host_.plane().addresses()),
           .rails = describe_rails(provider, host_.rails())};

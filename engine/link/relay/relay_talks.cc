@@ -36,8 +36,9 @@ bool are_among(const std::vector<WireRail>& rails, const std::vector<WireRail>& 
 }
 }  // namespace
 
-bool is_same_host(const std::vector<WireRail>& rails, const std::vector<WireRail>& other) {
-  return are_among(rails, other) || are_among(other, rails);
+bool is_same_host(const HostFace& one, const HostFace& other) {
+  if (topo::sides_of(one.id, other.id) == topo::Sides::TwoHosts) return false;
+  return are_among(one.rails, other.rails) || are_among(other.rails, one.rails);
 }
 
 bool is_among(const std::vector<WireHost>& hosts, const Id128& ticket) {

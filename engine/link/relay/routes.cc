@@ -23,6 +23,8 @@ std::vector<topo::RailEnd> ends_of(const std::vector<WireRail>& rails) {
   return ends;
 }
 
+HostFace face_of(const WireHost& host) { return {host.rails, host.host_id}; }
+
 constexpr std::uint32_t kFast = std::numeric_limits<std::uint32_t>::max();
 std::uint32_t speed_of(const topo::RailEnd& end) {
   return end.speed_mbps == 0 ? kFast : end.speed_mbps;  // an unknown speed counts as fast
@@ -55,6 +57,7 @@ std::uint32_t mixed(std::uint64_t value) {
 // A host that takes part in a search: a middle host, or an end, whose ticket is zero.
 struct Stop {
   Id128 ticket{};
+  std::uint64_t host_id = 0;
   std::uint64_t name = 0;  // a hash
   std::vector<topo::RailEnd> ends;
 };
@@ -73,13 +76,19 @@ struct Reached {
 class Search {
  public:
   explicit Search(const RouteWish& wish)
-      : wish_(wish), own_{.ends = ends_of(wish.own)}, peer_{.ends = ends_of(wish.peer)} {
+      : wish_(wish),
+        own_{.host_id = wish.own_id, .ends = ends_of(wish.own)},
+        peer_{.host_id = wish.peer_id, .ends = ends_of(wish.peer)} {
     for (std::size_t i = 0; i < peer_.ends.size() && wish.peer_rail; ++i)
       peer_.ends[i].up = peer_.ends[i].up && i == *wish.peer_rail;
     for (const WireHost& host : wish.hosts) {
-      if (is_same_host(host.rails, wish.own) || is_same_host(host.rails, wish.peer)) continue;
+      const HostFace face = face_of(host);
+      if (is_same_host(face, {wish.own, wish.own_id}) ||
+          is_same_host(face, {wish.peer, wish.peer_id}))
+        continue;
       hosts_.push_back(&host);
       stops_.push_back({.ticket = host.ticket,
+                        .host_id = host.host_id,
                         .name = std::hash<std::string>()(host.name),
                         .ends = ends_of(host.rails)});
     }
@@ -111,7 +120,7 @@ class Search {
   // one host would be a loop in a NIC.
   bool passes(std::size_t from, std::size_t to) const {
     for (std::size_t at = from;; at = reached_[at].before) {
-      if (is_same_host(hosts_[at]->rails, hosts_[to]->rails)) return true;
+      if (is_same_host(face_of(*hosts_[at]), face_of(*hosts_[to]))) return true;
       if (reached_[at].before == at) return false;
     }
   }
@@ -126,7 +135,8 @@ class Search {
 
   std::optional<RouteStep> step_between(const Stop& from, const Stop& to) const {
     std::optional<RouteStep> best;
-    const CablesBetween cables{wish_.cables, from.ticket, to.ticket, wish_.unproven};
+    const CablesBetween cables{wish_.cables, from.ticket, to.ticket, wish_.unproven,
+                               topo::sides_of(from.host_id, to.host_id)};
     for (const topo::RailPair& pair : pairs_of_step(from.ends, to.ends, cables)) {
       const topo::RailEnd &local = from.ends[pair.local], &peer = to.ends[pair.peer];
       if (!local.up || !peer.up) continue;

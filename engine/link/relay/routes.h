@@ -39,7 +39,8 @@ struct HostsBetween {
 struct RouteWish {
   const std::vector<WireRail>& own;
   const std::vector<WireRail>& peer;
-  std::span<const WireHost> hosts;  // known ones, without this process and the peer
+  std::uint64_t own_id = 0, peer_id = 0;  // as in HELLO
+  std::span<const WireHost> hosts;        // known ones, without this process and the peer
   HostsBetween between{};
   std::optional<std::uint8_t> peer_rail{};  // the only rail of the peer that counts; empty: all do
   const FailedSteps* failed = nullptr;      // what has failed lately, if anything is known of it

@@ -91,6 +91,50 @@ TEST_F(NoNeighbours, WarnIfNobodyKnowsAWay) {
   end_all(*alone);
 }
 
+// b and c are leaves of a, each with one port in the subnet of all cables. c has another port,
+// which leads to d. By their addresses these ports of b and c make the one pair of their subnet.
+TEST_F(NoNeighbours, ALeafWithAPortElsewhereIsReachedOverTheHub) {
+  open_text(R"({"name": "star", "hosts": [
+                {"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/24"},
+                                       {"name": "n1", "address": "10.0.0.2/24"}]},
+                {"name": "b", "nics": [{"name": "n0", "address": "10.0.0.3/24"}]},
+                {"name": "c", "nics": [{"name": "n0", "address": "10.0.0.4/24"},
+                                       {"name": "n1", "address": "10.99.0.1/24"}]},
+                {"name": "d", "nics": [{"name": "n0", "address": "10.99.0.2/24"}]}],
+                "links": [{"ends": ["a/n0", "b/n0"]}, {"ends": ["a/n1", "c/n0"]},
+                          {"ends": ["c/n1", "d/n0"]}]})",
+            "auto");
+  const auto first = talk(1, 0), second = talk(0, 2), leaves = talk(1, 2);
+  for (const auto* const each : {&first, &second, &leaves}) (*each)->exchange(kTalkBytes);
+  EXPECT_TRUE(log_.warned("", 0)) << log_.joined();
+  EXPECT_TRUE(log_.said(LogLevel::Info, "peer c: messages go over host a"));
+  for (const auto* const each : {&first, &second}) end(**each);
+  end_all(*leaves);
+}
+
+// Each host of a ring has the same addresses on its ports.
+TEST_F(Clones, HostsWithEqualAddressesFindTheirCablesAndTheWayOverOthers) {
+  std::string hosts;
+  for (const char name : {'a', 'b', 'c', 'd'})
+    hosts += fmt::format(R"({}{{"name": "{}", "nics": [
+                           {{"name": "n0", "address": "10.9.0.1/24"}},
+                           {{"name": "n1", "address": "10.9.0.2/24"}}]}})",
+                         hosts.empty() ? "" : ", ", name);
+  open_text(fmt::format(R"({{"name": "ring", "hosts": [{}], "links": [
+                           {{"ends": ["a/n0", "b/n1"]}}, {{"ends": ["b/n0", "c/n1"]}},
+                           {{"ends": ["c/n0", "d/n1"]}}, {{"ends": ["d/n0", "a/n1"]}}]}})",
+                        hosts),
+            "all");
+  const auto first = talk(0, 1), second = talk(1, 2);
+  for (const auto* const each : {&first, &second}) (*each)->exchange(kTalkBytes);
+  EXPECT_EQ(path_in_use(*first), "n0:1 10.9.0.1 -> n1:1 10.9.0.2");
+  EXPECT_TRUE(log_.warned("", 0)) << log_.joined();
+  const auto far = talk(0, 2);
+  far->exchange(kTalkBytes);
+  for (const auto* const each : {&first, &second}) end(**each);
+  end_all(*far);
+}
+
 // a is cabled to a host and to its clone, whose names, addresses and net devices are alike.
 TEST_F(Clones, AHostAndItsCloneGetTheirOwnMessages) {
   constexpr const char* kPort = R"("nics": [{"name": "n0", "address": "10.0.0.3/24"}])";

@@ -83,6 +83,7 @@ inline WireHop sample_hop(std::uint32_t qps) {
 
 inline WireHost sample_host() {
   WireHost host;
+  host.host_id = 7;
   host.ticket = id_of(9);
   host.name = "b";
   host.port = 4711;
@@ -103,7 +104,10 @@ class Filler {
   void u16(std::uint16_t& value) { fill(value, {1, UINT16_MAX}); }
   void u32(std::uint32_t& value, Range range = {0, UINT32_MAX}) { fill(value, range); }
   void u64(std::uint64_t& value) { fill(value, {0, UINT64_MAX / 2}); }
-  void id(std::array<std::uint8_t, 16>& value) { value = id_of(next()); }
+  template <std::size_t kBytes>
+  void id(std::array<std::uint8_t, kBytes>& value) {
+    std::copy_n(id_of(next()).begin(), kBytes, value.begin());
+  }
   void errc(Errc& value) { value = Errc::Exhausted; }
   template <typename Enum>
   void choice(Enum& value, Enum last) {
@@ -139,26 +143,27 @@ Body sample() {
 
 template <>
 inline Hello sample<Hello>() {
-  return {id_of(1),
-          id_of(2),
-          "host-a",
-          0xfedcba9876543211,
-          4,
-          256,
-          64,
-          {.rail = 1, .listened = 2, .wish = RailsWish::Asked},
-          {sample_rail(3), sample_rail(4)},
-          4711,
-          {{.family = AF_INET, .bytes = {10, 0, 0, 1}}, {.family = AF_INET6, .bytes = id_of(0x20)}},
-          {id_of(15), id_of(16)},
-          104,
-          13,
-          "east",
-          2048,
-          id_of(17),
-          1,
-          8,
-          {.places = {{id_of(18), 40'000}, {}}, .ask = id_of(19), .answer = id_of(20)}};
+  return {
+      id_of(1),
+      id_of(2),
+      "host-a",
+      0xfedcba9876543211,
+      4,
+      256,
+      64,
+      {.rail = 1, .listened = 2, .wish = RailsWish::Asked},
+      {sample_rail(3), sample_rail(4)},
+      4711,
+      {{.family = AF_INET, .bytes = {10, 0, 0, 1}}, {.family = AF_INET6, .bytes = id_of(0x20)}},
+      {id_of(15), id_of(16)},
+      104,
+      13,
+      "east",
+      2048,
+      id_of(17),
+      1,
+      8,
+      {.places = {{id_of(18), {10, 0, 0, 1}, 40'000}, {}}, .ask = id_of(19), .answer = id_of(20)}};
 }
 template <>
 inline Welcome sample<Welcome>() {

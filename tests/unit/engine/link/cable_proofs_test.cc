@@ -170,7 +170,7 @@ TEST(CableProofs, AConnectorThatAnswersOnceIsWaitedForThreeSeconds) {
   EXPECT_EQ(question->proof().met, (Wires{{0, 1}}));
 }
 
-TEST(CableProofs, AddressesThatLeaveNoChoiceOpenNothing) {
+TEST(CableProofs, AddressesThatLeaveNoChoiceAskNothing) {
   const std::string text = R"({"name": "own", "hosts": [
       {"name": "a", "nics": [{"name": "n0", "address": "10.0.1.1/24"},
                              {"name": "n1", "address": "10.0.2.1/24"}]},
@@ -178,12 +178,12 @@ TEST(CableProofs, AddressesThatLeaveNoChoiceOpenNothing) {
                              {"name": "n1", "address": "10.0.2.2/24"}]}],
       "links": [{"ends": ["a/n0", "b/n0"]}, {"ends": ["a/n1", "b/n1"]}]})";
   CableHosts hosts(text);
-  EXPECT_TRUE(hosts.hello().proof.places.empty());
-  for (int fd = 0; fd < 1024; ++fd) EXPECT_FALSE(hosts.of_a.owns(fd));
+  EXPECT_EQ(hosts.ask(hosts.hello()), nullptr);
+  for (int fd = 0; fd < 1024; ++fd) EXPECT_FALSE(hosts.of_b.owns(fd));
 }
 
-// The other host has two ports in the subnet, and asks for the places.
-TEST(CableProofs, AHostWithOnePortOffersItIfItIsAskedTo) {
+// The connector does not know that the other host has two ports in the subnet.
+TEST(CableProofs, AHostWithOnePortIsAsked) {
   const std::string text = R"({"name": "leaf", "hosts": [
       {"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/24"}]},
       {"name": "b", "nics": [{"name": "n0", "address": "10.0.0.2/24"},
@@ -191,12 +191,7 @@ TEST(CableProofs, AHostWithOnePortOffersItIfItIsAskedTo) {
       {"name": "c", "nics": [{"name": "n0", "address": "10.0.0.4/24"}]}],
       "links": [{"ends": ["a/n0", "b/n1"]}, {"ends": ["b/n0", "c/n0"]}]})";
   CableHosts hosts(text);
-  EXPECT_TRUE(hosts.hello().proof.places.empty());
-  hosts.of_a.offer_always();
-  const Hello said = hosts.hello();
-  ASSERT_EQ(said.proof.places.size(), 1u);
-  EXPECT_TRUE(hosts.of_b.can_ask(hosts.doubtful(said).up));
-  const auto question = hosts.ask(said);
+  const auto question = hosts.ask(hosts.hello());
   hosts.finish(*question);
   EXPECT_EQ(question->proof().met, (Wires{{0, 1}}));
 }
@@ -243,6 +238,26 @@ TEST(CableProofs, AnAddressThatBecomesValidIsTold) {
   late.has_ipv6 = false;
   hosts.of_a.doubt();
   EXPECT_EQ(address_told(), WirePlace{}.address) << "an event of a port is a reason to read";
+}
+
+// A firewall drops the questions of one side over a cable. The other side's questions pass.
+TEST(CableProofs, ACableThatWasFoundInTheOtherDirectionIsOne) {
+  CableHosts hosts(fabric_of(kStraight, R"(, "firewall": true)"));
+  Hello said = hosts.hello();
+  said.ticket = {1};
+  const auto silent = hosts.ask(said);
+  hosts.finish(*silent);
+  EXPECT_EQ(hosts.of_b.conclude(said, *silent).met, (Wires{{1, 1}}));
+  const std::uint64_t news = hosts.of_b.met_news();
+  hosts.of_b.note_met({1}, Wires{{0, 0}, {1, 1}});
+  EXPECT_EQ(hosts.of_b.met_news(), news + 1) << "one of them was known";
+  const auto again = hosts.ask(said);
+  hosts.finish(*again);
+  EXPECT_EQ(sorted(hosts.of_b.conclude(said, *again).met), (Wires{{0, 0}, {1, 1}}));
+  said.ticket = {2};
+  EXPECT_TRUE(hosts.of_b.met_with(said.ticket).empty()) << "another process";
+  hosts.of_b.doubt();
+  EXPECT_TRUE(hosts.of_b.met_with({1}).empty()) << "a cable may have moved";
 }
 
 // A container that does not see the net device waits for nobody.
