@@ -2,6 +2,7 @@
 
 #include "engine/link/cable_proofs.h"
 #include "engine/link/relay/neighbours.h"
+#include "engine/link/relay/relay_client.h"
 #include "src/base/log.h"
 #include "src/base/timeouts.h"
 
@@ -183,6 +184,7 @@ void PortEvents::doubt_cables(bool up) {
   if (cables != nullptr) cables->doubt();
   if (!up) return;
   if (cables != nullptr) links_.ask_cables();
+  if (host_.relays() != nullptr) host_.relays()->note_news();
   if (host_.neighbours() != nullptr) host_.neighbours()->listen();
 }
 

@@ -60,7 +60,8 @@ namespace {
 // Returns the level of lines about a failure. It is no news at a later try, nor on a path whose
 // rails may not meet at all.
 LogLevel failure_level(const Path& path, const PeerEnd& peer) {
-  if (path.ends.guessed) return LogLevel::Detail;
+  constexpr std::uint64_t kTriesSaid = 3;
+  if (path.ends.guessed || path.health.reopen_tries > kTriesSaid) return LogLevel::Detail;
   return peer.again ? LogLevel::Info : LogLevel::Warn;
 }
 

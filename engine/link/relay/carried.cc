@@ -238,7 +238,7 @@ Status Carried::raise(relay::Side side, const PortEnd& own, const WireHop& neigh
              .psn = neighbour.psn,
              .mtu = static_cast<ibv_mtu>(
                  std::min<int>(neighbour.mtu, verbs::port_now(own.provider, own.rail).mtu))};
-  ResolveTries tries{.abandoned = &abandoned_, .level = LogLevel::Info};
+  ResolveTries tries{.abandoned = &abandoned_, .level = LogLevel::Detail};  // its end says it
   for (std::size_t i = 0; i < chains_.size(); ++i) {
     relay::Chain& chain = *chains_[i];
     ibv_qp* const qp = chain.qp(side);

@@ -72,7 +72,7 @@ void Neighbours::listen() {
     taken |= ear == nullptr && errno == EADDRINUSE;
     return ear;
   });
-  const bool news = taken != (listen_at_ns_ != 0);
+  const bool news = taken != std::exchange(port_taken_, taken);
   listen_at_ns_ = taken ? host_.now_ns() + kEndToReadAgainNs : 0;
   if (taken) host_.tend_at(listen_at_ns_);
   if (!news) return;
@@ -120,8 +120,11 @@ std::vector<WireHost> Neighbours::found() const {
   std::vector<WireHost> hosts;
   hosts.reserve(found_.size());
   for (const Found& each : found_) {
+    std::vector<topo::WirePair> pairs;
+    pairs.reserve(each.wires.size());
+    for (const Wire& wire : each.wires) pairs.push_back(wire.pair);
     hosts.push_back(each.host);
-    hosts.back().cables = told_cables({.asked = each.wires, .met = each.wires});
+    hosts.back().cables = told_cables({.asked = pairs, .met = pairs});
   }
   return hosts;
 }
@@ -161,7 +164,9 @@ void Neighbours::tend() {
   const std::uint64_t now_ns = host_.now_ns();
   std::erase_if(rounds_, [now_ns](const Round& round) { return now_ns >= round.until_ns; });
   if (rounds_.empty()) mouths_.clear();
-  std::erase_if(found_, [now_ns](const Found& each) { return now_ns >= each.until_ns; });
+  for (Found& each : found_)  // a plug may have moved
+    std::erase_if(each.wires, [now_ns](const Wire& wire) { return now_ns >= wire.until_ns; });
+  std::erase_if(found_, [](const Found& each) { return each.wires.empty(); });
   for (const Round& round : rounds_) host_.tend_at(round.until_ns);
 }
 

@@ -4,8 +4,8 @@
 // questions and answer them: NCCL_MESH_JOB, or the ids of the communicators that are open. Without
 // one nothing is opened, asked or answered. Nothing is asked while a path is up or a route over
 // known cables is there. Thread: control mutex. Bounds: kKeysMax secrets, kFoundMax hosts,
-// kRoundsMax questions that may be answered, kLooksMax datagrams looked at and kAnswersMax answered
-// in a second; the rest is counted.
+// kRoundsMax questions that may be answered. In a second a port looks at kLooksMax datagrams, after
+// which it hears no questions until the second is over, and answers kAnswersMax.
 
 #include <mesh/snapshot.h>
 
@@ -75,10 +75,21 @@ class Neighbours {
     Id128 nonce{};
     std::uint64_t until_ns = 0;
   };
+  struct Wire {
+    topo::WirePair pair;  // our rail is the local one
+    std::uint64_t until_ns = 0;
+  };
   struct Found {
     WireHost host;
-    std::vector<topo::WirePair> wires;  // our rails are the local ones
-    std::uint64_t until_ns = 0;
+    std::vector<Wire> wires;  // at least one
+  };
+  struct Budget {                // of one port
+    std::uint64_t began_ns = 0;  // begin of the second that is counted
+    std::uint32_t looks = 0, answers = 0;
+  };
+  struct Answered {  // a question, which comes once for each secret that the two hosts share
+    Id128 nonce{};
+    std::size_t rail = 0;
   };
   using Ends = std::vector<std::unique_ptr<verbs::CableDatagrams>>;  // by rail; null: not open
 
@@ -86,7 +97,9 @@ class Neighbours {
   bool takes_part() const noexcept;
   template <typename Open>
   void open_all(Ends& ends, Open&& open);
-  bool may_look();
+  Budget& budget_of(std::size_t rail);
+  bool may_look(std::size_t rail);
+  void rest(std::size_t rail);
   void hear_question(std::size_t rail, const verbs::CableDatagram& datagram);
   void answer(std::size_t rail, const verbs::DatagramPlace& to, const Secret& secret,
               const NeighbourQuestion& question);
@@ -97,12 +110,13 @@ class Neighbours {
   std::vector<Secret> secrets_;
   bool named_ = false;              // NCCL_MESH_JOB is the secret
   Ends ears_, mouths_;              // hear questions; ask, and hear answers
-  std::uint64_t listen_at_ns_ = 0;  // when listen() tries again; 0: no other program has the port
+  bool port_taken_ = false;         // another program has the group's UDP port
+  std::uint64_t listen_at_ns_ = 0;  // when listen() is due; 0: when something happens
   std::vector<Round> rounds_;
+  std::vector<Budget> budgets_;     // by rail
+  std::vector<Answered> answered_;  // the newest last
   std::vector<Found> found_;
   std::uint64_t asked_ns_ = 0, pause_ns_ = 0;  // the last question, and the pause after it
-  std::uint64_t budget_ns_ = 0;                // begin of the second that is counted
-  std::uint32_t looks_ = 0, answers_ = 0;      // in that second
   NeighbourCounts counts_;
 };
 

@@ -32,30 +32,46 @@ void Neighbours::on_readable(int fd) {
       for (int taken = 0; taken < kDatagramsPerPass; ++taken) {
         const std::optional<verbs::CableDatagram> next = end->next();
         if (!next) return;
-        if (ends == &ears_)
-          hear_question(rail, *next);
-        else
+        if (ends != &ears_) {
           hear_answer(rail, *next);
+          continue;
+        }
+        hear_question(rail, *next);
+        if (budget_of(rail).looks == kLooksMax) return rest(rail);
       }
     }
   }
 }
 
-// Codes cost time, so a flood of forged ones gets only so much of it.
-bool Neighbours::may_look() {
+Neighbours::Budget& Neighbours::budget_of(std::size_t rail) {
+  if (budgets_.size() <= rail) budgets_.resize(rail + 1);
+  Budget& budget = budgets_[rail];
   const std::uint64_t now_ns = host_.now_ns();
-  if (now_ns >= budget_ns_ + kNeighbourBudgetNs) {
-    budget_ns_ = now_ns;
-    looks_ = answers_ = 0;
-  }
-  if (looks_ == kLooksMax) return false;
-  ++looks_;
+  if (now_ns >= budget.began_ns + kNeighbourBudgetNs) budget = {.began_ns = now_ns};
+  return budget;
+}
+
+// Codes cost time, so a flood of forged ones gets only so much of it, and none of that of the other
+// ports.
+bool Neighbours::may_look(std::size_t rail) {
+  Budget& budget = budget_of(rail);
+  if (budget.looks == kLooksMax) return false;
+  ++budget.looks;
   return true;
 }
 
+// To read a flood costs more than to look at it.
+void Neighbours::rest(std::size_t rail) {
+  ears_[rail].reset();
+  ++counts_.excess;
+  const std::uint64_t over_ns = budget_of(rail).began_ns + kNeighbourBudgetNs;
+  listen_at_ns_ = listen_at_ns_ == 0 ? over_ns : std::min(listen_at_ns_, over_ns);
+  host_.tend_at(listen_at_ns_);
+}
+
 void Neighbours::hear_question(std::size_t rail, const verbs::CableDatagram& datagram) {
+  if (!may_look(rail)) return static_cast<void>(++counts_.excess);
   if (!may_be_question(datagram.span())) return static_cast<void>(++counts_.malformed);
-  if (!may_look()) return static_cast<void>(++counts_.excess);
   for (const Secret& secret : keys()) {
     const auto question = question_of(datagram.span(), secret.key, datagram.from);
     if (question) return answer(rail, datagram.from, secret, *question);
@@ -69,8 +85,15 @@ void Neighbours::answer(std::size_t rail, const verbs::DatagramPlace& to, const 
     return same_secret(round.nonce, question.nonce);
   });
   if (ours) return;  // it has come back to another port of ours
-  if (answers_ == kAnswersMax) return static_cast<void>(++counts_.excess);
-  ++answers_;
+  const auto is_it = [&](const Answered& each) {
+    return each.rail == rail && same_secret(each.nonce, question.nonce);
+  };
+  if (std::any_of(answered_.begin(), answered_.end(), is_it)) return;
+  Budget& budget = budget_of(rail);
+  if (budget.answers == kAnswersMax) return static_cast<void>(++counts_.excess);
+  ++budget.answers;
+  if (answered_.size() == kAnswersMax) answered_.erase(answered_.begin());
+  answered_.push_back({.nonce = question.nonce, .rail = rail});
   ++counts_.answered;
   const NeighbourAnswer said{.asker_rail = question.rail,
                              .rail = static_cast<std::uint8_t>(rail),
@@ -83,7 +106,7 @@ void Neighbours::answer(std::size_t rail, const verbs::DatagramPlace& to, const 
 
 void Neighbours::hear_answer(std::size_t rail, const verbs::CableDatagram& datagram) {
   if (!may_be_answer(datagram.span())) return static_cast<void>(++counts_.malformed);
-  if (!may_look()) return static_cast<void>(++counts_.excess);
+  if (!may_look(rail)) return static_cast<void>(++counts_.excess);
   for (const Round& round : rounds_) {
     for (const Secret& secret : keys()) {
       std::optional<NeighbourAnswer> answer = answer_of(datagram.span(), secret.key, round.nonce);
@@ -106,8 +129,12 @@ void Neighbours::note(std::size_t rail, NeighbourAnswer answer) {
   for (Found& each : found_) {
     if (each.host.ticket != answer.ticket) continue;
     ++counts_.taken;
-    each.until_ns = until_ns;
-    if (!topo::holds(each.wires, wire)) each.wires.push_back(wire);
+    const auto known = std::find_if(each.wires.begin(), each.wires.end(),
+                                    [&wire](const Wire& one) { return one.pair == wire; });
+    if (known != each.wires.end())
+      known->until_ns = until_ns;
+    else
+      each.wires.push_back({wire, until_ns});
     return;
   }
   if (found_.size() == kFoundMax) return static_cast<void>(++counts_.excess);
@@ -119,8 +146,7 @@ void Neighbours::note(std::size_t rail, NeighbourAnswer answer) {
                              .port = answer.port,
                              .addresses = std::move(answer.addresses),
                              .rails = {}},
-                    .wires = {wire},
-                    .until_ns = until_ns});
+                    .wires = {{wire, until_ns}}});
   host_.tend_soon();
 }
 

@@ -92,10 +92,18 @@ bool RelayClient::on_frame(ConnectionId connection, const FrameHeader& header,
   return false;
 }
 
+namespace {
+// Returns true if the ports of a host are up and down as they were told before.
+bool have_same_state(const std::vector<WireRail>& before, const std::vector<WireRail>& now) {
+  return std::equal(before.begin(), before.end(), now.begin(), now.end(),
+                    [](const WireRail& a, const WireRail& b) { return a.up == b.up; });
+}
+}  // namespace
+
 bool RelayClient::on_peers(Talk& talk, const PeersAre& body) {
   for (WireHost host : body.host) {
     if (host.ticket == talk.host.ticket) {
-      if (talk.rails.empty()) ++news_;
+      if (!have_same_state(talk.rails, host.rails)) ++news_;
       talk.rails = std::move(host.rails);
       continue;
     }

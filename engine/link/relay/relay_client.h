@@ -115,6 +115,7 @@ class RelayClient {
   bool knows_others(const Id128& peer) const;  // hosts other than ourselves and that peer
   // Grows when a host that was asked tells of rails or hosts of which it had told nothing.
   std::uint64_t news() const noexcept { return news_; }
+  void note_news() noexcept { ++news_; }  // a port of ours has come up
 
   // ---- Chains.
   struct Order {

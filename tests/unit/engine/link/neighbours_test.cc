@@ -209,14 +209,27 @@ TEST_F(NeighboursTest, NonsenseIsCountedAndAFloodGetsNoMoreThanItsShare) {
     end->send(verbs::kCableGroup, {});
     hear(of_b_);
   }
-  EXPECT_EQ(of_b_.counts().malformed, kForged);
-  EXPECT_EQ(of_b_.counts().foreign, Neighbours::kLooksMax);
-  EXPECT_EQ(of_b_.counts().excess, kForged - Neighbours::kLooksMax);
+  EXPECT_EQ(of_b_.counts().malformed, Neighbours::kLooksMax / 2);
+  EXPECT_EQ(of_b_.counts().foreign, Neighbours::kLooksMax / 2);
+  EXPECT_EQ(of_b_.counts().excess, 1u);
+  EXPECT_EQ(descriptors(of_b_), 0) << "it reads no more of them in this second";
   ask();
   EXPECT_TRUE(of_a_.found().empty()) << "the share of this second is used up";
   pass(kNeighbourBudgetNs);
   ask();
   EXPECT_EQ(of_a_.found().size(), 1u);
+}
+
+// Each secret that two hosts share makes a question of its own.
+TEST_F(NeighboursTest, AQuestionThatComesUnderSeveralSecretsIsAnsweredOnce) {
+  for (Neighbours* const each : {&of_a_, &of_b_})
+    for (const std::uint64_t id : {1u, 2u, 3u}) each->know(id);
+  ask();
+  EXPECT_EQ(of_b_.counts().answered, 1u);
+  EXPECT_EQ(of_a_.found().size(), 1u);
+  pass(kAskedToForgottenNs);
+  ask();
+  EXPECT_EQ(of_b_.counts().answered, 2u) << "the next question";
 }
 
 TEST_F(NeighboursTest, OfManyQuestionsOfMembersSoManyAreAnsweredInASecond) {
