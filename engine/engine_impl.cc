@@ -365,6 +365,12 @@ Status open_all(std::span<DeviceContext* const> devices) {
   }
   return {};
 }
+
+// Gives a context up on a thread, or here if there is no thread or no memory.
+void let_go(ThreadPool& pool, std::unique_ptr<Context> context) noexcept try {
+  pool.let_go(std::shared_ptr<void>(std::move(context)));
+} catch (const std::bad_alloc&) {
+}
 }  // namespace
 
 // A device may take long for a protection domain, so nobody waits for us meanwhile. Returns with
@@ -397,7 +403,7 @@ Result<Context*> EngineImpl::open_context(const ContextOptions& options) {
   }
   Lock lock(mutex_, std::defer_lock);
   if (const Status opened = open_devices(context->loop.devices, lock); !opened.ok()) {
-    pool_.let_go(std::move(context));  // a device that hangs holds it up
+    let_go(pool_, std::move(context));  // a device that hangs holds it up
     return opened;
   }
   std::vector<DeviceContext*> devices;
@@ -438,8 +444,15 @@ void EngineImpl::begin_close(Context& context) {
 void EngineImpl::close_context(Context* context) noexcept {
   if (context == nullptr) return;
   Lock lock(mutex_);
+  const auto tend = [this]() noexcept {
+    try {
+      tend_links();
+    } catch (const std::exception&) {  // no memory: the next pass tends them
+      services_.tend_soon();
+    }
+  };
   begin_close(*context);
-  tend_links();
+  tend();
   if (context->registrations->size() != 0) context->take_down();
   pollers_.remove(context->loop);
   lock.unlock();  // deregistering may take seconds; the context does not linger yet, so it stays
@@ -447,7 +460,7 @@ void EngineImpl::close_context(Context* context) noexcept {
   lock.lock();
   context->lingering = true;
   context->linger_until_ns = clock_.now_ns() + kCloseToCutNs;
-  tend_links();
+  tend();
   reap_contexts();
 }
 
@@ -493,12 +506,12 @@ void EngineImpl::destroy_context(Context& context) {
   figures_.keep(context.loop.counters);
   const auto at = std::find_if(contexts_.begin(), contexts_.end(),
                                [&context](const auto& each) { return each.get() == &context; });
-  std::shared_ptr<Context> gone = std::move(*at);
+  std::unique_ptr<Context> gone = std::move(*at);
   contexts_.erase(at);
   // Its devices may take long for its queues and domains. Without a thread this one waits.
   const WaitsUnderLocks no_thread;
   if (options_.threading == Threading::Manual) return gone.reset();
-  pool_.let_go(std::move(gone));
+  let_go(pool_, std::move(gone));
 }
 
 // ---- The end of channels.

@@ -68,21 +68,22 @@ void EngineImpl::deregister_memory(Channel& channel, Registration& registration)
   Lock lock(mutex_);
   Link& link = links_.of_channel(channel);
   link.touch();
-  const auto uses = channel.regions.find(&registration);
+  auto uses = channel.regions.find(&registration);
+  // The channel may have registered this range more than once; only its last deregistration takes
+  // it back. Until then the range belongs to the channel: a standby path that is opened needs it.
+  if (uses != channel.regions.end() && uses->second == 1) {
+    link.farewell().take_back(channel, registration,
+                              [this, &lock](std::uint64_t bound_ns, const auto& done) {
+                                return wait_for(lock, bound_ns, done);
+                              });
+    uses = channel.regions.find(&registration);  // another call may have come during the wait
+  }
   if (uses == channel.regions.end()) {
     LOG_WARN(
         "peer {}: deregMr of a memory handle that was not registered through channel {}; it is "
         "ignored",
         link.identity().peer_host, channel.index);
     return;
-  }
-  // The channel may have registered this range more than once; only its last deregistration takes
-  // it back. Until then the range belongs to the channel: a standby path that is opened needs it.
-  if (uses->second == 1) {
-    link.farewell().take_back(channel, registration,
-                              [this, &lock](std::uint64_t bound_ns, const auto& done) {
-                                return wait_for(lock, bound_ns, done);
-                              });
   }
   if (--uses->second == 0) {
     channel.regions.erase(uses);

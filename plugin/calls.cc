@@ -165,7 +165,13 @@ void decline(ncclNetDeviceHandle_t** offload) noexcept {
   if (offload != nullptr) *offload = nullptr;
 }
 
-ncclResult_t register_range(void* comm, const MemoryRange& range, void** mhandle) {
+ncclResult_t register_range(const char* name, void* comm, const MemoryRange& range,
+                            void** mhandle) {
+  if (Registry::instance().comms().context_of(comm) == nullptr) {
+    LOG_WARN("{} of {} bytes: comm {} is not open: it was closed, or its communicator has ended",
+             name, range.bytes, comm);
+    return ncclInvalidUsage;
+  }
   const Result<Registration*> region = register_memory(*static_cast<Channel*>(comm), range);
   if (region.ok()) *mhandle = region.value();
   return to_result(region.code());
@@ -266,10 +272,8 @@ inline ncclResult_t start_receive(void* comm, const RecvArgs& args, void** reque
 // ---- Init and its end, devices.
 
 ncclResult_t init_v5(ncclDebugLogger_t logger) noexcept {
-  return guarded("init", [&] {
-    use_logger(logger);
-    return to_result(Registry::instance().hold_for_process().code());
-  });
+  return guarded("init",
+                 [&] { return to_result(Registry::instance().hold_for_process(logger).code()); });
 }
 
 ncclResult_t init_v10(ncclDebugLogger_t logger, ncclProfilerCallback_t profiler) noexcept {
@@ -282,10 +286,10 @@ ncclResult_t init_v11(void** context, std::uint64_t comm_id, ncclNetCommConfig_v
                       ncclDebugLogger_t logger, ncclProfilerCallback_t profiler) noexcept {
   *context = nullptr;
   return guarded("init", [&] {
-    use_logger(logger);
+    use_logger(logger);  // for the line about a class
     const int wanted = config == nullptr ? NCCL_NET_TRAFFIC_CLASS_UNDEF : config->trafficClass;
     const Result<Communicator*> opened = Registry::instance().open_communicator(
-        {.traffic_class = usable_traffic_class(wanted), .communicator_id = comm_id});
+        {.traffic_class = usable_traffic_class(wanted), .communicator_id = comm_id}, logger);
     if (!opened.ok()) return to_result(opened.code());
     opened.value()->config.trafficClass = wanted;
     opened.value()->engine_has.store(wanted, std::memory_order_relaxed);
@@ -440,7 +444,7 @@ ncclResult_t reg_mr_v8(void* comm, void* data, std::size_t bytes, int type,
       return ncclInvalidUsage;
     }
     const MemoryType known = type == NCCL_PTR_HOST ? MemoryType::Host : MemoryType::Device;
-    return register_range(comm, {.data = data, .bytes = bytes, .type = known}, mhandle);
+    return register_range("regMr", comm, {.data = data, .bytes = bytes, .type = known}, mhandle);
   });
 }
 
@@ -453,7 +457,7 @@ ncclResult_t reg_mr_dmabuf_v6(void* comm, void* data, std::size_t bytes, int typ
     if (type == NCCL_PTR_CUDA && fd >= 0) {
       const MemoryRange range{
           .data = data, .bytes = bytes, .type = MemoryType::Device, .fd = fd, .offset = offset};
-      return register_range(comm, range, mhandle);
+      return register_range("regMrDmaBuf", comm, range, mhandle);
     }
     LOG_WARN(
         "regMrDmaBuf: memory type {} and descriptor {} are no DMA buffer of a GPU's: wanted {} "

@@ -63,16 +63,17 @@ class Registry::Use {
   Registry& registry_;
 };
 
-Status Registry::hold_for_process() {
-  if (const Status started = start_and_hold(); !started.ok()) return started;
+Status Registry::hold_for_process(ncclDebugLogger_t logger) {
+  if (const Status started = start_and_hold(logger); !started.ok()) return started;
   const Use use(*this);
   const Lock lock(mutex_);
   held_for_process_ = true;
   return {};
 }
 
-Result<Communicator*> Registry::open_communicator(const ContextOptions& options) {
-  if (const Status started = start_and_hold(); !started.ok()) return started;
+Result<Communicator*> Registry::open_communicator(const ContextOptions& options,
+                                                  ncclDebugLogger_t logger) {
+  if (const Status started = start_and_hold(logger); !started.ok()) return started;
   const Use use(*this);
   std::list<Communicator> made(1);  // may throw, so it comes before there is a context to lose
   const Result<Context*> opened = engine()->open_context(options);
@@ -200,9 +201,13 @@ void Registry::process_exits() noexcept {
   ends_.wait_at_exit();  // a peer that hears no goodbye takes us for killed
 }
 
-Status Registry::start_and_hold() {
+Status Registry::start_and_hold(ncclDebugLogger_t logger) {
   const Lock starting(starting_);
-  if (hold()) return {};
+  // From here on nobody silences the logger: take_if_unused() not while the engine is held, and
+  // settle() not while a communicator begins.
+  const bool held = hold();
+  use_logger(logger);
+  if (held) return {};
   guard_forks();
   ends_.reserve();
   ends_.wait_for_peers();
@@ -217,6 +222,7 @@ Status Registry::start_and_hold() {
   const Lock lock(mutex_);
   known_ = std::move(known);
   if (made.ok()) publish(*settings, std::move(life));
+  if (!made.ok() && ends_.any()) quiet_logger();  // as in settle()
   return made;
 }
 

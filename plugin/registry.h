@@ -10,6 +10,7 @@
 
 #include "plugin/communicator.h"
 #include "plugin/engine_ends.h"
+#include "plugin/nccl/types.h"
 #include "plugin/thread_contexts.h"
 #include "src/base/snapshot_json.h"
 
@@ -26,8 +27,9 @@ class Registry {
  public:
   static Registry& instance();  // never destroyed: NCCL's threads may outlive static destructors
 
-  Status hold_for_process();                                               // init of v5..v10
-  Result<Communicator*> open_communicator(const ContextOptions& options);  // init of v11 and later
+  Status hold_for_process(ncclDebugLogger_t logger);  // init of v5..v10
+  Result<Communicator*> open_communicator(const ContextOptions& options,
+                                          ncclDebugLogger_t logger);  // init of v11 and later
   // finalize; waits for no peer, and for devices as EngineEnds::settle() does.
   void close_communicator(Communicator* communicator) noexcept;
 
@@ -59,8 +61,9 @@ class Registry {
   using Life = std::shared_ptr<EngineLife>;
   class Use;
 
-  // hold(), after making the engine if there is none.
-  Status start_and_hold();
+  // hold(), after making the engine if there is none. NCCL's logger gets its lines, and the end of
+  // an earlier communicator does not silence it any more.
+  Status start_and_hold(ncclDebugLogger_t logger);
   static Status open_engine(const Settings& settings, EngineLife& life, Snapshot& known);
   static void note_start(const Status& made, Snapshot& known) noexcept;
   void start_stats(const Settings& settings, EngineLife& life, Snapshot& known) noexcept;

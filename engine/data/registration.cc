@@ -192,22 +192,30 @@ void RegistrationTable::retract(Registration& registration, std::uint32_t rail,
   if (registration.count_by_rail[rail] == 0) gone = std::move(registration.mr_by_rail[rail]);
 }
 
-// Keeps an entry that is held, so that its holder can drop it.
+// Keeps an entry that is held, so that its holder can drop it. A held entry that nobody uses has no
+// regions.
 void RegistrationTable::clear() noexcept {
   Entries gone;  // outlives the lock
   Lock lock(mutex_);
-  for (auto at = entries_.begin(); at != entries_.end();) {
+  for (;;) {
+    const auto at = std::find_if(entries_.begin(), entries_.end(), [](const auto& each) {
+      return each.second->holds == 0 || each.second->count != 0;
+    });
+    if (at == entries_.end()) return;
     Registration& entry = *at->second;
     no_longer_busy_.wait(lock, [&] { return !is_busy(entry); });
-    const auto cleared = at++;
     if (entry.holds == 0) {
-      gone.insert(entries_.extract(cleared));
+      gone.insert(entries_.extract(at));
       continue;
     }
+    std::array<verbs::MrHandle, verbs::kRailsMax> regions;  // the call must not ask for memory
+    std::move(entry.mr_by_rail.begin(), entry.mr_by_rail.end(), regions.begin());
     entry.count = 0;
     std::fill(entry.count_by_rail.begin(), entry.count_by_rail.end(), 0);
     std::fill(entry.held_by_rail.begin(), entry.held_by_rail.end(), 0);
-    for (verbs::MrHandle& mr : entry.mr_by_rail) mr.reset();
+    lock.unlock();  // the holder, who has locks that others need, may ask for the table
+    for (verbs::MrHandle& region : regions) region.reset();
+    lock.lock();
   }
 }
 

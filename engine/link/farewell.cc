@@ -8,7 +8,10 @@
 #include "src/relay/end_device.h"
 
 #include <algorithm>
+#include <exception>
 #include <functional>
+#include <string>
+#include <vector>
 
 namespace mesh::engine {
 
@@ -19,6 +22,13 @@ bool leads_over_hosts(PeerLink& link) {
     if (path.ends.relayed && path.health.state == PathState::Up) return true;
   }
   return false;
+}
+
+// Returns no words if there is no memory for them: the path is left all the same.
+std::string still_cause() noexcept try {
+  return fmt::format("{} while memory is taken back", kSilentCause);
+} catch (const std::exception&) {
+  return {};
 }
 }  // namespace
 
@@ -34,7 +44,8 @@ void Farewell::take_back(Channel& channel, Registration& registration, const Wai
     return link_.state() != LinkState::Down ||
            std::none_of(paths.begin(), paths.end(), [](const Path& path) { return path.stops(); });
   };
-  while (!is_still()) static_cast<void>(wait(kNsPerSecond, is_still));
+  // By reference, because NCCL's call may not ask for memory.
+  while (!is_still()) static_cast<void>(wait(kNsPerSecond, std::cref(is_still)));
 }
 
 void Farewell::end_requests(Channel& channel, Registration& registration, const Wait& wait) {
@@ -92,9 +103,13 @@ void Farewell::finish_sends(SendChannel& channel, const Wait& wait) {
   };
   const std::uint64_t bound_ns = patience_ns();
   if (bound_ns > kRevokeToLeftNs) {
-    const std::vector<PathLook> before = look_at_paths();
+    std::vector<PathLook> before;
+    try {
+      before = look_at_paths();
+    } catch (const std::exception&) {  // no path is left, and the wait goes on
+    }
     if (wait(kRevokeToLeftNs, std::cref(safe))) return;
-    leave_still_paths(before);
+    if (!before.empty()) leave_still_paths(before);
   }
   if (!wait(bound_ns - std::min(bound_ns, kRevokeToLeftNs), std::cref(safe)))
     await_fence_or_cut(wait, safe);
@@ -137,9 +152,7 @@ void Farewell::leave_still_paths(const std::vector<PathLook>& before) {
       all.begin(), all.end(), [&](const Path& path) { return is_up(path) && !is_still(path); });
   if (!other_moves) return;
   for (Path& path : all) {
-    if (is_up(path) && is_still(path))
-      link_.peer_link().quarantine(path,
-                                   fmt::format("{} while memory is taken back", kSilentCause));
+    if (is_up(path) && is_still(path)) link_.peer_link().quarantine(path, still_cause());
   }
 }
 

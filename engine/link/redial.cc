@@ -293,11 +293,13 @@ bool Redial::resume_on(ConnectionId connection, const FrameHeader& header,
   CHECK(!link_.connector() && is_newer(theirs));
   if (header.sequence != 0 || link_.conversation().take(header) != Verdict::New) return false;
   ControlPlane& plane = link_.host().plane();
-  link_.drop_connection();  // if we have not noticed its loss yet
-  attempt_ = theirs.attempt;
+  // First what may throw: without memory the link keeps the connection or the redial that it has,
+  // and the peer dials again.
   plane.identify(connection);
   note_source(plane.peer_address(connection));
   plane.send(connection, encode(link_.conversation().aside(header.link), Resumed{}));
+  link_.drop_connection();  // if we have not noticed its loss yet
+  attempt_ = theirs.attempt;
   link_.conversation().acknowledged_now();
   go_on(connection);
   return true;

@@ -3,6 +3,7 @@ target_sources(mesh_doctor_parts PRIVATE
   between.cc
   cable_finder.cc
   cabling.cc
+  card_calls.cc
   expected_map.cc
   expected_rate.cc
   flood.cc

@@ -11,7 +11,8 @@ namespace {
 // Returns true if the finding leaves a port out: that no rail is left only follows from it.
 bool explains_no_rail(const Finding& each) {
   const bool of_gids = each.name.starts_with("gid-") && each.severity == Severity::Broken;
-  return of_gids || each.name == "hca-names-none" || each.name == "no-provider";
+  return of_gids || each.name == "hca-names-none" || each.name == "no-provider" ||
+         each.name == "card-silent";
 }
 
 // Returns true if the plugin refuses to start for the interface that the finding is about.
@@ -67,6 +68,19 @@ std::string remedy_of(RefusalKind kind) {
   return {};
 }
 
+void check_cards(const HostFacts& facts, Findings& found) {
+  for (const SilentCard& each : facts.silent) {
+    found.push_back(finding(
+        "card-silent", facts.host,
+        {.about = each.card,
+         .evidence =
+             fmt::format("{} has not answered {} in {} ms.", each.card, each.call, each.waited_ms),
+         .remedy = fmt::format("Look for the cause in the kernel's log (dmesg), and reset the card "
+                               "or restart the host. Until then NCCL_IB_HCA=^={} leaves it out.",
+                               each.card)}));
+  }
+}
+
 void check_plugin(const HostFacts& facts, Findings& found) {
   const auto explains = [&facts](const Finding& each) { return explains_refusal(facts, each); };
   if (std::any_of(found.begin(), found.end(), explains)) return;
@@ -86,6 +100,11 @@ void check_plugin(const HostFacts& facts, Findings& found) {
                           {.about = {},
                            .evidence = fmt::format("{}", fmt::join(facts.notes, "; ")),
                            .remedy = no_rail_remedy(facts)}));
+}
+
+bool is_silent(const HostFacts& facts, const PortFacts& port) {
+  return std::any_of(facts.silent.begin(), facts.silent.end(),
+                     [&port](const SilentCard& each) { return each.card == port.device; });
 }
 
 const RailFacts* rail_of(const HostFacts& facts, const std::string& port) {
@@ -116,6 +135,7 @@ Findings check_host(const HostFacts& facts) {
   check_network(facts, found);
   check_software(facts, found);
   check_settings(facts, found);
+  check_cards(facts, found);
   check_plugin(facts, found);
   return found;
 }

@@ -35,7 +35,7 @@ const RefusalFacts* refusal_of(const HostFacts& facts, const PortFacts& port) {
 
 bool left_out(const HostFacts& facts, const PortFacts& port) {
   const RefusalFacts* const refusal = refusal_of(facts, port);
-  return refusal != nullptr && refusal->kind == RefusalKind::LeftOut;
+  return is_silent(facts, port) || (refusal != nullptr && refusal->kind == RefusalKind::LeftOut);
 }
 
 void check_use(const HostFacts& facts, const PortFacts& port, Findings& found) {
@@ -52,7 +52,8 @@ void check_use(const HostFacts& facts, const PortFacts& port, Findings& found) {
 }
 
 void check_half(const HostFacts& facts, const PortFacts& port, Findings& found) {
-  if (port.other_half.empty() || rail_of(facts, port.name) || !rail_of(facts, port.other_half))
+  if (port.other_half.empty() || rail_of(facts, port.name) || !rail_of(facts, port.other_half) ||
+      is_silent(facts, port))
     return;
   const std::string reason = reason_of(facts, port);
   found.push_back(finding(

@@ -148,7 +148,7 @@ void check_provider(const HostFacts& facts, const PortFacts& port, Findings& fou
 bool is_unseen(const HostFacts& facts, const PortFacts& port) {
   if (facts.plugin.empty() || !facts.plugin_error.empty() || !facts.no_rdma.empty()) return false;
   return selected(facts, port) && rail_of(facts, port.name) == nullptr &&
-         reason_of(facts, port).empty();
+         reason_of(facts, port).empty() && !is_silent(facts, port);
 }
 
 void check_software(const HostFacts& facts, Findings& found) {

@@ -15,6 +15,7 @@ using Findings = std::vector<Finding>;
 // Runs every group.
 Findings check_host(const HostFacts& facts);
 
+void check_cards(const HostFacts& facts, Findings& found);
 void check_plugin(const HostFacts& facts, Findings& found);
 void check_ports(const HostFacts& facts, Findings& found);
 void check_gids(const HostFacts& facts, Findings& found);
@@ -37,6 +38,9 @@ std::string remedy_of(const HostFacts& facts, const PortFacts& port);
 // Returns true for a port of a device that the plugin says nothing about, because libibverbs does
 // not show it. Without libibverbs no device is shown, and that is another finding.
 bool is_unseen(const HostFacts& facts, const PortFacts& port);
+
+// Returns true for a port of a card with the finding card-silent, which explains all else.
+bool is_silent(const HostFacts& facts, const PortFacts& port);
 
 // Returns null if the port is no rail.
 const RailFacts* rail_of(const HostFacts& facts, const std::string& port);

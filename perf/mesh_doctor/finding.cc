@@ -17,6 +17,7 @@ constexpr std::array kKinds{
     FindingKind{"no-rail", Broken, "no RDMA port of the host can be used"},
     FindingKind{"no-provider", Broken,
                 "the kernel has an RDMA device, and libibverbs does not show it to programs"},
+    FindingKind{"card-silent", Broken, "an RDMA card does not answer a command"},
     FindingKind{"port-not-used", Warning, "a port is active, and the plugin cannot use it"},
     FindingKind{"half-gone", Warning, "one of the two PCIe halves of a socket is missing"},
     FindingKind{"half-unused", Warning, "one of the two PCIe halves of a socket is no rail"},

@@ -10,6 +10,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Address, text, gid_index)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RailFacts, index, name, pci, addresses, gid_type, mtu,
                                    speed_mbps, numa_node, port, pointers, guid)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RefusalFacts, port, kind, reason)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SilentCard, card, call, waited_ms)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GidFacts, index, gid, type, netdev)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrafficClasses, limit_mbps, of_priority, priority_of_dscp)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PortFacts, name, device, port, link_layer, state, physical_state,
@@ -28,8 +29,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MachineFacts, product, processor, kernel, mem
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SoftwareFacts, nccl, plugins, missing_plugins, verbs_providers,
                                    settings)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostFacts, host, plugin, plugin_file, plugin_version,
-                                   plugin_error, no_rdma, rails, refused, notes, ports, pcie,
-                                   software, machine)
+                                   plugin_error, no_rdma, rails, refused, silent, notes, ports,
+                                   pcie, software, machine)
 
 std::string to_text(const HostFacts& facts) {
   return Json(facts).dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -56,6 +56,13 @@ struct RefusalFacts {
   std::string reason;
 };
 
+// A card that did not answer a command in time.
+struct SilentCard {
+  std::string card;  // "mlx5_0"
+  std::string call;  // "ibv_query_port"
+  int waited_ms = 0;
+};
+
 // A port of the kernel's RDMA devices, rail or not.
 struct PortFacts {
   std::string name;  // "mlx5_0:1"
@@ -138,6 +145,7 @@ struct HostFacts {
   std::string no_rdma;  // why the plugin cannot use libibverbs; empty: it can
   std::vector<RailFacts> rails;
   std::vector<RefusalFacts> refused;
+  std::vector<SilentCard> silent;  // nothing more is asked of these cards
   std::vector<std::string> notes;  // sentences about ports that are no rails, for people
   std::vector<PortFacts> ports;
   std::vector<PcieFacts> pcie;

@@ -17,7 +17,8 @@ namespace mesh::doctor {
 
 class OwnRails {
  public:
-  // Reads the rails. There are none if no rail is usable, or a setting of the plugin's is wrong.
+  // Reads the rails. There are none if no rail is usable, no card answers, or a setting of the
+  // plugin's is wrong.
   static OwnRails read(const HostFacts& facts);
   static OwnRails none(const HostFacts& facts);  // for a host whose plugin does not load
 

@@ -2,11 +2,13 @@
 
 #include "perf/driver/net_api.h"
 #include "perf/driver/own_process.h"
+#include "perf/mesh_doctor/card_calls.h"
 #include "perf/mesh_rails/report.h"
 
 #include <unistd.h>
 
 #include <array>
+#include <utility>
 
 namespace mesh::doctor {
 namespace {
@@ -95,6 +97,16 @@ HostFacts read_host(const Options& options) {
     }
   }
   driver::write_no_metrics();
+  CardAnswers answers = ask_own_cards();
+  facts.silent = std::move(answers.silent);
+  facts.plugin_file = options.plugin;
+  if (!facts.silent.empty()) {
+    if (answers.hca.empty()) {  // the plugin would wait for a card as long as it takes
+      facts.notes.emplace_back("the plugin was not started, because no card answers");
+      return facts;
+    }
+    driver::set_variable("NCCL_IB_HCA", answers.hca);
+  }
   read_rails(options.plugin, facts);
   return facts;
 }

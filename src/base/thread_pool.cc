@@ -5,9 +5,7 @@
 #include "src/base/timeouts.h"
 
 #include <chrono>
-#include <exception>
 #include <iterator>
-#include <new>
 #include <utility>
 
 namespace mesh {
@@ -20,33 +18,25 @@ ThreadPool::~ThreadPool() {
   join_gone();
 }
 
-Status ThreadPool::begin(Task& task, std::function<void()> work) noexcept {
+Status ThreadPool::begin_job(Task& task, std::shared_ptr<Job> job) {
   DCHECK(!task.begun());
-  try {
-    auto job = std::make_shared<Job>(Job{.work = std::move(work)});
-    {
-      const std::lock_guard lock(mutex_);
-      join_gone();
-      if (waiting_.size() == free_) {
-        if (const Status started = start_thread(); !started.ok()) return started;
-      }
-      waiting_.push_back(job);
+  {
+    const std::lock_guard lock(mutex_);
+    join_gone();
+    if (waiting_.size() == free_) {
+      if (const Status started = start_thread(); !started.ok()) return started;
     }
-    news_.notify_one();  // without the mutex, which the thread takes first
-    task.pool_ = this;
-    task.job_ = std::move(job);
-    return {};
-  } catch (const std::exception&) {
-    return Errc::System;
+    waiting_.push_back(job);
   }
+  news_.notify_one();  // without the mutex, which the thread takes first
+  task.pool_ = this;
+  task.job_ = std::move(job);
+  return {};
 }
 
 void ThreadPool::let_go(std::shared_ptr<void> held) noexcept {
   Task forgotten;
-  try {
-    static_cast<void>(begin(forgotten, [last = std::move(held)] {}));
-  } catch (const std::bad_alloc&) {  // the closure has given it up
-  }
+  static_cast<void>(begin(forgotten, [last = std::move(held)] {}));
 }
 
 Status ThreadPool::start_thread() {

@@ -9,11 +9,13 @@
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace mesh {
 
@@ -41,7 +43,14 @@ class ThreadPool {
 
   // Begins `work`, which must not throw. Returns Errc::System if no thread or no memory is to be
   // had: then `work` does not run, and `task` is unchanged.
-  Status begin(Task& task, std::function<void()> work) noexcept;
+  template <typename Work>
+  Status begin(Task& task, Work&& work) noexcept {
+    try {
+      return begin_job(task, std::make_shared<Job>(Job{.work = std::forward<Work>(work)}));
+    } catch (const std::exception&) {
+      return Errc::System;
+    }
+  }
   // Gives up what is held, on a thread, or on the caller's if no thread or no memory is to be had.
   void let_go(std::shared_ptr<void> held) noexcept;
 
@@ -51,6 +60,7 @@ class ThreadPool {
     bool over = false;
   };
   using Threads = std::list<std::thread>;
+  Status begin_job(Task& task, std::shared_ptr<Job> job);
   Status start_thread();
   void serve(Threads::iterator self) noexcept;
   void join_gone() noexcept;

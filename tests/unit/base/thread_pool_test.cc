@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <future>
+#include <new>
 #include <thread>
 
 namespace mesh {
@@ -68,6 +69,23 @@ TEST(ThreadPool, EndsAfterItsTasks) {
   }
   EXPECT_TRUE(ran.load());
   ends.join();
+}
+
+// A closure that is larger than std::function's own room asks for memory, as this one's copy does.
+TEST(ThreadPool, ATaskWithoutMemoryForItsClosureDoesNotBegin) {
+  struct Scarce {
+    Scarce() = default;
+    Scarce(const Scarce&) { throw std::bad_alloc(); }
+  };
+  const Scarce scarce;
+  const auto work = [&scarce, copy = std::array<Scarce, 1>()] {
+    static_cast<void>(scarce);
+    static_cast<void>(copy);
+  };
+  ThreadPool pool("test");
+  ThreadPool::Task task;
+  EXPECT_EQ(pool.begin(task, work).code(), Errc::System);
+  EXPECT_FALSE(task.begun());
 }
 
 TEST(ThreadPool, ATaskThatWasNotBegunNeedNotBeWaitedFor) {

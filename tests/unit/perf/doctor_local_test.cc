@@ -409,9 +409,10 @@ TEST(DoctorLocal, EachPlantedFaultIsNamedAndNoOther) {
   }
 }
 
-// Findings with a test of their own are in doctor_facts_test.cc.
+// Findings with a test of their own are in doctor_facts_test.cc and doctor_cards_test.cc.
 TEST(DoctorLocal, EachKindOfOneHostIsPlanted) {
-  std::set<std::string> planted{"no-plugin", "no-rail", "errors-move", "plugin-other-version"};
+  std::set<std::string> planted{"card-silent", "no-plugin", "no-rail", "errors-move",
+                                "plugin-other-version"};
   for (const Plant& plant : all_plants()) planted.insert(plant.finding);
   for (const FindingKind& kind : finding_kinds()) {
     if (std::string(kind.name) == "host-missing") break;  // the first between hosts

@@ -52,6 +52,7 @@ void reset() {
   s.throws = s.context_throws = s.host_name_throws = false;
   s.device = nullptr;
   s.bytes_tested = 0;
+  s.carries = nullptr;
   s.saying_goodbye = nullptr;
   s.traffic_classes.clear();
   s.context_threads.clear();
@@ -118,7 +119,14 @@ class FakeEngine : public Engine {
     state().calls.emplace_back("traffic class " + std::to_string(traffic_class));
   }
   bool waits_for_peers() const override { return static_cast<bool>(saying_goodbye()); }
-  bool carries_for_others() const override { return false; }
+  bool carries_for_others() const override {
+    std::function<bool()> carries;
+    {
+      const std::lock_guard lock(state().mutex);
+      carries = state().carries;
+    }
+    return carries && carries();
+  }
   void exit_process() noexcept override {
     const std::lock_guard lock(state().mutex);
     state().calls.emplace_back("process exits");

@@ -66,6 +66,7 @@ struct State {
   // Called, without the mutex, before a call that a device may hold up: "engine opens", "engine
   // closes", "context opens", "context closes".
   std::function<void(const std::string& call)> device;
+  std::function<bool()> carries;         // says whether the engine carries for others; null: no
   std::function<void()> saying_goodbye;  // called by the engine's end(), which waits for it
   std::size_t bytes_tested = 0;          // the bytes that test() reports
 

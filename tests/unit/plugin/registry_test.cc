@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <barrier>
 #include <chrono>
 #include <future>
@@ -14,6 +15,13 @@
 
 namespace mesh::plugin {
 namespace {
+
+std::atomic<int> g_heard{0};  // lines of the logger below
+// NOLINTNEXTLINE(readability-function-size): NCCL's signature
+void other_logger(ncclDebugLogLevel, unsigned long, const char*, int, const char*, ...) {
+  g_heard.fetch_add(1);
+}
+void log_a_line() { log_line(LogLevel::Warn, "", 0, "a line"); }
 
 class RegistryTest : public VersionsTest {};
 
@@ -134,6 +142,29 @@ TEST_F(RegistryTest, ContextThatTakesLongToCloseHoldsUpNoOtherThread) {
   ending.join();
   other.join();
   EXPECT_EQ(state().contexts_alive, 0);
+}
+
+// The last finalize silences NCCL's logger also if the engine stays, because it carries for others.
+TEST_F(RegistryTest, ACommunicatorThatBeginsDuringTheLastFinalizeHasItsLogger) {
+  using namespace std::chrono_literals;
+  void* const first = init(net(12));
+  void* second = nullptr;
+  std::thread begins;
+  state().carries = [&] {
+    begins = std::thread([&] { EXPECT_EQ(net(12).init(other_logger, -1, &second), ncclSuccess); });
+    // Gives the other thread time to come as far as it can.
+    const auto until = std::chrono::steady_clock::now() + 300ms;
+    for (g_heard = 0; g_heard == 0 && std::chrono::steady_clock::now() < until; log_a_line())
+      std::this_thread::yield();
+    return true;
+  };
+  EXPECT_EQ(net(12).finalize(first), ncclSuccess);
+  begins.join();
+  state().carries = nullptr;
+  g_heard = 0;
+  log_a_line();
+  EXPECT_EQ(g_heard, 1);
+  EXPECT_EQ(net(12).finalize(second), ncclSuccess);
 }
 
 TEST_F(RegistryTest, BadSettingFailsInitWithAWarning) {

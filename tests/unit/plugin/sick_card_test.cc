@@ -120,6 +120,18 @@ TEST_F(SickCardTest, ThatHoldsUpTheEndOfAnEngineIsLeftToAThread) {
   EXPECT_EQ(state().engines_alive, 1) << "the healthy one has ended";
 }
 
+TEST_F(SickCardTest, ThatHoldsUpTheEndOfAnEngineDoesNotLogAfterAFailedStart) {
+  void* const first = init(net(12));
+  hang_in("engine closes");
+  expect_end("the last finalize", [this, first] { use_and_finalize(first); });
+  state().open_answer = Errc::NotFound;
+  void* context = nullptr;
+  EXPECT_EQ(net(12).init(LogCatcher::log, -1, &context), ncclSystemError);
+  LogCatcher::clear();
+  log_line(LogLevel::Warn, "", 0, "a line of the thread");
+  EXPECT_TRUE(LogCatcher::lines(NCCL_LOG_WARN).empty()) << "NCCL may be unloaded";
+}
+
 // A file system that hangs is a device, too. The writer of the last page may log when it answers.
 TEST_F(SickCardTest, APageOfMetricsThatHangsIsKeptInMind) {
   std::promise<void> inside, opened;

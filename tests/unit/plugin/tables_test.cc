@@ -225,6 +225,25 @@ TEST_P(Tables, MemoryIsTheHostsOrADevices) {
   close_all(net_, made);
 }
 
+TEST_P(Tables, MemoryOfAClosedCommIsRefused) {
+  Connected made = connect_to_self(net_, context_);
+  close_all(net_, made);
+  state().channel_seen = nullptr;
+  char data[8];
+  void* mhandle = kStale;
+  EXPECT_EQ(net_.reg_mr({made.send, data, 8, NCCL_PTR_HOST}, &mhandle), ncclInvalidUsage);
+  EXPECT_EQ(mhandle, nullptr);
+  const RegCall call{made.recv, data, 8, NCCL_PTR_CUDA, 65536, 17};
+  mhandle = kStale;
+  EXPECT_EQ(net_.reg_mr_dmabuf ? net_.reg_mr_dmabuf(call, &mhandle) : net_.reg_mr(call, &mhandle),
+            ncclInvalidUsage);
+  EXPECT_EQ(mhandle, nullptr);
+  EXPECT_EQ(state().registrations_alive, 0) << "nobody could give it back";
+  const auto lines = LogCatcher::lines(NCCL_LOG_WARN);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_NE(lines[0].second.find("is not open"), std::string::npos) << lines[0].second;
+}
+
 TEST_P(Tables, DmaBuffersArriveUnchanged) {
   if (!net_.reg_mr_dmabuf) return;  // version 5 has no such call
   Connected made = connect_to_self(net_, context_);

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <set>
 
 namespace mesh::testkit {
@@ -21,6 +22,7 @@ class RegionProvider : public verbs::testkit::FakeProvider {
     return add(range, access);
   }
   int dereg_mr(ibv_mr* mr) override {
+    if (deregistering) deregistering();
     const bool known = live.erase(mr) == 1;
     if (known) delete mr;
     return known ? 0 : EINVAL;
@@ -32,6 +34,7 @@ class RegionProvider : public verbs::testkit::FakeProvider {
   }
 
   bool card_left = false;
+  std::function<void()> deregistering;  // called before a region goes
   std::set<ibv_mr*> live;
   int refuse_after = -1;  // so many more registrations succeed; negative: all
   int refusal = ENOMEM;

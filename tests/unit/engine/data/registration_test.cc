@@ -11,7 +11,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
+#include <future>
 #include <numeric>
 #include <span>
 #include <vector>
@@ -184,6 +186,26 @@ TEST_F(RegistrationTableTest, WhatIsPreparedGoesWithTheLastUseAndAtTheEndOfAllRe
     ASSERT_TRUE(table_->prepare(*region, 2).ok()) << "what is held outlives it";
     EXPECT_EQ(provider_.live.size(), 0u) << "nobody uses it";
     table_->drop(*region, std::array{1u, 2u});
+    EXPECT_EQ(table_->size(), 0u);
+  }
+}
+
+// A device may take long, and a holder gives up what it holds under a lock that others need.
+TEST_F(RegistrationTableTest, NobodyWaitsForTheDevicesAtTheEndOfAllRegistrations) {
+  using namespace std::chrono_literals;
+  for (const bool is_held : {false, true}) {
+    Registration* const region = acquire(0, 4096, kBoth);
+    if (is_held) table_->hold(*region);
+    std::vector<std::future<bool>> asked;
+    provider_.deregistering = [&] {
+      asked.push_back(std::async(std::launch::async, [&] { return table_->size() <= 1; }));
+      EXPECT_EQ(asked.back().wait_for(2s), std::future_status::ready) << is_held;
+    };
+    table_->clear();
+    EXPECT_EQ(asked.size(), 2u);
+    EXPECT_EQ(provider_.live.size(), 0u);
+    provider_.deregistering = nullptr;
+    if (is_held) table_->leave(*region, {});
     EXPECT_EQ(table_->size(), 0u);
   }
 }

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 #include <vector>
 
 namespace mesh::engine {
@@ -201,6 +202,24 @@ TEST_F(RedialTest, TheAcceptorWaitsAMomentBeforeItSummons) {
   ASSERT_EQ(ends_.b.wire.dialed.size(), 1u);
   ends_.b.reception.on_dialed(ends_.receiver().redial().connection());
   EXPECT_EQ(ends_.b.wire.types(), std::vector<MessageType>{MessageType::Summon});
+}
+
+// The acceptor must notice a peer that dies now, and that is not to depend on one more RESUME.
+TEST_F(RedialTest, AResumeThatFindsNoMemoryLeavesTheAcceptorItsConnection) {
+  lose();
+  tend();
+  ends_.a.reception.on_dialed(redial().connection());
+  const ConnectionId before = ends_.receiver().connection();
+  ASSERT_NE(before, 0u) << "it has not noticed the loss";
+  ends_.b.wire.on_said = [](MessageType type) {
+    if (type == MessageType::Resumed) throw std::bad_alloc();
+  };
+  ends_.carry();
+  EXPECT_EQ(ends_.receiver().state(), LinkState::Up);
+  EXPECT_EQ(ends_.receiver().connection(), before);
+  ends_.b.wire.on_said = nullptr;
+  ends_.b.reception.on_lost(before, Errc::Timeout, "the test says so");
+  EXPECT_TRUE(ends_.receiver().redial().under_way());
 }
 
 TEST_F(RedialTest, AClaimOfAnOlderAttemptIsNotNewer) {

@@ -210,6 +210,18 @@ TEST_F(TakeBack, SameRangeTwiceOnOneChannelGoesWithTheLast) {
   take_back_and_watch(talk);
 }
 
+TEST_F(TakeBack, ASecondDeregistrationDuringTheWaitIsIgnored) {
+  Talk talk(bed_, kA, kB, 4096), other(bed_, kA, kB, 4096);
+  ASSERT_TRUE(talk.receive({.bytes = 4096}).ok());
+  bed_.rounds(100);
+  const LogCapture log;
+  bed_.meanwhile = [&] { deregister_memory(*talk.pair.receive, talk.target_region); };
+  deregister_memory(*talk.pair.receive, talk.target_region);
+  EXPECT_EQ(bed_.meanwhile, nullptr) << "the call has waited";
+  EXPECT_EQ(log.count(LogLevel::Warn, "was not registered through channel"), 1) << log.joined();
+  other.exchange(4096);
+}
+
 // An abort takes back one region after the other, and waits only for the first silent peer.
 TEST_F(TakeBack, OtherLinksOfASilentCommunicatorGetNoSecondWait) {
   Talk one(bed_, kA, kB, 4096), other(bed_, {0, 1}, kB, 8192);
