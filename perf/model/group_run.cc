@@ -3,7 +3,6 @@
 #include "plugin/oneshot/bring_up.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 namespace mesh::model {
