@@ -2,9 +2,6 @@
 
 #include "tests/contract/contract_fixture.h"
 
-#include <cstring>
-#include <utility>
-
 namespace mesh::contract {
 
 namespace {

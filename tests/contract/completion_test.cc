@@ -4,10 +4,6 @@
 
 #include <arpa/inet.h>
 
-#include <array>
-#include <cerrno>
-#include <cstring>
-
 namespace mesh::contract {
 
 namespace {

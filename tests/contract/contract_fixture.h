@@ -4,11 +4,7 @@
 
 #include "tests/contract/endpoint_pair.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::contract {
 

@@ -3,10 +3,7 @@
 
 #include "tests/contract/kinds.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstring>
+#include "tests/prelude.h"
 
 namespace mesh::contract {
 

@@ -7,10 +7,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <vector>
-
 namespace mesh::contract {
 
 namespace {

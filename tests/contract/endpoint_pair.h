@@ -5,13 +5,9 @@
 #include <infiniband/verbs.h>
 
 #include "src/verbs/provider.h"
+#include "tests/prelude.h"
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <ostream>
-#include <string>
-#include <vector>
 
 namespace mesh::contract {
 

@@ -5,9 +5,6 @@
 
 #include <poll.h>
 
-#include <cstring>
-#include <optional>
-
 namespace mesh::contract {
 
 namespace {

@@ -6,9 +6,6 @@
 
 #include <arpa/inet.h>
 
-#include <memory>
-#include <thread>
-
 namespace mesh::contract {
 
 namespace {

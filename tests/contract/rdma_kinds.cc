@@ -5,11 +5,7 @@
 #include "src/verbs/handle.h"
 #include "src/verbs/rdma_provider.h"
 #include "tests/contract/kinds.h"
-
-#include <gtest/gtest.h>
-
-#include <cstdio>
-#include <string>
+#include "tests/prelude.h"
 
 #include <net/if.h>
 #include <sys/ioctl.h>

@@ -5,8 +5,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <initializer_list>
 
 namespace mesh::contract {

@@ -1,12 +1,7 @@
 // Collectives over all hosts of a fabric, computed and verified element by element.
 #include "perf/collectives/collective.h"
 #include "tests/e2e/line.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 namespace {

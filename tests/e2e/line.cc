@@ -3,11 +3,7 @@
 #include "perf/driver/plugin_log.h"
 #include "tests/e2e/raw.h"
 
-#include <algorithm>
-#include <chrono>
-#include <cstring>
 #include <future>
-#include <thread>
 
 namespace mesh::e2e {
 namespace {

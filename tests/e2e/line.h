@@ -8,10 +8,7 @@
 #include "perf/driver/pipe.h"
 #include "perf/driver/registered.h"
 #include "tests/e2e/scenario.h"
-
-#include <cstdint>
-#include <memory>
-#include <string>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 

@@ -5,17 +5,10 @@
 #include "perf/driver/world.h"
 #include "src/base/snapshot_json.h"
 #include "tests/e2e/pace.h"
+#include "tests/prelude.h"
 #include "tests/unit/plugin/prometheus_text.h"
 
-#include <gtest/gtest.h>
-
 #include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <sstream>
-#include <string>
 
 namespace mesh::e2e {
 namespace {

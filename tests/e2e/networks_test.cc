@@ -4,12 +4,7 @@
 #include "perf/driver/world.h"
 #include "src/soft/fault_door.h"
 #include "tests/e2e/line.h"
-
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 namespace {

@@ -4,14 +4,7 @@
 #include "perf/driver/world.h"
 #include "src/soft/fault_door.h"
 #include "tests/e2e/line.h"
-
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdlib>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 namespace {

@@ -2,11 +2,7 @@
 // lost.
 #include "tests/e2e/line.h"
 
-#include <gtest/gtest.h>
-
-#include <string>
-#include <utility>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 namespace {

@@ -1,12 +1,10 @@
 #include "src/base/thread_pool.h"
 
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
+
 #include <unistd.h>
 
-#include <array>
-#include <atomic>
 #include <future>
-#include <thread>
 
 namespace mesh {
 namespace {

@@ -1,7 +1,6 @@
 #include "tests/unit/engine/cables.h"
 
-#include <fmt/format.h>
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 namespace mesh::testkit {
 

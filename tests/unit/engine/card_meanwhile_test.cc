@@ -6,25 +6,13 @@
 #include "engine/data/device_gate.h"
 #include "engine/data/peer_link.h"
 #include "src/base/log.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
 #include "tests/unit/engine/slow_device.h"
 #include "tests/unit/soft/passing_provider.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <tuple>
 
 namespace mesh {
 namespace {

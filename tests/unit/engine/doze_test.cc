@@ -1,16 +1,9 @@
 // A poller that has no work dozes, and callers turn its loops meanwhile.
 
+#include "tests/prelude.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <filesystem>
-#include <fstream>
-#include <string>
-#include <thread>
 
 namespace mesh {
 namespace {

@@ -1,12 +1,8 @@
 #include "tests/unit/engine/engine_host.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/engine/patience.h"
 #include "tests/unit/soft/open_host.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstring>
 
 namespace mesh::testkit {
 

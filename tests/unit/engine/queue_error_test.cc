@@ -3,22 +3,14 @@
 
 #include "src/base/log.h"
 #include "src/base/unique_fd.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
 #include "tests/unit/soft/passing_provider.h"
 
-#include <gtest/gtest.h>
-
 #include <sys/eventfd.h>
-
-#include <array>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <vector>
 
 namespace mesh {
 namespace {

@@ -1,14 +1,10 @@
 // The rails that carry a connection of NCCL's, by the device that it names at connect and the one
 // that its peer named at listen.
 
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/cables.h"
-
-#include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
 
 namespace mesh {
 namespace {

@@ -8,24 +8,13 @@
 #include "src/base/config.h"
 #include "src/base/log.h"
 #include "tests/device_memory/device_memory.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
 
-#include <gtest/gtest.h>
-
 #include <sched.h>
 #include <time.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <memory>
-#include <thread>
-#include <vector>
 
 namespace mesh {
 namespace {

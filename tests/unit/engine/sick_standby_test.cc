@@ -12,21 +12,10 @@
 #include "engine/data/registration.h"
 #include "src/base/config.h"
 #include "src/base/log.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <cstdint>
-#include <cstdio>
-#include <memory>
-#include <thread>
-#include <tuple>
-#include <vector>
 
 namespace mesh {
 namespace {

@@ -13,18 +13,7 @@
 #include "engine/data/peer_link.h"
 #include "src/base/config.h"
 #include "src/base/timeouts.h"
-
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <functional>
-#include <string>
-#include <utility>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh {
 namespace {

@@ -3,12 +3,9 @@
 
 #include "tests/unit/engine/slow_device.h"
 
+#include "tests/prelude.h"
+
 #include <mesh/snapshot.h>
-
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <thread>
 
 namespace mesh {
 namespace {

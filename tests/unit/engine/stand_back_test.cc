@@ -1,19 +1,13 @@
 // A poller whose CPU another thread takes stands back, and callers turn its loops.
 
 #include "src/base/log.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
 
-#include <gtest/gtest.h>
-
 #include <sched.h>
-
-#include <array>
-#include <atomic>
-#include <string>
-#include <thread>
 
 namespace mesh {
 namespace {

@@ -2,10 +2,7 @@
 
 #include "perf/mesh_tune/conf.h"
 #include "src/base/nccl_conf.h"
-
-#include <gtest/gtest.h>
-
-#include <functional>
+#include "tests/prelude.h"
 
 namespace mesh::tune {
 namespace {

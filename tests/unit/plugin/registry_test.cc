@@ -8,9 +8,7 @@
 #include <unistd.h>
 
 #include <barrier>
-#include <chrono>
 #include <future>
-#include <thread>
 
 namespace mesh::plugin {
 namespace {

@@ -3,11 +3,8 @@
 
 #include "src/base/timeouts.h"
 #include "src/relay/chain.h"
+#include "tests/prelude.h"
 #include "tests/unit/relay/line.h"
-
-#include <gtest/gtest.h>
-
-#include <cstring>
 
 namespace mesh::relay {
 

@@ -4,13 +4,9 @@
 #include "src/relay/end_device.h"
 
 #include "src/relay/end_completion_queue.h"
+#include "tests/prelude.h"
 #include "tests/unit/relay/line.h"
 #include "tests/unit/soft/open_host.h"
-
-#include <gtest/gtest.h>
-
-#include <cerrno>
-#include <cstring>
 
 namespace mesh::relay {
 

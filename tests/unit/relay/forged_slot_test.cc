@@ -1,11 +1,8 @@
 // A neighbour fills slots with forged headers. The chain is cut, and nothing else happens.
 
 #include "src/relay/chain.h"
+#include "tests/prelude.h"
 #include "tests/unit/relay/line.h"
-
-#include <gtest/gtest.h>
-
-#include <cstring>
 
 namespace mesh::relay {
 

@@ -4,10 +4,7 @@
 #include "src/relay/end_device.h"
 #include "src/verbs/handle.h"
 #include "tests/fuzz/fuzz_verbs.h"
-
-#include <gtest/gtest.h>
-
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::relay {
 

@@ -1,10 +1,7 @@
 #include "tests/unit/relay/line.h"
 
 #include "src/base/clock.h"
-
-#include <gtest/gtest.h>
-
-#include <utility>
+#include "tests/prelude.h"
 
 namespace mesh::relay::testkit {
 

@@ -1,12 +1,8 @@
 #include "tests/unit/relay/middle_hosts.h"
 
 #include "src/base/log.h"
+#include "tests/prelude.h"
 #include "tests/unit/soft/open_host.h"
-
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <utility>
 
 namespace mesh::relay::testkit {
 

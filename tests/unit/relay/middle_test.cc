@@ -4,16 +4,10 @@
 #include "src/relay/middle.h"
 
 #include "src/base/clock.h"
+#include "tests/prelude.h"
 #include "tests/unit/relay/line.h"
 
-#include <gtest/gtest.h>
-
 #include <time.h>
-
-#include <atomic>
-#include <cstdio>
-#include <cstring>
-#include <vector>
 
 namespace mesh::relay {
 

@@ -1,11 +1,7 @@
 // The order in which several chains may post over one rail.
 #include "src/relay/chain_side.h"
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstddef>
-#include <cstdint>
+#include "tests/prelude.h"
 
 namespace mesh::relay {
 

@@ -3,12 +3,7 @@
 
 #include "tests/unit/relay/line.h"
 
-#include <gtest/gtest.h>
-
-#include <cstring>
-#include <deque>
-#include <random>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::relay {
 

@@ -2,13 +2,8 @@
 // so one thread can carry at most half of memcpy's rate. Prints figures; there is no bar.
 
 #include "src/base/clock.h"
+#include "tests/prelude.h"
 #include "tests/unit/relay/line.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdio>
-#include <cstring>
 
 namespace mesh::relay {
 

@@ -2,11 +2,8 @@
 // does not have are left out by name.
 
 #include "tests/contract/endpoint_pair.h"
+#include "tests/prelude.h"
 #include "tests/unit/relay/relayed_provider.h"
-
-#include <gtest/gtest.h>
-
-#include <memory>
 
 namespace mesh::contract {
 

@@ -1,9 +1,6 @@
 #include "tests/unit/relay/relayed_provider.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstring>
+#include "tests/prelude.h"
 
 namespace mesh::relay::testkit {
 

@@ -3,10 +3,7 @@
 #include "src/relay/wire.h"
 
 #include "src/relay/count_words.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
+#include "tests/prelude.h"
 
 namespace mesh::relay {
 

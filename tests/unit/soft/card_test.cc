@@ -1,10 +1,7 @@
 // A card that is gone from its slot, and another one that comes into it.
 #include "src/soft/nic.h"
+#include "tests/prelude.h"
 #include "tests/unit/soft/manual_fabric.h"
-
-#include <gtest/gtest.h>
-
-#include <cerrno>
 
 namespace mesh::soft {
 

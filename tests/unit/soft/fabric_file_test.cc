@@ -1,18 +1,13 @@
 #include "src/soft/fabric_file.h"
 
 #include "src/base/random.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
-
-#include <gtest/gtest.h>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <future>
-#include <string>
 
 namespace mesh::soft {
 

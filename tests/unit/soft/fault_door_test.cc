@@ -2,14 +2,11 @@
 
 #include "src/soft/fault_door.h"
 #include "src/base/clock.h"
+#include "tests/prelude.h"
 #include "tests/unit/soft/manual_fabric.h"
 #include "tests/unit/soft/open_host.h"
 
-#include <gtest/gtest.h>
-
 #include <sched.h>
-
-#include <optional>
 
 namespace mesh::soft {
 

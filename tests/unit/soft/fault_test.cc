@@ -2,11 +2,8 @@
 
 #include "src/soft/nic.h"
 #include "src/soft/queue_pair.h"
+#include "tests/prelude.h"
 #include "tests/unit/soft/manual_fabric.h"
-
-#include <gtest/gtest.h>
-
-#include <optional>
 
 namespace mesh::soft {
 

@@ -4,13 +4,8 @@
 
 #include "src/soft/soft_provider.h"
 #include "tests/contract/endpoint_pair.h"
+#include "tests/prelude.h"
 #include "tests/unit/soft/open_host.h"
-
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <cstring>
-#include <thread>
 
 namespace mesh::soft {
 

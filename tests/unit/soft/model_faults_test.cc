@@ -2,12 +2,6 @@
 
 #include "tests/unit/soft/manual_fabric.h"
 
-#include <algorithm>
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace mesh::soft {
 
 namespace {

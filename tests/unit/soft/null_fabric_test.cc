@@ -4,13 +4,8 @@
 #include "src/soft/null_provider.h"
 #include "src/soft/soft_provider.h"
 #include "tests/contract/endpoint_pair.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstring>
-#include <string>
 
 namespace mesh::soft {
 

@@ -7,16 +7,9 @@
 #include "src/soft/queue_pair.h"
 #include "src/soft/ring.h"
 #include "src/soft/wire_model.h"
+#include "tests/prelude.h"
 
-#include <gtest/gtest.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <set>
-#include <thread>
-#include <vector>
 
 namespace mesh::soft {
 

@@ -9,22 +9,14 @@
 #include "src/soft/ring.h"
 #include "src/soft/soft_provider.h"
 #include "src/soft/unix_socket.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/child.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/base/process_limit.h"
 
-#include <gtest/gtest.h>
-
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-
-#include <array>
-#include <memory>
-#include <optional>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace mesh::soft {
 

@@ -1,16 +1,13 @@
 #include "src/soft/segment.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/base/child.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/base/process_limit.h"
 
-#include <gtest/gtest.h>
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <fstream>
 
 namespace mesh::soft {
 

@@ -1,14 +1,6 @@
 #include "tests/unit/soft/shapes.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <random>
-#include <set>
-#include <utility>
-#include <vector>
 
 namespace mesh::testkit {
 

@@ -5,19 +5,12 @@
 #include "src/soft/host_state.h"
 #include "src/verbs/cable_datagrams.h"
 #include "tests/contract/endpoint_pair.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/child.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/soft/open_host.h"
 
-#include <gtest/gtest.h>
-
 #include <poll.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <memory>
-#include <vector>
 
 namespace mesh::soft {
 

@@ -1,11 +1,8 @@
 // Rails that share a subnet and cannot exchange a packet.
 #include "src/topo/pairing.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/topo/rail_ends.h"
-
-#include <gtest/gtest.h>
-
-#include <vector>
 
 namespace mesh::topo {
 namespace {

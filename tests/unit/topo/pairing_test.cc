@@ -1,14 +1,7 @@
 #include "src/topo/pairing.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/topo/rail_ends.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <random>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mesh::topo {
 namespace {

@@ -2,13 +2,10 @@
 
 #include "src/topo/pairing.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/topo/rail_ends.h"
 
-#include <gtest/gtest.h>
-
 #include <ostream>
-#include <utility>
-#include <vector>
 
 namespace mesh::topo {
 

@@ -1,15 +1,9 @@
 // The log lines of discovery when it finds no rail.
 #include "src/verbs/discovery.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/verbs/fake_provider.h"
-
-#include <gtest/gtest.h>
-
-#include <cerrno>
-#include <functional>
-#include <string>
-#include <vector>
 
 namespace mesh::verbs {
 namespace {

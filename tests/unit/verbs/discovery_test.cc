@@ -1,16 +1,11 @@
 #include "src/verbs/discovery.h"
 
 #include "src/base/thread_pool.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/verbs/fake_provider.h"
 
-#include <gtest/gtest.h>
-
-#include <chrono>
 #include <future>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mesh::verbs {
 namespace {

@@ -1,11 +1,6 @@
 #include "engine/control/handle.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <random>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::engine {
 

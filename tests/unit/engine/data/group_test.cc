@@ -4,20 +4,13 @@
 #include <mesh/snapshot.h>
 
 #include "engine/data/peer_link.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/cables.h"
 #include "tests/unit/engine/data/groups.h"
 #include "tests/unit/engine/data/lose_path.h"
 #include "tests/unit/engine/watched.h"
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <deque>
 #include <initializer_list>
-#include <random>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace mesh {
 namespace {

@@ -5,19 +5,11 @@
 
 #include "engine/data/peer_link.h"
 #include "engine/message/wire.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/data/lose_path.h"
 #include "tests/unit/engine/units.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <memory>
-#include <vector>
 
 namespace mesh {
 namespace {

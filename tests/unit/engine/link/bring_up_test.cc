@@ -6,26 +6,14 @@
 #include "src/base/log.h"
 #include "src/soft/soft_provider.h"
 #include "src/verbs/gid_choice.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
 #include "tests/unit/soft/passing_provider.h"
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
 #include <condition_variable>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace mesh {
 namespace {

@@ -2,11 +2,6 @@
 
 #include "src/base/socket.h"
 
-#include <array>
-#include <cerrno>
-#include <stdexcept>
-#include <utility>
-
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>

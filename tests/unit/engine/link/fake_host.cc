@@ -5,11 +5,6 @@
 #include "src/verbs/discovery.h"
 #include "tests/unit/soft/open_host.h"
 
-#include <algorithm>
-#include <stdexcept>
-#include <utility>
-#include <vector>
-
 namespace mesh::testkit {
 
 namespace {

@@ -4,18 +4,12 @@
 
 #include "engine/link/half_open.h"
 #include "src/base/timeouts.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/link/raw_peer.h"
 #include "tests/unit/engine/units.h"
 
-#include <gtest/gtest.h>
-
 #include <unistd.h>
-#include <ctime>
-#include <deque>
-#include <filesystem>
-#include <fstream>
-#include <memory>
 
 namespace mesh {
 namespace {

@@ -4,14 +4,7 @@
 // is left.
 #include "tests/unit/engine/link/hostile_relay.h"
 #include "engine/link/relay/relay_service.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <memory>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh {
 namespace {

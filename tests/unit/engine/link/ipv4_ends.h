@@ -3,12 +3,9 @@
 
 #include "src/base/unique_fd.h"
 #include "src/verbs/forwarding_provider.h"
+#include "tests/prelude.h"
 
 #include <sys/eventfd.h>
-
-#include <memory>
-#include <optional>
-#include <span>
 
 namespace mesh::testkit {
 

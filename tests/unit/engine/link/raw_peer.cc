@@ -4,9 +4,6 @@
 #include "src/verbs/provider.h"
 
 #include <sys/socket.h>
-#include <algorithm>
-#include <cerrno>
-#include <stdexcept>
 
 namespace mesh::testkit {
 

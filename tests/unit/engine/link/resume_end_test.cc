@@ -2,9 +2,6 @@
 
 #include "tests/unit/engine/link/resume_fixture.h"
 
-#include <algorithm>
-#include <cstdio>
-
 namespace mesh {
 namespace {
 

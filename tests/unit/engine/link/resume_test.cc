@@ -7,9 +7,6 @@
 
 #include <sys/socket.h>
 
-#include <memory>
-#include <random>
-
 namespace mesh {
 namespace {
 

@@ -2,16 +2,11 @@
 // real time.
 
 #include "src/base/log.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/link/control_proxy.h"
 #include "tests/unit/engine/patience.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <atomic>
-#include <thread>
 
 namespace mesh {
 namespace {

@@ -2,13 +2,10 @@
 
 #include <mesh/snapshot.h>
 
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/cables.h"
 #include "tests/unit/plugin/oneshot/group_bed.h"
-
-#include <gtest/gtest.h>
-
-#include <deque>
 
 namespace mesh::oneshot {
 namespace {
