@@ -6,7 +6,6 @@
 #include <array>
 
 namespace mesh::scale {
-
 namespace {
 constexpr double kKib = 1024, kMib = kKib * kKib, kNsPerUs = 1000;
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 namespace mesh::model {
-
 namespace {
 
 constexpr int kConnectSteps = 4'000'000;

@@ -3,7 +3,6 @@
 #include "tests/contract/contract_fixture.h"
 
 namespace mesh::contract {
-
 namespace {
 
 // The ways in which a remote key can be wrong.

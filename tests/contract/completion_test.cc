@@ -5,7 +5,6 @@
 #include <arpa/inet.h>
 
 namespace mesh::contract {
-
 namespace {
 
 TEST_P(Contract, AnnouncementSaysTheLengthOfItsOwnWorkRequest) {
@@ -209,5 +208,4 @@ TEST_P(Contract, NothingCompletesBeforeItIsPolled) {
 }
 
 }  // namespace
-
 }  // namespace mesh::contract

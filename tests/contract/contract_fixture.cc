@@ -5,7 +5,6 @@
 #include <array>
 
 namespace mesh::contract {
-
 namespace {
 constexpr std::uint64_t kPatienceNs = 50'000'000'000;
 constexpr int kSettleRounds = 2000;

@@ -6,7 +6,6 @@
 #include "tests/prelude.h"
 
 namespace mesh::contract {
-
 namespace {
 bool& on_rdma() {
   static bool chosen = false;

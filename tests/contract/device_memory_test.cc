@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 namespace mesh::contract {
-
 namespace {
 
 using testkit::DeviceMemory;
@@ -187,5 +186,4 @@ INSTANTIATE_TEST_SUITE_P(Providers, ContractDeviceMemoryAsked,
                          ::testing::ValuesIn(provider_kinds()), kind_name);
 
 }  // namespace
-
 }  // namespace mesh::contract

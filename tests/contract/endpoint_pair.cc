@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 namespace mesh::contract {
-
 namespace {
 
 bool open_on(Endpoint& endpoint, verbs::Provider& provider, const std::string& device,

@@ -5,7 +5,6 @@
 #include <cstring>
 
 namespace mesh::contract {
-
 namespace {
 
 TEST_P(Contract, ErrorStateFlushesSignaledOrNot) {

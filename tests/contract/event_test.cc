@@ -6,7 +6,6 @@
 #include <poll.h>
 
 namespace mesh::contract {
-
 namespace {
 
 constexpr std::uint64_t kPatienceNs = 50'000'000'000;

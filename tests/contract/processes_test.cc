@@ -7,7 +7,6 @@
 #include <arpa/inet.h>
 
 namespace mesh::contract {
-
 namespace {
 
 class TwoProcesses : public ::testing::TestWithParam<ProviderKind> {

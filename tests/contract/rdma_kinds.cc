@@ -12,7 +12,6 @@
 #include <sys/socket.h>
 
 namespace mesh::contract {
-
 namespace {
 
 constexpr std::uint32_t kSoftRoceVendor = 0xffffff;

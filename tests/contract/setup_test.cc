@@ -8,7 +8,6 @@
 #include <initializer_list>
 
 namespace mesh::contract {
-
 namespace {
 
 constexpr int kInitMask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;

@@ -3,7 +3,6 @@
 #include "tests/prelude.h"
 
 namespace mesh::testkit {
-
 namespace {
 soft::Fault port_down(int cable) {
   return {.kind = soft::FaultKind::PortDown, .nic = fmt::format("n{}", cable)};

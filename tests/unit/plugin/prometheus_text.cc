@@ -3,7 +3,6 @@
 #include <cctype>
 
 namespace mesh::testkit {
-
 namespace {
 
 class Reader {

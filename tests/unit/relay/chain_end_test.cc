@@ -7,7 +7,6 @@
 #include "tests/unit/relay/line.h"
 
 namespace mesh::relay {
-
 namespace {
 
 using testkit::Line, testkit::LineEnd, testkit::LineOptions;
@@ -157,5 +156,4 @@ TEST_P(ChainEnd, AnEndIsDestroyedWithWorkOutstanding) {
 INSTANTIATE_TEST_SUITE_P(Middles, ChainEnd, ::testing::Values(1, 2));
 
 }  // namespace
-
 }  // namespace mesh::relay

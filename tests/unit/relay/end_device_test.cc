@@ -9,7 +9,6 @@
 #include "tests/unit/soft/open_host.h"
 
 namespace mesh::relay {
-
 namespace {
 
 using testkit::Line, testkit::LineEnd, testkit::LineOptions;
@@ -96,5 +95,4 @@ TEST(EndCompletionQueue, AnIndexThatIsFreeAgainBeginsWithAnotherLife) {
 INSTANTIATE_TEST_SUITE_P(Middles, EndDeviceOverLine, ::testing::Values(1, 2));
 
 }  // namespace
-
 }  // namespace mesh::relay

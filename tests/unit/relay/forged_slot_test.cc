@@ -5,7 +5,6 @@
 #include "tests/unit/relay/line.h"
 
 namespace mesh::relay {
-
 namespace {
 
 using testkit::Line, testkit::LineEnd, testkit::LineOptions;
@@ -144,5 +143,4 @@ TEST_F(ForgedSlot, MoreSlotsThanThereAreWaitForTheirTurn) {
 }
 
 }  // namespace
-
 }  // namespace mesh::relay

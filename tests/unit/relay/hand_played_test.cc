@@ -7,7 +7,6 @@
 #include "tests/prelude.h"
 
 namespace mesh::relay {
-
 namespace {
 
 class HandPlayed : public ::testing::Test {
@@ -101,5 +100,4 @@ TEST_F(HandPlayed, NothingCompletesBeforeOurOwnDeviceIsThroughWithIt) {
 }
 
 }  // namespace
-
 }  // namespace mesh::relay

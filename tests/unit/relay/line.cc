@@ -4,7 +4,6 @@
 #include "tests/prelude.h"
 
 namespace mesh::relay::testkit {
-
 namespace {
 
 constexpr std::uint64_t kPatienceNs = 50 * kNsPerSecond;

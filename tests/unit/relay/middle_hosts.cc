@@ -5,7 +5,6 @@
 #include "tests/unit/soft/open_host.h"
 
 namespace mesh::relay::testkit {
-
 namespace {
 
 std::string nic_text(const std::string& name, std::size_t cable, int side) {

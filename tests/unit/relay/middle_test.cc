@@ -10,7 +10,6 @@
 #include <time.h>
 
 namespace mesh::relay {
-
 namespace {
 
 using testkit::Line, testkit::LineOptions;
@@ -143,5 +142,4 @@ TEST(Middle, AnIdleOneRests) {
 }
 
 }  // namespace
-
 }  // namespace mesh::relay

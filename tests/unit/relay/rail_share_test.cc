@@ -4,7 +4,6 @@
 #include "tests/prelude.h"
 
 namespace mesh::relay {
-
 namespace {
 
 constexpr std::uint64_t kPart = 256u << 10;
@@ -119,5 +118,4 @@ TEST(RailShare, WhoCanPostNothingDoesNotTakeIt) {
 }
 
 }  // namespace
-
 }  // namespace mesh::relay

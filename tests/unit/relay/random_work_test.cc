@@ -6,7 +6,6 @@
 #include "tests/prelude.h"
 
 namespace mesh::relay {
-
 namespace {
 
 using testkit::Line, testkit::LineEnd, testkit::LineOptions;
@@ -171,5 +170,4 @@ TEST_P(RandomWork, ArrivesOverANetworkThatKeepsNoOrder) {
 INSTANTIATE_TEST_SUITE_P(Middles, RandomWork, ::testing::Values(1, 2));
 
 }  // namespace
-
 }  // namespace mesh::relay

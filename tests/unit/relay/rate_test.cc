@@ -6,7 +6,6 @@
 #include "tests/unit/relay/line.h"
 
 namespace mesh::relay {
-
 namespace {
 
 using testkit::kEndBytes, testkit::Line, testkit::LineOptions;
@@ -83,5 +82,4 @@ TEST(Rate, IsPrintedBesideMemcpys) {
 }
 
 }  // namespace
-
 }  // namespace mesh::relay

@@ -6,7 +6,6 @@
 #include "tests/unit/relay/relayed_provider.h"
 
 namespace mesh::contract {
-
 namespace {
 
 // Only plain writes and writes with immediate of one element are relayed. The counts that come back

@@ -6,7 +6,6 @@
 #include "tests/prelude.h"
 
 namespace mesh::relay {
-
 namespace {
 
 constexpr RingTarget kRing{.slots = 16, .payload_bytes = 8192, .wr_bytes = 4096};
@@ -146,5 +145,4 @@ TEST(CountWords, DistancesHaveASign) {
 }
 
 }  // namespace
-
 }  // namespace mesh::relay

@@ -4,7 +4,6 @@
 #include "tests/unit/soft/manual_fabric.h"
 
 namespace mesh::soft {
-
 namespace {
 
 using contract::Endpoint;
@@ -168,5 +167,4 @@ TEST_F(Cards, ACardThatIsReplacedAgainLeavesForGoodEachTime) {
 }
 
 }  // namespace
-
 }  // namespace mesh::soft

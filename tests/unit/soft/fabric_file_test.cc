@@ -10,7 +10,6 @@
 #include <future>
 
 namespace mesh::soft {
-
 namespace {
 
 using testkit::LogCapture;
@@ -394,5 +393,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& bad) { return std::string(bad.param.name); });
 
 }  // namespace
-
 }  // namespace mesh::soft

@@ -9,7 +9,6 @@
 #include <sched.h>
 
 namespace mesh::soft {
-
 namespace {
 
 using verbs::DeviceEvent;
@@ -101,5 +100,4 @@ TEST_F(Door, WhatIsWrongIsAnswered) {
 }
 
 }  // namespace
-
 }  // namespace mesh::soft

@@ -6,7 +6,6 @@
 #include "tests/unit/soft/manual_fabric.h"
 
 namespace mesh::soft {
-
 namespace {
 
 using verbs::DeviceEvent;
@@ -131,5 +130,4 @@ TEST(Faults, AStateChangeThatAFaultOvertookBringsNoQueuePairBack) {
 }
 
 }  // namespace
-
 }  // namespace mesh::soft

@@ -8,7 +8,6 @@
 #include "tests/unit/soft/open_host.h"
 
 namespace mesh::soft {
-
 namespace {
 
 constexpr std::uint32_t kBytes = 1 << 20;
@@ -145,5 +144,4 @@ INSTANTIATE_TEST_SUITE_P(Copy, Fence, ::testing::Values(CopyMode::Auto, CopyMode
                          });
 
 }  // namespace
-
 }  // namespace mesh::soft

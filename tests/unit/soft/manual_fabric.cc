@@ -4,7 +4,6 @@
 #include <algorithm>
 
 namespace mesh::soft {
-
 namespace {
 
 void collect(ibv_cq* cq, std::uint64_t now_ns, std::vector<Seen>& into) {

@@ -3,7 +3,6 @@
 #include "tests/unit/soft/manual_fabric.h"
 
 namespace mesh::soft {
-
 namespace {
 
 TEST(Faults, QueuePairFailsAfterSoManyWorkRequests) {
@@ -271,5 +270,4 @@ TEST(Faults, APortMayFlapMoreOftenThanThePlanHasRoom) {
 }
 
 }  // namespace
-
 }  // namespace mesh::soft

@@ -8,7 +8,6 @@
 #include "tests/unit/base/log_capture.h"
 
 namespace mesh::soft {
-
 namespace {
 
 using contract::Endpoint;
@@ -211,5 +210,4 @@ TEST_F(NullFabricTest, IsNoSoftFabricAndTheOtherWayRound) {
 }
 
 }  // namespace
-
 }  // namespace mesh::soft

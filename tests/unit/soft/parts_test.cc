@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 namespace mesh::soft {
-
 namespace {
 
 TEST(MemoryTable, AllowsExactlyWhatWasRegistered) {
@@ -174,5 +173,4 @@ TEST(Ring, MapsOnlyWhatIsARing) {
 }
 
 }  // namespace
-
 }  // namespace mesh::soft

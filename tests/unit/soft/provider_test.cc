@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 namespace mesh::soft {
-
 namespace {
 
 std::unique_ptr<SoftProvider> open_host(const FabricFile& fabric, const char* host,
@@ -269,5 +268,4 @@ TEST(SoftProvider, AHealthyTurnDoesNotEnterTheKernel) {
 }
 
 }  // namespace
-
 }  // namespace mesh::soft

@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 namespace mesh::soft {
-
 namespace {
 
 using testkit::Child;
@@ -310,5 +309,4 @@ TEST_P(SoftLimits, EveryNumberOfDescriptorsIsEnoughOrAnError) {
 INSTANTIATE_TEST_SUITE_P(FirstAndSecond, SoftLimits, ::testing::Bool());
 
 }  // namespace
-
 }  // namespace mesh::soft

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 namespace mesh::soft {
-
 namespace {
 
 using testkit::Child;
@@ -72,5 +71,4 @@ TEST(Segment, NoAddressSpaceIsAnError) {
 #endif
 
 }  // namespace
-
 }  // namespace mesh::soft

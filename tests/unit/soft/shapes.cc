@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 namespace mesh::testkit {
-
 namespace {
 using Pair = std::pair<int, int>;
 

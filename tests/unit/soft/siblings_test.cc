@@ -13,7 +13,6 @@
 #include <poll.h>
 
 namespace mesh::soft {
-
 namespace {
 
 using contract::Endpoint;
@@ -229,5 +228,4 @@ TEST(SiblingsOnTheWire, ShareTheRateOfTheirPort) {
 }
 
 }  // namespace
-
 }  // namespace mesh::soft

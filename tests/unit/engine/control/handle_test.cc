@@ -3,7 +3,6 @@
 #include "tests/prelude.h"
 
 namespace mesh::engine {
-
 namespace {
 
 SocketAddress address_of(const char* text) {

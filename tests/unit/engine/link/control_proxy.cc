@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 
 namespace mesh::testkit {
-
 namespace {
 sockaddr_in loopback(std::uint16_t port) {
   sockaddr_in address{};

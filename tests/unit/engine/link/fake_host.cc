@@ -6,7 +6,6 @@
 #include "tests/unit/soft/open_host.h"
 
 namespace mesh::testkit {
-
 namespace {
 engine::FrameHeader header_of(const engine::Bytes& frame) {
   std::uint16_t version = 0;
