@@ -10,8 +10,7 @@
 namespace mesh::contract {
 namespace {
 
-using testkit::DeviceMemory;
-using verbs::DmaBufferRange;
+using testkit::DeviceMemory, verbs::DmaBufferRange;
 
 constexpr std::uint32_t kBytes = 300'000;  // not a multiple of the page size
 

@@ -6,10 +6,7 @@
 namespace mesh::e2e {
 namespace {
 
-using perf::DataType;
-using perf::Kind;
-using perf::Placement;
-using perf::Reduction;
+using perf::DataType, perf::Kind, perf::Placement, perf::Reduction;
 
 // The bound between emulated machines; still several work requests per queue pair.
 constexpr std::size_t kEmulatedMax = (std::size_t{3} << 20) + 20;

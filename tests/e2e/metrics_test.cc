@@ -13,8 +13,7 @@
 namespace mesh::e2e {
 namespace {
 
-using testkit::metric;
-using testkit::MetricsPage;
+using testkit::metric, testkit::MetricsPage;
 
 constexpr int kChecks = 2, kWarmups = 3, kIterations = 20;
 constexpr std::uint64_t kBytes = 6 << 17;  // divided by 2 and by 3

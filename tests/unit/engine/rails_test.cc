@@ -9,8 +9,8 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed, testkit::bytes_by_cable, testkit::cables, testkit::kA, testkit::kB;
-using testkit::Talk;
+using testkit::Bed, testkit::bytes_by_cable, testkit::cables, testkit::kA, testkit::kB,
+    testkit::Talk;
 
 // Connects each of four devices to a listener on each of four, waits for all channels, and returns
 // the number of links.

@@ -18,10 +18,8 @@
 namespace mesh {
 namespace {
 
-using engine::Path, engine::PathState;
-using testkit::Bed, testkit::BedOptions, testkit::Talk, testkit::kA, testkit::kB, testkit::kMs,
-    testkit::kSecond;
-using testkit::LogCapture;
+using engine::Path, engine::PathState, testkit::Bed, testkit::BedOptions, testkit::kA, testkit::kB,
+    testkit::kMs, testkit::kSecond, testkit::LogCapture, testkit::Talk;
 
 constexpr std::size_t kMessageBytes = 1 << 20;
 const soft::Fault kFirstMute{.kind = soft::FaultKind::Mute, .nic = "n0"};

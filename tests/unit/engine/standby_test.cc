@@ -14,8 +14,8 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed, testkit::kA, testkit::kB, testkit::Talk;
-using testkit::bytes_by_cable, testkit::cables, testkit::cut_cable, testkit::mend_cable;
+using testkit::Bed, testkit::bytes_by_cable, testkit::cables, testkit::cut_cable, testkit::kA,
+    testkit::kB, testkit::mend_cable, testkit::Talk;
 
 constexpr std::size_t kMessageBytes = 1 << 20;
 

@@ -7,8 +7,7 @@
 namespace mesh::tune {
 namespace {
 
-using tuning::Knob;
-using tuning::KnobValues;
+using tuning::Knob, tuning::KnobValues;
 
 // A pair of hosts whose times come from a formula.
 class FakeBench final : public Bench {

@@ -11,8 +11,7 @@
 namespace mesh::soft {
 namespace {
 
-using verbs::DeviceEvent;
-using verbs::DeviceEventKind;
+using verbs::DeviceEvent, verbs::DeviceEventKind;
 
 // Two hosts with one cable in a fabric of their own, in real time and with their own threads.
 class Door : public testing::Test {

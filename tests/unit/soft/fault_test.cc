@@ -8,8 +8,7 @@
 namespace mesh::soft {
 namespace {
 
-using verbs::DeviceEvent;
-using verbs::DeviceEventKind;
+using verbs::DeviceEvent, verbs::DeviceEventKind;
 
 std::optional<DeviceEventKind> next_kind(const contract::Endpoint& endpoint) {
   DeviceEvent event;

@@ -10,8 +10,7 @@
 namespace mesh::soft {
 namespace {
 
-using contract::Endpoint;
-using contract::PairOptions;
+using contract::Endpoint, contract::PairOptions;
 
 constexpr std::uint32_t kSendDepth = 8;
 

@@ -21,11 +21,7 @@
 namespace mesh::soft {
 namespace {
 
-using testkit::Child;
-using testkit::files_and;
-using testkit::Limit;
-using testkit::LogCapture;
-using testkit::open_files;
+using testkit::Child, testkit::files_and, testkit::Limit, testkit::LogCapture, testkit::open_files;
 
 class CountedOffers final : public RendezvousEvents {
  public:

@@ -12,10 +12,7 @@
 namespace mesh::soft {
 namespace {
 
-using testkit::Child;
-using testkit::Limit;
-using testkit::LogCapture;
-using testkit::open_files;
+using testkit::Child, testkit::Limit, testkit::LogCapture, testkit::open_files;
 
 constexpr std::size_t kBytes = 8192;
 

@@ -7,8 +7,8 @@
 namespace mesh::topo {
 namespace {
 
-using testkit::ib_rail, testkit::rail, testkit::rail_with, testkit::address_of, testkit::Pairs;
-using testkit::Rails;
+using testkit::address_of, testkit::ib_rail, testkit::Pairs, testkit::rail, testkit::rail_with,
+    testkit::Rails;
 
 RailEnd of_packets(const char* address, std::uint8_t packets) {
   RailEnd end = rail(address);

@@ -15,8 +15,8 @@ inline void PrintTo(const WirePair& pair, std::ostream* out) {
 
 namespace {
 
-using testkit::address_of, testkit::ib_rail, testkit::rail, testkit::rail_with, testkit::Pairs;
-using testkit::Rails;
+using testkit::address_of, testkit::ib_rail, testkit::Pairs, testkit::rail, testkit::rail_with,
+    testkit::Rails;
 using Wires = std::vector<WirePair>;
 
 const Wires kAll{{0, 0}, {0, 1}, {1, 0}, {1, 1}};

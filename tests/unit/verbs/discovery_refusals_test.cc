@@ -8,8 +8,8 @@
 namespace mesh::verbs {
 namespace {
 
-using mesh::testkit::LogCapture, testkit::device, testkit::two_devices, testkit::ethernet_port;
-using testkit::FakeProvider, testkit::gid_of;
+using mesh::testkit::LogCapture, testkit::device, testkit::ethernet_port, testkit::FakeProvider,
+    testkit::gid_of, testkit::two_devices;
 
 testkit::FakePort port_down(const std::string& address) {
   testkit::FakePort port = ethernet_port({gid_of(3, address)});

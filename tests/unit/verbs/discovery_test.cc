@@ -10,8 +10,8 @@
 namespace mesh::verbs {
 namespace {
 
-using mesh::testkit::LogCapture, testkit::device, testkit::two_devices, testkit::ethernet_port;
-using testkit::FakeProvider, testkit::gid_of;
+using mesh::testkit::LogCapture, testkit::device, testkit::ethernet_port, testkit::FakeProvider,
+    testkit::gid_of, testkit::two_devices;
 
 std::vector<std::string> names(FakeProvider& provider, const Settings& settings = {}) {
   std::vector<std::string> found;

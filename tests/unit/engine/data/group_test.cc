@@ -15,9 +15,9 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed, testkit::finish_group, testkit::kA, testkit::kB, testkit::kBar;
-using testkit::LogCapture, testkit::Watched, testkit::kMembers, testkit::kStep, testkit::members;
-using testkit::send, testkit::Talk;
+using testkit::Bed, testkit::finish_group, testkit::kA, testkit::kB, testkit::kBar,
+    testkit::kMembers, testkit::kStep, testkit::LogCapture, testkit::members, testkit::send,
+    testkit::Talk, testkit::Watched;
 using Sizes = testkit::GroupSizes;
 
 TEST(Group, IsDoneWhenEachMemberHasItsMessageAndSaysItsSize) {

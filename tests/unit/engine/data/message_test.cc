@@ -14,8 +14,8 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed, testkit::delay_writes, testkit::kKiB, testkit::kMs, testkit::lose_path;
-using testkit::kA, testkit::kB, testkit::Talk;
+using testkit::Bed, testkit::delay_writes, testkit::kA, testkit::kB, testkit::kKiB, testkit::kMs,
+    testkit::lose_path, testkit::Talk;
 
 // The immediate tells the number of up to fifteen stripes. A record tells larger numbers, and
 // stripes of several work requests.

@@ -14,9 +14,8 @@
 namespace mesh {
 namespace {
 
-using engine::MessageType;
-using testkit::Bed, testkit::kA, testkit::kB, testkit::kMs, testkit::kSecond, testkit::LogCapture;
-using testkit::RawPeer, testkit::Talk;
+using engine::MessageType, testkit::Bed, testkit::kA, testkit::kB, testkit::kMs, testkit::kSecond,
+    testkit::LogCapture, testkit::RawPeer, testkit::Talk;
 
 std::int64_t resident_kb() {
   std::ifstream file("/proc/self/statm");

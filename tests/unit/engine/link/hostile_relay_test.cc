@@ -10,8 +10,8 @@ namespace mesh {
 namespace {
 
 using engine::AskPeers, engine::Chain, engine::Chained, engine::Cut, engine::Join, engine::Joined,
-    engine::PeersAre, engine::MessageType;
-using testkit::Bed, testkit::HostileRelay, testkit::hop_of, testkit::RawPeer;
+    engine::MessageType, engine::PeersAre, testkit::Bed, testkit::hop_of, testkit::HostileRelay,
+    testkit::RawPeer;
 
 TEST_F(HostileRelay, WithoutTheTicketNothingIsAnswered) {
   engine::Id128 guessed = ticket_;

@@ -7,12 +7,8 @@
 
 namespace mesh::testkit {
 
-using engine::Attach;
-using engine::Bytes;
-using engine::Hello;
-using engine::MessageType;
-using engine::Welcome;
-using engine::WireRail;
+using engine::Attach, engine::Bytes, engine::Hello, engine::MessageType, engine::Welcome,
+    engine::WireRail;
 
 namespace {
 constexpr std::uint32_t kSlots = 32;

@@ -10,8 +10,8 @@
 namespace mesh::oneshot {
 namespace {
 
-using mesh::testkit::LogCapture, mesh::testkit::row, testkit::GroupBed, testkit::kFloatSum;
-using testkit::Place, testkit::Round, testkit::Shape;
+using mesh::testkit::LogCapture, mesh::testkit::row, testkit::GroupBed, testkit::kFloatSum,
+    testkit::Place, testkit::Round, testkit::Shape;
 
 class GroupOf : public testing::TestWithParam<Shape> {
  protected:
