@@ -42,10 +42,7 @@ class Fence : public ::testing::TestWithParam<CopyMode> {
 
   // Makes a connected pair with four large writes under way.
   void start(contract::Endpoint& from, contract::Endpoint& to) {
-    ASSERT_TRUE(open_endpoint(from, *a_, {}));
-    ASSERT_TRUE(open_endpoint(to, *b_, {}));
-    ASSERT_TRUE(connect_endpoint(from, to.gid.gid, to.qp->qp_num, {}));
-    ASSERT_TRUE(connect_endpoint(to, from.gid.gid, from.qp->qp_num, {}));
+    ASSERT_TRUE(open_pair(from, *a_, to, *b_));
     std::memset(from.memory.data(), 1, kBytes);
     write(from, to, kBytes, 8);
     for (int i = 0; i < 4; ++i) write(from, to, 0, kBytes);
@@ -55,19 +52,10 @@ class Fence : public ::testing::TestWithParam<CopyMode> {
   }
   static void write(contract::Endpoint& from, contract::Endpoint& to, std::size_t offset,
                     std::uint32_t bytes) {
-    ibv_sge sge{from.address(), bytes, from.mr->lkey};
-    ibv_send_wr wr{};
-    wr.sg_list = &sge;
-    wr.num_sge = 1;
-    wr.opcode = IBV_WR_RDMA_WRITE;
-    wr.wr.rdma = {to.address(offset), to.mr->rkey};
-    ibv_send_wr* bad = nullptr;
-    EXPECT_EQ(ibv_post_send(from.qp, &wr, &bad), 0);
-  }
-  static int to_error(contract::Endpoint& endpoint) {
-    ibv_qp_attr attr{};
-    attr.qp_state = IBV_QPS_ERR;
-    return endpoint.provider->modify_qp(endpoint.qp, &attr, IBV_QP_STATE);
+    contract::SendRequest request = write_request(from, to, 0, bytes);
+    request.wr.send_flags = 0;
+    request.wr.wr.rdma.remote_addr += offset;
+    EXPECT_EQ(post(from, request), 0);
   }
   // Writes from the end of each piece that the fabric copies at once, so that it meets a copy that
   // is still going on.
