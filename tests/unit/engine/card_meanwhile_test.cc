@@ -65,19 +65,8 @@ class TwoCards : public testing::Test {
     return wait_until([&] { return log_.count(LogLevel::Warn, text) != 0; });
   }
   Pair connect(std::size_t communicator, int rail) {
-    HandleBytes handle{};
-    Engine &sender = *hosts_[0].engine, &receiver = *hosts_[1].engine;
-    Listener* const listener =
-        receiver.listen(*hosts_[1].contexts[communicator], rail, handle).value();
-    Pair pair;
-    EXPECT_TRUE(wait_until([&] {
-      if (pair.send == nullptr)
-        pair.send = sender.connect(*hosts_[0].contexts[communicator], rail, handle).value();
-      if (pair.receive == nullptr) pair.receive = receiver.accept(*listener).value();
-      return pair.send != nullptr && pair.receive != nullptr;
-    }));
-    receiver.close_listener(listener);
-    return pair;
+    return testkit::connect(hosts_[0].member(communicator, rail),
+                            hosts_[1].member(communicator, rail));
   }
   void carry(std::size_t communicator, int rail) {
     const Pair pair = connect(communicator, rail);

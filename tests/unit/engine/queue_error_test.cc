@@ -80,8 +80,7 @@ class QueueError : public testing::Test {
       hosts_[i].open(std::make_unique<QueuesFail>(testkit::open_host(kHalves, i)),
                      testkit::on_loopback(0));
     }
-    pair_ = testkit::connect({*hosts_[0].engine, *hosts_[0].contexts[0]},
-                             {*hosts_[1].engine, *hosts_[1].contexts[0]});
+    pair_ = testkit::connect(hosts_[0].member(), hosts_[1].member());
     testkit::exchange(pair_, {kBytes}, Leaves::Nothing);
   }
   void TearDown() override {

@@ -69,19 +69,8 @@ class SickStandby : public testing::Test {
     return pair;
   }
   Pair connect(std::size_t from, std::size_t to, std::size_t communicator = 0, int rail = kOverN1) {
-    HandleBytes handle{};
-    Engine &sender = *hosts_[from].engine, &receiver = *hosts_[to].engine;
-    Listener* const listener =
-        receiver.listen(*hosts_[to].contexts[communicator], rail, handle).value();
-    Pair pair;
-    EXPECT_TRUE(wait_until([&] {
-      if (pair.send == nullptr)
-        pair.send = sender.connect(*hosts_[from].contexts[communicator], rail, handle).value();
-      if (pair.receive == nullptr) pair.receive = receiver.accept(*listener).value();
-      return pair.send != nullptr && pair.receive != nullptr;
-    }));
-    receiver.close_listener(listener);
-    return pair;
+    return testkit::connect(hosts_[from].member(communicator, rail),
+                            hosts_[to].member(communicator, rail));
   }
   // Returns true if the path that NCCL named is up and the other one stands by.
   bool spare_rests() const {

@@ -114,8 +114,7 @@ class SlowDeviceTest : public testing::Test {
   enum class Slow : std::uint8_t { Connects, Accepts };
   Pair connect(std::size_t communicator, Slow slow) {
     const std::size_t from = slow == Slow::Connects ? 0 : 1, to = 1 - from;
-    return testkit::connect({*hosts_[from].engine, *hosts_[from].contexts[communicator]},
-                            {*hosts_[to].engine, *hosts_[to].contexts[communicator]});
+    return testkit::connect(hosts_[from].member(communicator), hosts_[to].member(communicator));
   }
 
   void fail_next(std::size_t host, const char* nic) {

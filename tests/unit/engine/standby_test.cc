@@ -333,8 +333,7 @@ class StandbyMemory : public testing::Test {
       hosts_[i].open(std::make_unique<RefusingDevice>(testkit::open_host(fabric_.c_str(), i)),
                      options);
     }
-    pair_ = testkit::connect({*hosts_[0].engine, *hosts_[0].contexts[0]},
-                             {*hosts_[1].engine, *hosts_[1].contexts[0]});
+    pair_ = testkit::connect(hosts_[0].member(), hosts_[1].member());
     exchange();
   }
   ~StandbyMemory() override {

@@ -131,8 +131,7 @@ class BringUpTest : public testing::TestWithParam<Way> {
     });
   }
   testkit::Pair connect(std::size_t from, std::size_t to) {
-    return testkit::connect({*hosts_[from].engine, *hosts_[from].contexts[0]},
-                            {*hosts_[to].engine, *hosts_[to].contexts[0]});
+    return testkit::connect(hosts_[from].member(), hosts_[to].member());
   }
   static void exchange(const testkit::Pair& pair) {
     testkit::exchange(pair, {100'000}, testkit::Leaves::ACredit);

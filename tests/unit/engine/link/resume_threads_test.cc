@@ -32,8 +32,7 @@ class ResumeThreads : public testing::Test {
   }
 
   testkit::Pair connect() {
-    return testkit::connect({*hosts_[0].engine, *hosts_[0].contexts[0]},
-                            {*hosts_[1].engine, *hosts_[1].contexts[0]},
+    return testkit::connect(hosts_[0].member(), hosts_[1].member(),
                             [this](HandleBytes& handle) { proxy_.stand_before(handle); });
   }
 
