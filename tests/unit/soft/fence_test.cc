@@ -50,6 +50,17 @@ class Fence : public ::testing::TestWithParam<CopyMode> {
     std::atomic_ref word(*reinterpret_cast<std::uint64_t*>(to.memory.data() + kBytes));
     while (word.load(std::memory_order_acquire) == 0) std::this_thread::yield();
   }
+  // In each round four large writes are under way while `act` takes away or breaks something.
+  template <typename Act>
+  void each_round(const Act& act) {
+    for (int round = 0; round < kRounds; ++round) {
+      contract::Endpoint from, to;
+      ASSERT_NO_FATAL_FAILURE(start(from, to));
+      ASSERT_NO_FATAL_FAILURE(act(from, to));
+      close_endpoint(from);
+      close_endpoint(to);
+    }
+  }
   static void write(contract::Endpoint& from, contract::Endpoint& to, std::size_t offset,
                     std::uint32_t bytes) {
     contract::SendRequest request = write_request(from, to, 0, bytes);
@@ -76,54 +87,38 @@ class Fence : public ::testing::TestWithParam<CopyMode> {
 };
 
 TEST_P(Fence, SourceIsFreeOnceItsQueuePairIsInError) {
-  for (int round = 0; round < kRounds; ++round) {
-    contract::Endpoint from, to;
-    ASSERT_NO_FATAL_FAILURE(start(from, to));
+  each_round([](contract::Endpoint& from, contract::Endpoint& to) {
     ASSERT_EQ(to_error(from), 0);
     scribble(from);
     ASSERT_EQ(to_error(to), 0);
     expect_no_scribble(to);
-    close_endpoint(from);
-    close_endpoint(to);
-  }
+  });
 }
 
 TEST_P(Fence, SourceIsFreeOnceDeregistered) {
-  for (int round = 0; round < kRounds; ++round) {
-    contract::Endpoint from, to;
-    ASSERT_NO_FATAL_FAILURE(start(from, to));
+  each_round([this](contract::Endpoint& from, contract::Endpoint& to) {
     ASSERT_EQ(a_->dereg_mr(std::exchange(from.mr, nullptr)), 0);
     scribble(from);
     ASSERT_EQ(to_error(to), 0);
     expect_no_scribble(to);
-    close_endpoint(from);
-    close_endpoint(to);
-  }
+  });
 }
 
 TEST_P(Fence, TargetIsFreeOnceDeregistered) {
-  for (int round = 0; round < kRounds; ++round) {
-    contract::Endpoint from, to;
-    ASSERT_NO_FATAL_FAILURE(start(from, to));
+  each_round([this](contract::Endpoint& from, contract::Endpoint& to) {
     ASSERT_EQ(b_->dereg_mr(std::exchange(to.mr, nullptr)), 0);
     std::memset(to.memory.data(), 0x33, kBytes);
     ASSERT_EQ(to_error(from), 0);
     for (std::size_t i = 0; i < kBytes; ++i) ASSERT_EQ(to.memory[i], std::byte{0x33});
-    close_endpoint(from);
-    close_endpoint(to);
-  }
+  });
 }
 
 TEST_P(Fence, BothSidesFailAtOnce) {
-  for (int round = 0; round < kRounds; ++round) {
-    contract::Endpoint from, to;
-    ASSERT_NO_FATAL_FAILURE(start(from, to));
+  each_round([](contract::Endpoint& from, contract::Endpoint& to) {
     std::thread other([&] { EXPECT_EQ(to_error(to), 0); });
     ASSERT_EQ(to_error(from), 0);
     other.join();
-    close_endpoint(from);
-    close_endpoint(to);
-  }
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Copy, Fence, ::testing::Values(CopyMode::Auto, CopyMode::Cells),
