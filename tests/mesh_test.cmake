@@ -23,18 +23,24 @@ function(mesh_ring first)
 endfunction()
 
 # mesh_test(NAME sources... LIBS libraries... [LABELS labels...] [TIMEOUT seconds] [RING ring]
-# [COST seconds]): one GoogleTest binary, one ctest entry per binary so that ctest's own overhead
-# stays small. It belongs to ring 1 unless RING names a later one. Tests of a higher COST begin
-# first. After set(MESH_TESTS_OF_TOOLS ON) it is a test of the
-# tools beside the product: it belongs to ring 2, and only ring 3 runs it under sanitizers.
+# [COST seconds] [SHARDS n]): one GoogleTest binary, one ctest entry per binary so that ctest's own
+# overhead stays small. It belongs to ring 1 unless RING names a later one. Tests of a higher COST
+# begin first. With SHARDS its tests, which mostly wait, run in so many processes at a time. After
+# set(MESH_TESTS_OF_TOOLS ON) it is a test of the tools beside the product: it belongs to ring 2,
+# and only ring 3 runs it under sanitizers.
 function(mesh_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT;RING;COST" "LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;RING;COST;SHARDS" "LIBS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest GTest::gtest_main)
   if(TARGET mesh_test_prelude)
     target_precompile_headers(${name} REUSE_FROM mesh_test_prelude)
   endif()
-  add_test(NAME ${name} COMMAND ${name})
+  set(command ${name})
+  if(ARG_SHARDS)
+    set(command ${PROJECT_SOURCE_DIR}/tests/shards ${ARG_SHARDS} ${CMAKE_CROSSCOMPILING_EMULATOR}
+      $<TARGET_FILE:${name}>)
+  endif()
+  add_test(NAME ${name} COMMAND ${command})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 1800)  # thirty times what the longest takes: only what hangs ends by the clock
   endif()

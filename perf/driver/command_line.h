@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -30,19 +31,18 @@ struct ExitCode {
   const char* meaning;
   const char* example;
 };
-inline constexpr std::array kExitCodes{
-    ExitCode{kSuccess, "success", "`mesh_doctor`: healthy; `mesh_rails`: the host has a rail"},
-    ExitCode{kFailed, "the run failed", "a rank was lost; no snapshot; no rail; no libibverbs"},
-    ExitCode{kUsage, "wrong usage",
-             "an option, a name, a size, a setting, a plugin that does not load, or a file that "
-             "cannot be read or written: nothing has run"},
-    ExitCode{kBadResult, "a bad result",
-             "`mesh_perf`, `perf/run`: wrong data; `mesh_doctor`: broken; `--check` of "
-             "`mesh_scale`, `--bars`, `perf/compare`: a bar is missed"},
-    ExitCode{kOnlyWarnings, "only warnings", "`mesh_doctor`"},
-    ExitCode{kNotAvailable, "not available here",
-             "`perf/run`, `tests/lab/run`: no QEMU, no matplotlib"},
-};
+inline constexpr auto kExitCodes = std::to_array<ExitCode>({
+    {kSuccess, "success", "`mesh_doctor`: healthy; `mesh_rails`: the host has a rail"},
+    {kFailed, "the run failed", "a rank was lost; no snapshot; no rail; no libibverbs"},
+    {kUsage, "wrong usage",
+     "an option, a name, a size, a setting, a plugin that does not load, or a file that "
+     "cannot be read or written: nothing has run"},
+    {kBadResult, "a bad result",
+     "`mesh_perf`, `perf/run`: wrong data; `mesh_doctor`: broken; `--check` of "
+     "`mesh_scale`, `--bars`, `perf/compare`: a bar is missed"},
+    {kOnlyWarnings, "only warnings", "`mesh_doctor`"},
+    {kNotAvailable, "not available here", "`perf/run`, `tests/lab/run`: no QEMU, no matplotlib"},
+});
 
 // Returns the end of each tool's help. No tool written in C++ ends with kNotAvailable.
 inline std::string exit_status_text() {
@@ -69,6 +69,14 @@ inline std::optional<int> parse(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kSuccess : kUsage;
   }
+}
+
+// Returns true if there is no mistake in the options. Else prints it and sets the exit code.
+inline bool settled(const char* tool, const std::string& mistake, int* exit_code) {
+  if (mistake.empty()) return true;
+  std::fprintf(stderr, "%s: %s\n", tool, mistake.c_str());
+  *exit_code = kUsage;
+  return false;
 }
 
 // Returns why an output file cannot be written, so that the user learns it before the run; empty if

@@ -6,7 +6,6 @@
 #include "perf/driver/bootstrap.h"
 #include "perf/driver/communicator.h"
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

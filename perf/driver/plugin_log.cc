@@ -10,7 +10,6 @@
 #include <utility>
 
 namespace mesh::driver {
-
 namespace {
 std::string without_prefix(std::string text) {
   if (text.starts_with(kPluginPrefix)) text.erase(0, kPluginPrefix.size());

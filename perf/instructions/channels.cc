@@ -6,7 +6,6 @@
 #include <chrono>
 
 namespace mesh::instructions {
-
 namespace {
 
 using driver::kNetSuccess;

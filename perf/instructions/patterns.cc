@@ -5,7 +5,6 @@
 #include <vector>
 
 namespace mesh::instructions {
-
 namespace {
 
 using driver::kNetSuccess;

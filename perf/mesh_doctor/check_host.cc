@@ -5,7 +5,6 @@
 #include <algorithm>
 
 namespace mesh::doctor {
-
 namespace {
 
 // Returns true if the finding leaves a port out: that no rail is left only follows from it.

@@ -9,7 +9,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <string>
 #include <vector>
 
 namespace mesh::doctor {

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace mesh::doctor {

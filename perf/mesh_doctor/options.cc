@@ -9,7 +9,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <cstdio>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -126,11 +125,8 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
   if (world.ok()) {
     options.world = std::move(*world);
     why = mistake_in_files(options);
-    if (why.empty()) return true;
   }
-  std::fprintf(stderr, "mesh_doctor: %s\n", why.c_str());
-  *exit_code = driver::kUsage;
-  return false;
+  return driver::settled("mesh_doctor", why, exit_code);
 }
 
 }  // namespace mesh::doctor

@@ -10,7 +10,6 @@
 #include "src/verbs/discovery.h"
 
 #include <memory>
-#include <string>
 #include <vector>
 
 namespace mesh::doctor {

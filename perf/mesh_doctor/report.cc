@@ -6,7 +6,6 @@
 #include <algorithm>
 
 namespace mesh::doctor {
-
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;

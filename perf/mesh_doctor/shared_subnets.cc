@@ -50,12 +50,11 @@ Finding shared_subnet(const Cabling& cabling, std::size_t host, std::size_t othe
   }
   if (evidence.empty())
     evidence = "No datagram was answered, so the ports are taken to meet by their place";
-  return finding(
-      "shared-subnet", cabling.hosts[host].host + " and " + cabling.hosts[other].host,
-      {subnet, evidence + ".",
-       "nccl-mesh needs no change if this is right. Other programs send to all of the subnet over "
-       "one port: give each cable a subnet of its own. If datagrams are not answered, let UDP pass "
-       "between IPv6 link-local addresses on these ports."});
+  return finding("shared-subnet", cabling.hosts[host].host + " and " + cabling.hosts[other].host,
+                 {subnet, evidence + ".",
+                  "nccl-mesh needs no change if this is right. Other programs send to all of the "
+                  "subnet over one port: give each cable a subnet of its own. If datagrams are not "
+                  "answered, let UDP pass between IPv6 link-local addresses on these ports."});
 }
 
 }  // namespace

@@ -31,19 +31,19 @@ constexpr const char* kFooter =
     "down (--one-end: stays up)\n  card-replaced the device is gone for whoever has it open, whose "
     "calls all fail from now on, and the port at the other end goes down, as with card-left; after "
     "--for-ms, or card-back, a new device is there and can be opened\n  card-back    the device is "
-    "back, or the new one is there\n  qp-error     queue pairs of "
-    "the NIC fail now, as if the device could not serve them (--qp N: only the N-th)\n  wr-error   "
-    "  the next work request posted to the NIC runs out of retries, and its queue pair fails\n  "
-    "post-refused the next work request posted to the NIC is refused by post_send\n  lid          "
-    "the subnet manager gives the NIC's InfiniBand port another LID\n  mtu          packets of the "
-    "NIC with more than --mtu bytes vanish, and smaller ones arrive\n  peer-lost    nothing goes "
-    "to or comes from --peer any more, on this NIC\n  peer-back    it does again\n  mute         "
-    "the NIC takes work requests and completes none, neither with success nor with an error\n  "
-    "unmute       it goes on with what was posted\n  show         "
-    "nothing changes; the port's state and what this host has posted to it are printed\n  clear    "
-    "    nothing is broken any more on HOST (NIC is not looked at)\nFILE is the very file that the "
-    "host was started with (NCCL_MESH_FABRIC=soft:FILE). --for-ms ends the fault by itself.\nA "
-    "host that does not run, does not answer or cannot do it is a failed run.";
+    "back, or the new one is there\n  qp-error     queue pairs of the NIC fail now, as if the "
+    "device could not serve them (--qp N: only the N-th)\n  wr-error     the next work request "
+    "posted to the NIC runs out of retries, and its queue pair fails\n  post-refused the next work "
+    "request posted to the NIC is refused by post_send\n  lid          the subnet manager gives "
+    "the NIC's InfiniBand port another LID\n  mtu          packets of the NIC with more than --mtu "
+    "bytes vanish, and smaller ones arrive\n  peer-lost    nothing goes to or comes from --peer "
+    "any more, on this NIC\n  peer-back    it does again\n  mute         the NIC takes work "
+    "requests and completes none, neither with success nor with an error\n  unmute       it goes "
+    "on with what was posted\n  show         nothing changes; the port's state and what this host "
+    "has posted to it are printed\n  clear        nothing is broken any more on HOST (NIC is not "
+    "looked at)\nFILE is the very file that the host was started with "
+    "(NCCL_MESH_FABRIC=soft:FILE). --for-ms ends the fault by itself.\nA host that does not run, "
+    "does not answer or cannot do it is a failed run.";
 
 struct Options {
   std::string fabric, host, nic, action, peer;
@@ -190,10 +190,9 @@ int main(int argc, char** argv) {
   app.add_option("ACTION", options.action, "The fault")
       ->required()
       ->check(mesh::driver::one_of_words(actions()));
-  app.add_flag(
-      "--one-end", options.one_end,
-      "down, up, card-left, card-replaced, card-back: only this port, as with a switch or a sick "
-      "adapter");
+  app.add_flag("--one-end", options.one_end,
+               "down, up, card-left, card-replaced, card-back: only this port, as with a switch or "
+               "a sick adapter");
   app.add_option("--qp", options.queue_pair, "qp-error: only the N-th connected queue pair, from 0")
       ->check(mesh::driver::in_range(0, 4095));
   app.add_option("--peer", options.peer, "peer-lost, peer-back: the other host");

@@ -28,8 +28,7 @@ struct Options {
 constexpr const char* kFooter =
     "The plugin reads its settings from the environment, as in a job: NCCL_IB_HCA and "
     "NCCL_IB_GID_INDEX choose ports and\nGIDs; NCCL_MESH_FABRIC=soft:FILE with NCCL_MESH_HOST=NAME "
-    "shows a host of the software fabric.\nA host without a rail is a "
-    "failed run.";
+    "shows a host of the software fabric.\nA host without a rail is a failed run.";
 
 int fail(const char* what, const std::string& why) {
   std::fprintf(stderr, "mesh_rails: %s: %s\n", what, why.c_str());

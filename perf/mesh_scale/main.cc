@@ -75,8 +75,7 @@ int main(int argc, char** argv) {
       "Measures what one process of a communicator of many hosts holds for each peer, and how long "
       "it takes to connect\nand to close, on the software fabric. Then it sends large messages to "
       "some peers. With --check a\nfigure per peer that is more than 20 % above that of 64 peers, "
-      "or "
-      "a heap of more than 160 KiB, is a\nbad result.",
+      "or a heap of more than 160 KiB, is a\nbad result.",
       "mesh_scale");
   app.add_option("--peers", options.peers, "Numbers of peers")
       ->delimiter(',')

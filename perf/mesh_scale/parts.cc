@@ -12,7 +12,6 @@
 #include <cstddef>
 
 namespace mesh::scale {
-
 namespace {
 constexpr std::size_t kWindowWordBytes = engine::kWindowWords * sizeof(std::uint64_t);
 

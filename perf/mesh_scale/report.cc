@@ -6,7 +6,6 @@
 #include <array>
 
 namespace mesh::scale {
-
 namespace {
 constexpr double kKib = 1024, kMib = kKib * kKib, kNsPerUs = 1000;
 
@@ -59,8 +58,8 @@ std::string table(const std::vector<Figures>& all) {
   std::string text =
       "# mesh_scale: one process of a communicator with a channel to each peer and one from each, "
       "on the\n# software fabric; the peers are in one other process. Figures are per peer. heap: "
-      "allocated by the engine;\n# resident: this and the memory of the software fabric's "
-      "NICs. first, second: large messages of 1 MiB to one peer, medians of 16 peers.\n#\n# peers "
+      "allocated by the engine;\n# resident: this and the memory of the software fabric's NICs. "
+      "first, second: large messages of 1 MiB to one peer, medians of 16 peers.\n#\n# peers "
       "threads";
   for (const Column& column : kColumns) text += fmt::format(" {:>14}", column.name);
   text += '\n';
@@ -102,13 +101,12 @@ std::string host_lines(const std::vector<Figures>& processes, const Figures& alo
     threads += each.connected.threads;
   }
   std::string text = fmt::format(
-      "# host of {} processes with {} peers each: {} queue pairs, {} descriptors, {} "
-      "threads\n",
+      "# host of {} processes with {} peers each: {} queue pairs, {} descriptors, {} threads\n",
       processes.size(), alone.peers, queue_pairs, descriptors, threads);
   const auto add = [&](const char* name, const HostMemory& memory) {
     text += fmt::format(
-        "{}_mib {:.1f}; the sum of as many processes, each alone on its host: "
-        "{:.1f} (ratio {:.3f})\n",
+        "{}_mib {:.1f}; the sum of as many processes, each alone on its host: {:.1f} (ratio "
+        "{:.3f})\n",
         name, static_cast<double>(memory.together_bytes) / kMib,
         static_cast<double>(memory.apart_bytes) / kMib, memory.ratio());
   };

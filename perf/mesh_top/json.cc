@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 namespace mesh::top {
-
 namespace {
 
 using Json = nlohmann::ordered_json;

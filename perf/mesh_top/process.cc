@@ -4,7 +4,6 @@
 #include <vector>
 
 namespace mesh::top {
-
 namespace {
 
 // A process is silent if it has missed so many files, but not within the first minute.

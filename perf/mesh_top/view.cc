@@ -7,7 +7,6 @@
 #include <utility>
 
 namespace mesh::top {
-
 namespace {
 
 constexpr double kGiga = 1e9, kMicro = 1e3;  // of bytes and of ns

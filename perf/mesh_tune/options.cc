@@ -9,7 +9,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <cstdio>
 
 namespace mesh::tune {
 namespace {
@@ -21,8 +20,7 @@ constexpr const char* kFooter =
     "names (NCCL_MESH_QPS=...) keeps its value and is not swept.\nA value is chosen only if it is "
     "slower nowhere and, at some size, faster by more than the noise: the difference between two "
     "measurements of one value.\nNCCL reads the lines from ~/.nccl.conf or /etc/nccl.conf, to "
-    "which you "
-    "append them, or from NCCL_CONF_FILE=FILE.";
+    "which you append them, or from NCCL_CONF_FILE=FILE.";
 
 void add_options(CLI::App& app, Options& options) {
   app.add_flag("--quick", options.quick, "Measure fewer settings, sizes and rounds");
@@ -94,11 +92,7 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
     return false;
   }
   options.arguments = driver::own_arguments(argc, argv, options);
-  const std::string mistake = settle(options);
-  if (mistake.empty()) return true;
-  std::fprintf(stderr, "mesh_tune: %s\n", mistake.c_str());
-  *exit_code = driver::kUsage;
-  return false;
+  return driver::settled("mesh_tune", settle(options), exit_code);
 }
 
 }  // namespace mesh::tune

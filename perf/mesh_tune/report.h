@@ -4,8 +4,6 @@
 #include "perf/mesh_tune/options.h"
 #include "perf/mesh_tune/tuner.h"
 
-#include <string>
-
 namespace mesh::tune {
 
 void print_plan(const Options& options);

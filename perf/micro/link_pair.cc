@@ -9,7 +9,6 @@
 #include <cstdlib>
 
 namespace mesh::micro {
-
 namespace {
 
 constexpr const char* kFabric =

@@ -6,7 +6,6 @@
 #include <array>
 
 namespace mesh::micro {
-
 namespace {
 
 constexpr std::size_t kEight = 8;
@@ -83,5 +82,4 @@ BENCHMARK(empty_test)->ArgNames({"bytes", "channels"})->Args({8, 1})->Args({8, 5
 BENCHMARK(empty_test_of_peers)->ArgName("peers")->Arg(1)->Arg(64)->Arg(400);
 
 }  // namespace
-
 }  // namespace mesh::micro

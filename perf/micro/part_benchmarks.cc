@@ -8,7 +8,6 @@
 #include <array>
 
 namespace mesh::micro {
-
 namespace {
 
 void stripe_plan(benchmark::State& state) {
@@ -99,5 +98,4 @@ void chain_stage_data(benchmark::State& state) {
 BENCHMARK(chain_stage_data);
 
 }  // namespace
-
 }  // namespace mesh::micro

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 namespace mesh::model {
-
 namespace {
 
 using nlohmann::ordered_json;

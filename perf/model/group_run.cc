@@ -3,11 +3,9 @@
 #include "plugin/oneshot/bring_up.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 namespace mesh::model {
-
 namespace {
 
 constexpr int kConnectSteps = 4'000'000;

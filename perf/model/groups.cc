@@ -12,7 +12,6 @@
 #include <vector>
 
 namespace mesh::model {
-
 namespace {
 
 using Cables = std::vector<std::pair<std::size_t, std::size_t>>;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 namespace mesh::model {
-
 namespace {
 
 constexpr std::uint64_t kBesideWarmup = 20;

@@ -3,7 +3,6 @@
 #include "perf/driver/command_line.h"
 
 #include <algorithm>
-#include <cstdio>
 
 namespace mesh::model {
 namespace {
@@ -210,11 +209,7 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
   }
   if (app.count("--maxbytes") == 0)
     options.bytes_max = std::max(options.bytes_max, options.bytes_min);
-  const std::string mistake = settle(options);
-  if (mistake.empty()) return true;
-  std::fprintf(stderr, "mesh_model: %s\n", mistake.c_str());
-  *exit_code = driver::kUsage;
-  return false;
+  return driver::settled("mesh_model", settle(options), exit_code);
 }
 
 }  // namespace mesh::model

@@ -10,7 +10,6 @@
 #include <string>
 
 namespace mesh::model {
-
 namespace {
 
 constexpr std::size_t kLarge = std::size_t{1} << 20, kSmall = 8;

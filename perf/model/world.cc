@@ -9,7 +9,6 @@
 #include <algorithm>
 
 namespace mesh::model {
-
 namespace {
 constexpr int kHandshakeSteps = 2'000'000;
 constexpr std::uint64_t kHandshakeStepNs = 100;

@@ -148,6 +148,11 @@ def draw(plot):
     _with_tooltips(drawn, plot)
     _without_idle_names(drawn)
     _without_idle_groups(drawn)
-    for element in drawn:
-        element.tail = "\n"
+    for element in drawn.iter():
+        if not (element.text or "").strip():
+            element.text = None
+        element.tail = None
+    for before, element in itertools.pairwise(drawn):
+        if element.tag == "{%s}path" % SVG:  # a line for each, with the marks and words that follow
+            before.tail = "\n"
     return tree.tostring(drawn, encoding="unicode")

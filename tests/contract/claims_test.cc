@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 namespace mesh::contract {
-
 namespace {
 
 TEST(Claims, SeveralProcessesAreOneHost) {
@@ -26,5 +25,4 @@ TEST(Claims, SeveralProcessesAreOneHost) {
 }
 
 }  // namespace
-
 }  // namespace mesh::contract

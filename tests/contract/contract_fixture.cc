@@ -5,46 +5,10 @@
 #include <array>
 
 namespace mesh::contract {
-
 namespace {
 constexpr std::uint64_t kPatienceNs = 50'000'000'000;
 constexpr int kSettleRounds = 2000;
 }  // namespace
-
-SendRequest write_request(const Endpoint& from, const Endpoint& to, std::uint64_t wr_id,
-                          std::uint32_t bytes) {
-  SendRequest request;
-  request.sge = {from.address(), bytes, from.mr->lkey};
-  request.wr.wr_id = wr_id;
-  request.wr.num_sge = bytes == 0 ? 0 : 1;
-  request.wr.opcode = IBV_WR_RDMA_WRITE;
-  request.wr.send_flags = IBV_SEND_SIGNALED;
-  request.wr.wr.rdma.remote_addr = to.address();
-  request.wr.wr.rdma.rkey = to.mr->rkey;
-  return request;
-}
-
-int to_error(Endpoint& endpoint) {
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_ERR;
-  return endpoint.provider->modify_qp(endpoint.qp, &attr, IBV_QP_STATE);
-}
-
-int post(Endpoint& from, SendRequest request) {
-  request.wr.sg_list = &request.sge;
-  ibv_send_wr* bad = nullptr;
-  return ibv_post_send(from.qp, &request.wr, &bad);
-}
-
-int post_receive(Endpoint& endpoint, std::uint64_t wr_id, std::uint32_t bytes, std::size_t offset) {
-  ibv_sge sge{endpoint.address(offset), bytes, endpoint.mr->lkey};
-  ibv_recv_wr wr{};
-  wr.wr_id = wr_id;
-  wr.sg_list = &sge;
-  wr.num_sge = bytes == 0 ? 0 : 1;
-  ibv_recv_wr* bad = nullptr;
-  return ibv_post_recv(endpoint.qp, &wr, &bad);
-}
 
 void Contract::SetUp() {
   left_host_ = GetParam().open(Side::Left);
@@ -61,8 +25,7 @@ void Contract::TearDown() {
 void Contract::connect_pair(const PairOptions& options) {
   ASSERT_TRUE(open_endpoint(left_, left_host_, options));
   ASSERT_TRUE(open_endpoint(right_, right_host_, options));
-  ASSERT_TRUE(connect_endpoint(left_, right_.gid.gid, right_.qp->qp_num, options));
-  ASSERT_TRUE(connect_endpoint(right_, left_.gid.gid, left_.qp->qp_num, options));
+  ASSERT_TRUE(connect_endpoints(left_, right_, options));
 }
 
 std::vector<ibv_wc>& Contract::seen(ibv_cq* cq) {
@@ -86,6 +49,14 @@ std::vector<ibv_wc> Contract::wait(ibv_cq* cq, std::size_t count) {
   while (seen(cq).size() < count && clock.now_ns() < until_ns) poll_both();
   EXPECT_GE(seen(cq).size(), count) << "completions missing";
   return std::exchange(seen(cq), {});
+}
+
+ibv_wc Contract::wait_one(ibv_cq* cq) {
+  const std::vector<ibv_wc> got = wait(cq, 1);
+  EXPECT_EQ(got.size(), 1u);
+  ibv_wc none{};
+  none.status = IBV_WC_GENERAL_ERR;
+  return got.size() == 1 ? got.front() : none;
 }
 
 std::vector<ibv_wc> Contract::settle(ibv_cq* cq) {

@@ -4,26 +4,9 @@
 
 #include "tests/contract/endpoint_pair.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::contract {
-
-// A work request with its one scatter-gather element. A test changes the fields that it is about.
-struct SendRequest {
-  ibv_send_wr wr{};
-  ibv_sge sge{};
-};
-
-SendRequest write_request(const Endpoint& from, const Endpoint& to, std::uint64_t wr_id,
-                          std::uint32_t bytes);
-int to_error(Endpoint& endpoint);
-int post(Endpoint& from, SendRequest request);
-int post_receive(Endpoint& endpoint, std::uint64_t wr_id, std::uint32_t bytes = 0,
-                 std::size_t offset = 0);
 
 inline std::string kind_name(const ::testing::TestParamInfo<ProviderKind>& info) {
   return info.param.name;
@@ -41,6 +24,7 @@ class Contract : public ::testing::TestWithParam<ProviderKind> {
   // Polls both sides until `cq` has given `count` completions or a time bound has passed. The size
   // of the result tells which.
   std::vector<ibv_wc> wait(ibv_cq* cq, std::size_t count);
+  ibv_wc wait_one(ibv_cq* cq);  // its status is an error if none or several have come
   // Polls both sides for a while and returns the completions that `cq` gave.
   std::vector<ibv_wc> settle(ibv_cq* cq);
   void poll_both();  // puts the completions into seen_

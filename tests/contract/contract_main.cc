@@ -3,13 +3,9 @@
 
 #include "tests/contract/kinds.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstring>
+#include "tests/prelude.h"
 
 namespace mesh::contract {
-
 namespace {
 bool& on_rdma() {
   static bool chosen = false;

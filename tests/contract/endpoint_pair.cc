@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 namespace mesh::contract {
-
 namespace {
 
 bool open_on(Endpoint& endpoint, verbs::Provider& provider, const std::string& device,
@@ -96,6 +95,17 @@ bool connect_endpoint(Endpoint& endpoint, const ibv_gid& peer_gid, std::uint32_t
   return init == 0 && rtr == 0 && rts == 0;
 }
 
+bool connect_endpoints(Endpoint& one, Endpoint& other, const PairOptions& options) {
+  return connect_endpoint(one, other.gid.gid, other.qp->qp_num, options) &&
+         connect_endpoint(other, one.gid.gid, one.qp->qp_num, options);
+}
+
+bool open_pair(Endpoint& one, verbs::Provider& provider_of_one, Endpoint& other,
+               verbs::Provider& provider_of_other, const PairOptions& options) {
+  return open_endpoint(one, provider_of_one, options) &&
+         open_endpoint(other, provider_of_other, options) && connect_endpoints(one, other, options);
+}
+
 void close_endpoint(Endpoint& endpoint) {
   if (endpoint.provider == nullptr || endpoint.context == nullptr) return;
   verbs::Provider& provider = *endpoint.provider;
@@ -106,6 +116,41 @@ void close_endpoint(Endpoint& endpoint) {
   EXPECT_EQ(provider.dealloc_pd(endpoint.pd), 0);
   EXPECT_EQ(provider.close_device(endpoint.context), 0);
   endpoint = Endpoint{};
+}
+
+SendRequest write_request(const Endpoint& from, const Endpoint& to, std::uint64_t wr_id,
+                          std::uint32_t bytes) {
+  SendRequest request;
+  request.sge = {from.address(), bytes, from.mr->lkey};
+  request.wr.wr_id = wr_id;
+  request.wr.num_sge = bytes == 0 ? 0 : 1;
+  request.wr.opcode = IBV_WR_RDMA_WRITE;
+  request.wr.send_flags = IBV_SEND_SIGNALED;
+  request.wr.wr.rdma.remote_addr = to.address();
+  request.wr.wr.rdma.rkey = to.mr->rkey;
+  return request;
+}
+
+int to_error(Endpoint& endpoint) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  return endpoint.provider->modify_qp(endpoint.qp, &attr, IBV_QP_STATE);
+}
+
+int post(Endpoint& from, SendRequest request) {
+  request.wr.sg_list = &request.sge;
+  ibv_send_wr* bad = nullptr;
+  return ibv_post_send(from.qp, &request.wr, &bad);
+}
+
+int post_receive(Endpoint& endpoint, std::uint64_t wr_id, std::uint32_t bytes, std::size_t offset) {
+  ibv_sge sge{endpoint.address(offset), bytes, endpoint.mr->lkey};
+  ibv_recv_wr wr{};
+  wr.wr_id = wr_id;
+  wr.sg_list = &sge;
+  wr.num_sge = bytes == 0 ? 0 : 1;
+  ibv_recv_wr* bad = nullptr;
+  return ibv_post_recv(endpoint.qp, &wr, &bad);
 }
 
 }  // namespace mesh::contract

@@ -5,13 +5,9 @@
 #include <infiniband/verbs.h>
 
 #include "src/verbs/provider.h"
+#include "tests/prelude.h"
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <ostream>
-#include <string>
-#include <vector>
 
 namespace mesh::contract {
 
@@ -63,7 +59,23 @@ bool open_endpoint(Endpoint& endpoint, verbs::Provider& provider,
                    const PairOptions& options);  // on its first device
 bool connect_endpoint(Endpoint& endpoint, const ibv_gid& peer_gid, std::uint32_t peer_qp_num,
                       const PairOptions& options);
+bool connect_endpoints(Endpoint& one, Endpoint& other, const PairOptions& options);
+bool open_pair(Endpoint& one, verbs::Provider& provider_of_one, Endpoint& other,
+               verbs::Provider& provider_of_other, const PairOptions& options = {});
 void close_endpoint(Endpoint& endpoint);
+
+// A work request with its one scatter-gather element. A test changes the fields that it is about.
+struct SendRequest {
+  ibv_send_wr wr{};
+  ibv_sge sge{};
+};
+
+SendRequest write_request(const Endpoint& from, const Endpoint& to, std::uint64_t wr_id,
+                          std::uint32_t bytes);
+int to_error(Endpoint& endpoint);
+int post(Endpoint& from, SendRequest request);
+int post_receive(Endpoint& endpoint, std::uint64_t wr_id, std::uint32_t bytes = 0,
+                 std::size_t offset = 0);
 
 // The points in which providers may differ. The defaults describe a hardware adapter; each kind
 // overrides the values that differ.

@@ -5,7 +5,6 @@
 #include <cstring>
 
 namespace mesh::contract {
-
 namespace {
 
 TEST_P(Contract, ErrorStateFlushesSignaledOrNot) {
@@ -40,17 +39,13 @@ TEST_P(Contract, PostedInTheErrorStateIsFlushed) {
   SendRequest late = write_request(left_, right_, 50, 8);
   late.wr.send_flags = 0;
   ASSERT_EQ(post(left_, late), 0);
-  const std::vector<ibv_wc> sends = wait(left_.send_cq, 1);
-  ASSERT_EQ(sends.size(), 1u);
-  EXPECT_EQ(sends[0].status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(wait_one(left_.send_cq).status, IBV_WC_WR_FLUSH_ERR);
   ASSERT_EQ(post_receive(left_, 51), 0);
   if (!traits().flushes_late_receives) {
     EXPECT_TRUE(settle(left_.receive_cq).empty()) << "the trait has become wrong";
     return;
   }
-  const std::vector<ibv_wc> receives = wait(left_.receive_cq, 1);
-  ASSERT_EQ(receives.size(), 1u);
-  EXPECT_EQ(receives[0].status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(wait_one(left_.receive_cq).status, IBV_WC_WR_FLUSH_ERR);
 }
 
 TEST_P(Contract, SilentPeerEndsInRetryExceeded) {
@@ -85,9 +80,7 @@ TEST_P(Contract, ReceiverNotReadyIsRetriedUntilItIs) {
   ASSERT_EQ(post(left_, request), 0);
   EXPECT_TRUE(settle(left_.send_cq).empty());
   ASSERT_EQ(post_receive(right_, 4), 0);
-  const std::vector<ibv_wc> got = wait(right_.receive_cq, 1);
-  ASSERT_EQ(got.size(), 1u);
-  EXPECT_EQ(got[0].status, IBV_WC_SUCCESS);
+  EXPECT_EQ(wait_one(right_.receive_cq).status, IBV_WC_SUCCESS);
   EXPECT_EQ(wait(left_.send_cq, 1).size(), 1u);
 }
 
@@ -98,9 +91,7 @@ TEST_P(Contract, ReceiverNeverReadyFailsAfterItsRetries) {
   SendRequest request = write_request(left_, right_, 1, 8);
   request.wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   ASSERT_EQ(post(left_, request), 0);
-  const std::vector<ibv_wc> sends = wait(left_.send_cq, 1);
-  ASSERT_EQ(sends.size(), 1u);
-  EXPECT_EQ(sends[0].status, IBV_WC_RNR_RETRY_EXC_ERR);
+  EXPECT_EQ(wait_one(left_.send_cq).status, IBV_WC_RNR_RETRY_EXC_ERR);
 }
 
 TEST_P(Contract, NothingLandsAfterDeregistration) {
@@ -109,9 +100,8 @@ TEST_P(Contract, NothingLandsAfterDeregistration) {
   ASSERT_EQ(post(left_, write_request(left_, right_, 1, 1 << 20)), 0);
   ASSERT_EQ(right_.provider->dereg_mr(std::exchange(right_.mr, nullptr)), 0);
   std::vector<std::byte> canary(right_.memory);
-  const std::vector<ibv_wc> sends = wait(left_.send_cq, 1);
-  ASSERT_EQ(sends.size(), 1u);
-  EXPECT_TRUE(sends[0].status == IBV_WC_SUCCESS || sends[0].status == IBV_WC_REM_ACCESS_ERR);
+  const ibv_wc sends = wait_one(left_.send_cq);
+  EXPECT_TRUE(sends.status == IBV_WC_SUCCESS || sends.status == IBV_WC_REM_ACCESS_ERR);
   EXPECT_EQ(std::memcmp(canary.data(), right_.memory.data(), canary.size()), 0);
 }
 
@@ -137,13 +127,10 @@ TEST_P(Contract, AfterErrorAndResetItConnectsAgain) {
   attr.qp_state = IBV_QPS_RESET;
   ASSERT_EQ(left_.provider->modify_qp(left_.qp, &attr, IBV_QP_STATE), 0);
   ASSERT_EQ(right_.provider->modify_qp(right_.qp, &attr, IBV_QP_STATE), 0);
-  ASSERT_TRUE(connect_endpoint(left_, right_.gid.gid, right_.qp->qp_num, pair_options()));
-  ASSERT_TRUE(connect_endpoint(right_, left_.gid.gid, left_.qp->qp_num, pair_options()));
+  ASSERT_TRUE(connect_endpoints(left_, right_, pair_options()));
   left_.memory[0] = std::byte{42};
   ASSERT_EQ(post(left_, write_request(left_, right_, 1, 8)), 0);
-  const std::vector<ibv_wc> sends = wait(left_.send_cq, 1);
-  ASSERT_EQ(sends.size(), 1u);
-  EXPECT_EQ(sends[0].status, IBV_WC_SUCCESS);
+  EXPECT_EQ(wait_one(left_.send_cq).status, IBV_WC_SUCCESS);
   EXPECT_EQ(right_.memory[0], std::byte{42});
 }
 

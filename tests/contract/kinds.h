@@ -5,10 +5,6 @@
 #include "src/soft/soft_provider.h"
 #include "tests/contract/endpoint_pair.h"
 
-#include <memory>
-#include <string>
-#include <vector>
-
 namespace mesh::contract {
 
 std::vector<ProviderKind> soft_kinds();          // both sides in one process

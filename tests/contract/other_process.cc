@@ -11,9 +11,6 @@
 
 #include <arpa/inet.h>
 
-#include <cstdlib>
-#include <utility>
-
 namespace mesh::contract {
 
 std::byte expected_byte(std::uint8_t seed, std::size_t position) {

@@ -6,11 +6,7 @@
 
 #include <arpa/inet.h>
 
-#include <memory>
-#include <thread>
-
 namespace mesh::contract {
-
 namespace {
 
 class TwoProcesses : public ::testing::TestWithParam<ProviderKind> {

@@ -5,18 +5,13 @@
 #include "src/verbs/handle.h"
 #include "src/verbs/rdma_provider.h"
 #include "tests/contract/kinds.h"
-
-#include <gtest/gtest.h>
-
-#include <cstdio>
-#include <string>
+#include "tests/prelude.h"
 
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
 namespace mesh::contract {
-
 namespace {
 
 constexpr std::uint32_t kSoftRoceVendor = 0xffffff;

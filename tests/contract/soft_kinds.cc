@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 
 namespace mesh::contract {
-
 namespace {
 
 constexpr const char* kPair = R"({"name": "pair",

@@ -8,7 +8,6 @@
 #include <utility>
 
 namespace mesh::testkit {
-
 namespace {
 
 std::byte* map(int file, std::size_t bytes, int protection) {

@@ -3,17 +3,11 @@
 // all of them.
 #include "perf/driver/launcher.h"
 #include "perf/driver/world.h"
+#include "tests/prelude.h"
 
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <unistd.h>
-
-#include <algorithm>
-#include <cstdio>
-#include <fstream>
-#include <string>
-#include <vector>
 
 namespace mesh::e2e {
 namespace {

@@ -2,11 +2,7 @@
 // at its place, whatever becomes of the cables.
 #include "tests/e2e/line.h"
 #include "tests/e2e/ring_job.h"
-
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <random>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 namespace {

@@ -7,9 +7,7 @@
 
 namespace mesh::e2e {
 
-using soft::FaultKind;
-using soft::FaultOrder;
-using soft::FaultVerb;
+using soft::FaultKind, soft::FaultOrder, soft::FaultVerb;
 
 constexpr std::chrono::microseconds kBreakerLook{100};
 

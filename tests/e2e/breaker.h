@@ -3,12 +3,9 @@
 // perf/mesh_fault does by hand. Thread: one owner at a time.
 
 #include "src/soft/fault_door.h"
+#include "tests/prelude.h"
 
-#include <cstdint>
 #include <stop_token>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace mesh::e2e {
 

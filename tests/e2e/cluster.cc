@@ -2,15 +2,11 @@
 
 #include "perf/driver/stream.h"
 #include "tests/e2e/pace.h"
-
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <charconv>
-#include <cstdio>
-#include <sstream>
 
 namespace mesh::e2e {
 namespace {

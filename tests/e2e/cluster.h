@@ -8,11 +8,7 @@
 #include "perf/driver/world.h"
 #include "tests/e2e/scenario.h"
 #include "tests/e2e/shape.h"
-
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 

@@ -1,10 +1,7 @@
 // The test program as one rank of a world of hosts.
 #include "tests/e2e/cluster.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdio>
-#include <string>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 namespace {

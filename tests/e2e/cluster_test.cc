@@ -4,11 +4,7 @@
 #include "perf/driver/soft_fabric.h"
 #include "tests/e2e/held_port.h"
 #include "tests/e2e/pace.h"
-
-#include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 namespace {

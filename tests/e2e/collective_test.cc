@@ -1,20 +1,12 @@
 // Collectives over all hosts of a fabric, computed and verified element by element.
 #include "perf/collectives/collective.h"
 #include "tests/e2e/line.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 namespace {
 
-using perf::DataType;
-using perf::Kind;
-using perf::Placement;
-using perf::Reduction;
+using perf::DataType, perf::Kind, perf::Placement, perf::Reduction;
 
 // The bound between emulated machines; still several work requests per queue pair.
 constexpr std::size_t kEmulatedMax = (std::size_t{3} << 20) + 20;

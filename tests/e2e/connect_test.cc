@@ -4,14 +4,9 @@
 #include "tests/e2e/line.h"
 #include "tests/e2e/process_figures.h"
 #include "tests/e2e/raw.h"
-
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 #include <sys/socket.h>
-
-#include <cstring>
-#include <limits>
-#include <vector>
 
 namespace mesh::e2e {
 namespace {

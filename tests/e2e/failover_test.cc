@@ -7,19 +7,12 @@
 #include "tests/e2e/breaker.h"
 #include "tests/e2e/line.h"
 #include "tests/e2e/process_figures.h"
-
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 #include <signal.h>
 #include <time.h>
 
-#include <algorithm>
-#include <atomic>
 #include <climits>
-#include <cstdio>
-#include <cstdlib>
-#include <sstream>
-#include <thread>
 
 namespace mesh::e2e {
 namespace {

@@ -3,13 +3,7 @@
 #include "tests/e2e/breaker.h"
 #include "tests/e2e/line.h"
 #include "tests/e2e/raw.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstring>
-#include <optional>
-#include <string>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 namespace {

@@ -3,22 +3,11 @@
 #include "tests/e2e/breaker.h"
 #include "tests/e2e/proxy.h"
 #include "tests/e2e/ring_job.h"
-
-#include <fmt/format.h>
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
-
-#include <array>
-#include <chrono>
-#include <deque>
-#include <optional>
-#include <span>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace mesh::e2e {
 namespace {

@@ -2,11 +2,7 @@
 // driver's log filters as NCCL does (perf/driver/log_filter.h).
 #include "perf/driver/plugin_log.h"
 #include "tests/e2e/line.h"
-
-#include <gtest/gtest.h>
-
-#include <sstream>
-#include <string>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 namespace {

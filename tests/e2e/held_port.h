@@ -4,15 +4,11 @@
 // number. Thread: any.
 
 #include "src/base/unique_fd.h"
-
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-
-#include <cstdint>
-#include <string>
 
 namespace mesh::e2e {
 

@@ -3,16 +3,9 @@
 #include "tests/e2e/line.h"
 #include "tests/e2e/pace.h"
 #include "tests/e2e/process_figures.h"
+#include "tests/prelude.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <ctime>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace mesh::e2e {
 namespace {

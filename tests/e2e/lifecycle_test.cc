@@ -1,10 +1,7 @@
 // Loading, unloading, and every version of the interface.
 #include "tests/e2e/line.h"
 #include "tests/e2e/process_figures.h"
-
-#include <gtest/gtest.h>
-
-#include <limits>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 namespace {

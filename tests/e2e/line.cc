@@ -3,11 +3,7 @@
 #include "perf/driver/plugin_log.h"
 #include "tests/e2e/raw.h"
 
-#include <algorithm>
-#include <chrono>
-#include <cstring>
 #include <future>
-#include <thread>
 
 namespace mesh::e2e {
 namespace {
@@ -267,13 +263,24 @@ void Rounds::run(std::size_t bytes) {
           std::to_string(wrong) + " wrong elements of " + std::to_string(bytes) + " bytes");
 }
 
-void expect_refusal(Peer& peer, driver::Communicator& communicator) {
+void expect_first_messages_to_fail(Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  Dormant dormant(peer, *communicator, Dormant::Ways::FromRank0);
+  dormant.expect_first_messages_to_fail();
+  peer.barrier();
+  dormant.close();
+}
+
+void expect_refusal(Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
   driver::Listening listening;
-  const driver::NetHandle remote = listen_and_swap(peer, communicator, listening, 1);
+  const driver::NetHandle remote = listen_and_swap(peer, *communicator, listening, 1);
   const auto begin = std::chrono::steady_clock::now();
   const driver::CommOutcome outcome =
-      peer.rank() == 0 ? communicator.start_connect(remote, patience()).get()
-                       : communicator.start_accept(listening.comm, patience()).get();
+      peer.rank() == 0 ? communicator->start_connect(remote, patience()).get()
+                       : communicator->start_accept(listening.comm, patience()).get();
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
   report_figure("failed_after_ms", took.count());
   require(!logged("the handshake is given up"), "an end has waited until its time was over");

@@ -8,10 +8,7 @@
 #include "perf/driver/pipe.h"
 #include "perf/driver/registered.h"
 #include "tests/e2e/scenario.h"
-
-#include <cstdint>
-#include <memory>
-#include <string>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 
@@ -130,7 +127,8 @@ class Rounds {
 // ---- Whole scenarios that several tests run.
 // Connects rank 0 to rank 1, which does not have the listener. Both must end with an error, without
 // waiting until the handshake's time is over.
-void expect_refusal(Peer& peer, driver::Communicator& communicator);
+void expect_refusal(Peer& peer);
+void expect_first_messages_to_fail(Peer& peer);  // from rank 0; connect and accept must succeed
 void send_one_message(Peer& peer);
 void expect_no_plugin(Peer& peer);  // init must refuse
 

@@ -2,12 +2,9 @@
 
 #include "perf/driver/buffer.h"
 #include "perf/driver/world.h"
+#include "tests/prelude.h"
 
 #include <nlohmann/json.hpp>
-
-#include <cstdio>
-#include <cstdlib>
-#include <string_view>
 
 namespace mesh::e2e {
 namespace {

@@ -5,23 +5,15 @@
 #include "perf/driver/world.h"
 #include "src/base/snapshot_json.h"
 #include "tests/e2e/pace.h"
+#include "tests/prelude.h"
 #include "tests/unit/plugin/prometheus_text.h"
 
-#include <gtest/gtest.h>
-
 #include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <sstream>
-#include <string>
 
 namespace mesh::e2e {
 namespace {
 
-using testkit::metric;
-using testkit::MetricsPage;
+using testkit::metric, testkit::MetricsPage;
 
 constexpr int kChecks = 2, kWarmups = 3, kIterations = 20;
 constexpr std::uint64_t kBytes = 6 << 17;  // divided by 2 and by 3

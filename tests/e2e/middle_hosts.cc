@@ -6,11 +6,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <string_view>
-
 namespace mesh::e2e {
 namespace {
 

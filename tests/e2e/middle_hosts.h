@@ -6,11 +6,7 @@
 #include "perf/driver/bootstrap.h"
 #include "perf/driver/connection_set.h"
 #include "tests/e2e/scenario.h"
-
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 

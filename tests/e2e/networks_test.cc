@@ -4,12 +4,7 @@
 #include "perf/driver/world.h"
 #include "src/soft/fault_door.h"
 #include "tests/e2e/line.h"
-
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 namespace {
@@ -112,21 +107,10 @@ TEST(Networks, OnlyPortsWithReliableConnectionsAreRailsAndABondTellsItsSpeed) {
   }
 }
 
-const Scenario kRouteElsewhere("networks_route_elsewhere", [](Peer& peer) {
-  const auto api = peer.load();
-  const auto communicator = open_communicator(*api);
-  Dormant dormant(peer, *communicator, Dormant::Ways::FromRank0);
-  dormant.expect_first_messages_to_fail();
-  peer.barrier();
-  dormant.close();
-});
+const Scenario kRouteElsewhere("networks_route_elsewhere", expect_first_messages_to_fail);
 
 // Connect and accept end with an error that both sides name, without waiting for an address.
-const Scenario kNoRoute("networks_no_route", [](Peer& peer) {
-  const auto api = peer.load();
-  const auto communicator = open_communicator(*api);
-  expect_refusal(peer, *communicator);
-});
+const Scenario kNoRoute("networks_no_route", expect_refusal);
 
 std::string two_hosts(const std::string& more_of_a, const std::string& nic_of_b) {
   return R"({"name": "no-route", "routers": ["r"],

@@ -2,21 +2,9 @@
 #include "plugin/nccl/collnet.h"
 #include "tests/e2e/line.h"
 #include "tests/e2e/scenario.h"
-
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 #include <signal.h>
-
-#include <array>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <deque>
-#include <memory>
-#include <numeric>
-#include <string>
-#include <vector>
 
 namespace mesh::e2e {
 namespace {

@@ -4,9 +4,7 @@
 // any.
 
 #include "perf/driver/communicator.h"
-
-#include <cstddef>
-#include <cstdint>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 

@@ -2,13 +2,8 @@
 // plugin's own lines.
 #include "perf/driver/plugin_log.h"
 #include "tests/e2e/line.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/child.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <fstream>
-#include <string>
 
 #include <sched.h>
 #include <sys/mount.h>

@@ -1,12 +1,5 @@
 #include "tests/e2e/process_figures.h"
 
-#include <algorithm>
-#include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <thread>
-
 namespace mesh::e2e {
 namespace {
 

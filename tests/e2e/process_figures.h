@@ -1,8 +1,7 @@
 #pragma once
 // The system resources that this process holds, for tests that nothing is left behind. Thread: any.
 
-#include <chrono>
-#include <string>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 

@@ -3,18 +3,8 @@
 // and while paths are lost.
 #include "tests/e2e/breaker.h"
 #include "tests/e2e/line.h"
+#include "tests/prelude.h"
 #include "tests/unit/plugin/profiler_recorder.h"
-
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <deque>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace mesh::e2e {
 namespace {

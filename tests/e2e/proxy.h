@@ -6,14 +6,6 @@
 
 #include "tests/e2e/line.h"
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <cstdint>
-#include <deque>
-#include <random>
-#include <vector>
-
 namespace mesh::e2e {
 
 inline constexpr std::size_t kTags = 8;

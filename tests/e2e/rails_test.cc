@@ -5,11 +5,7 @@
 #include "tests/e2e/fabric_door.h"
 #include "tests/e2e/line.h"
 #include "tests/e2e/pace.h"
-
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <string>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 namespace {

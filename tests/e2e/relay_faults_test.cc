@@ -5,19 +5,10 @@
 #include "tests/e2e/line.h"
 #include "tests/e2e/middle_hosts.h"
 #include "tests/e2e/ring_job.h"
-
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 #include <signal.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <functional>
-#include <random>
-#include <sstream>
-#include <thread>
 
 namespace mesh::e2e {
 namespace {

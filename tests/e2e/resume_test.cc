@@ -2,19 +2,12 @@
 // right.
 #include "perf/collectives/collective.h"
 #include "tests/e2e/line.h"
+#include "tests/prelude.h"
 
-#include <gtest/gtest.h>
-
-#include <arpa/inet.h>
 #include <dirent.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstdlib>
-#include <set>
-#include <thread>
 
 namespace mesh::e2e {
 namespace {

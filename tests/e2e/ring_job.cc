@@ -8,12 +8,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <sstream>
-#include <thread>
-
 namespace mesh::e2e {
 namespace {
 

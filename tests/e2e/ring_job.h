@@ -9,13 +9,6 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <random>
-#include <string>
-#include <vector>
-
 namespace mesh::e2e {
 
 inline constexpr int kRingHosts = 4;

@@ -6,15 +6,7 @@
 #include "tests/e2e/cluster.h"
 #include "tests/e2e/memory_mode.h"
 #include "tests/e2e/middle_hosts.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <fstream>
-#include <sstream>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 namespace {

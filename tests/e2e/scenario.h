@@ -12,13 +12,6 @@
 #include "perf/driver/net_api.h"
 #include "tests/e2e/pace.h"
 
-#include <chrono>
-#include <memory>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace mesh::e2e {
 
 inline constexpr const char* kRankFlag = "--scenario-rank";

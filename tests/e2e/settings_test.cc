@@ -1,12 +1,8 @@
 // Every value that NCCL's own transport takes for a setting that we honour starts the plugin.
 #include "tests/e2e/line.h"
 #include "tests/e2e/scenario.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/nccl_values.h"
-
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <string>
 
 namespace mesh::e2e {
 namespace {

@@ -2,10 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <charconv>
 #include <climits>
-#include <string_view>
 
 namespace mesh::e2e {
 namespace {

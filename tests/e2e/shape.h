@@ -3,11 +3,9 @@
 // scenario wants it, and in the cluster that is there. Pure. Thread: any (values). Bound: 256
 // hosts.
 
-#include <mesh/status.h>
+#include "tests/prelude.h"
 
-#include <cstddef>
-#include <string>
-#include <vector>
+#include <mesh/status.h>
 
 namespace mesh::e2e {
 

@@ -2,16 +2,7 @@
 // lead: one subnet on all ports, link-local addresses, and a subnet that comes twice in a ring.
 #include "perf/collectives/collective.h"
 #include "tests/e2e/line.h"
-
-#include <gtest/gtest.h>
-
-#include <fmt/format.h>
-
-#include <chrono>
-#include <cstddef>
-#include <string>
-#include <utility>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 namespace {

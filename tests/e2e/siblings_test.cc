@@ -4,19 +4,9 @@
 #include "tests/e2e/breaker.h"
 #include "tests/e2e/line.h"
 #include "tests/e2e/ring_job.h"
-
-#include <fmt/format.h>
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 #include <signal.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <ctime>
-#include <string>
-#include <vector>
 
 namespace mesh::e2e {
 namespace {

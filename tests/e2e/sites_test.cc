@@ -4,14 +4,7 @@
 #include "perf/driver/world.h"
 #include "src/soft/fault_door.h"
 #include "tests/e2e/line.h"
-
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdlib>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 namespace {
@@ -131,12 +124,7 @@ const Scenario kNoRailLeaves("sites_no_rail_leaves", [](Peer& peer) {
   set("NCCL_MESH_SITE", peer.rank() == 0 ? "east" : "west");
   set("NCCL_MESH_SITE_RAILS", peer.rank() == 0 ? "0" : "1");
   set("NCCL_MESH_RELAY", "0");
-  const auto api = peer.load();
-  const auto communicator = open_communicator(*api);
-  Dormant dormant(peer, *communicator, Dormant::Ways::FromRank0);
-  dormant.expect_first_messages_to_fail();
-  peer.barrier();
-  dormant.close();
+  expect_first_messages_to_fail(peer);
 });
 
 TEST(Sites, WhereNoRailsThatLeaveMeetTheyAreNamedOnBothSides) {
@@ -156,9 +144,7 @@ TEST(Sites, WhereNoRailsThatLeaveMeetTheyAreNamedOnBothSides) {
 
 const Scenario kOneSiteOnly("sites_one_names_none", [](Peer& peer) {
   if (peer.rank() == 0) set("NCCL_MESH_SITE", "east");
-  const auto api = peer.load();
-  const auto communicator = open_communicator(*api);
-  expect_refusal(peer, *communicator);
+  expect_refusal(peer);
 });
 
 TEST(Sites, AHostWithoutASiteIsRefusedOnBothSidesByName) {

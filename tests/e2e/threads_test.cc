@@ -2,10 +2,7 @@
 // the plugin at once.
 #include "perf/collectives/repeat.h"
 #include "tests/e2e/line.h"
-
-#include <gtest/gtest.h>
-
-#include <thread>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 namespace {

@@ -1,11 +1,7 @@
 // All that NCCL may ask of one connection: every size, order of arrival and form of a call.
 #include "tests/e2e/line.h"
 #include "tests/e2e/raw.h"
-
-#include <gtest/gtest.h>
-
-#include <cstring>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 namespace {

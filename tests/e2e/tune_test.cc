@@ -3,12 +3,9 @@
 #include "perf/driver/launcher.h"
 #include "perf/driver/soft_fabric.h"
 #include "tests/e2e/held_port.h"
+#include "tests/prelude.h"
 
-#include <gtest/gtest.h>
 #include <unistd.h>
-
-#include <fstream>
-#include <sstream>
 
 namespace mesh::e2e {
 namespace {

@@ -2,23 +2,12 @@
 // lost.
 #include "tests/e2e/line.h"
 
-#include <gtest/gtest.h>
-
-#include <string>
-#include <utility>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::e2e {
 namespace {
 
-const Scenario kFirstMessageFails("unfit_ends", [](Peer& peer) {
-  const auto api = peer.load();
-  const auto communicator = open_communicator(*api);
-  Dormant dormant(peer, *communicator, Dormant::Ways::FromRank0);
-  dormant.expect_first_messages_to_fail();
-  peer.barrier();
-  dormant.close();
-});
+const Scenario kFirstMessageFails("unfit_ends", expect_first_messages_to_fail);
 
 struct Told {
   std::string remedy, ends;

@@ -4,22 +4,9 @@
 #include "tests/e2e/breaker.h"
 #include "tests/e2e/line.h"
 #include "tests/e2e/pace.h"
-
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 #include <signal.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <memory>
-#include <optional>
-#include <sstream>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mesh::e2e {
 namespace {

@@ -9,9 +9,7 @@
 
 namespace mesh::fuzz {
 
-using engine::Bytes;
-using engine::ConnectionId;
-using engine::MessageType;
+using engine::Bytes, engine::ConnectionId, engine::MessageType;
 
 namespace {
 constexpr int kRelayBytes = 2 << 20;

@@ -17,7 +17,6 @@
 #include <vector>
 
 namespace mesh {
-
 namespace {
 using engine::CableMessage;
 

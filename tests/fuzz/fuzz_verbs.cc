@@ -6,7 +6,6 @@
 #include <iterator>
 
 namespace mesh::fuzz {
-
 namespace {
 // Reads every byte that the device would read.
 void touch(std::uint64_t address, std::size_t bytes) {

@@ -10,9 +10,7 @@
 
 namespace mesh::fuzz {
 
-using engine::Bytes;
-using engine::ConnectionId;
-using engine::MessageType;
+using engine::Bytes, engine::ConnectionId, engine::MessageType;
 
 void HostileWorld::turn_some(Input& input) {
   for (std::uint32_t i = 1 + input.below(4); i != 0; --i) turn();

@@ -8,7 +8,6 @@
 #include <type_traits>
 
 namespace mesh {
-
 namespace {
 
 template <typename Body>

@@ -3,7 +3,6 @@
 #include "src/base/log.h"
 
 namespace mesh::fuzz {
-
 namespace {
 void check_line(LogLevel, const char*, int, const char* text) {
   for (const char* at = text; *at != '\0'; ++at) {

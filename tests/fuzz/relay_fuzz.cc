@@ -9,7 +9,6 @@
 #include <cstring>
 
 namespace mesh {
-
 namespace {
 
 // Checks that whatever passes as a slot lies within the slot or within the payload ring.

@@ -17,7 +17,6 @@
 #include <stdexcept>
 
 namespace mesh::testkit {
-
 namespace {
 
 using Clock = std::chrono::steady_clock;

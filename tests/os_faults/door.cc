@@ -8,7 +8,6 @@
 #include <string_view>
 
 namespace mesh::testkit::door {
-
 namespace {
 
 constinit thread_local bool t_inside = false, t_writes_metrics = false;

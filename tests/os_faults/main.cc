@@ -20,8 +20,7 @@
 namespace mesh::testkit {
 namespace {
 
-using door::Kind;
-using door::Mode;
+using door::Kind, door::Mode;
 
 constexpr std::array<const char*, 4> kModeNames{"once", "from-there", "hang", "empty"};
 constexpr std::array<const char*, 2> kCompanyNames{"alone", "beside"};

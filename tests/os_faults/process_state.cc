@@ -17,7 +17,6 @@
 #include <vector>
 
 namespace mesh::testkit {
-
 namespace {
 
 constexpr std::chrono::seconds kPoolPatience{60};

@@ -14,7 +14,6 @@
 #include <vector>
 
 namespace mesh::testkit {
-
 namespace {
 
 using Clock = std::chrono::steady_clock;

@@ -13,7 +13,6 @@
 #include <stdexcept>
 
 namespace mesh::reference {
-
 namespace {
 
 std::string text_of(const std::string& header) {

@@ -110,7 +110,6 @@ int check(const std::string& file) {
 }
 
 }  // namespace
-
 }  // namespace mesh::reference
 
 int main(int argc, char** argv) {

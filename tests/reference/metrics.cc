@@ -8,7 +8,6 @@
 #include <type_traits>
 
 namespace mesh::reference {
-
 namespace {
 
 template <typename Value>

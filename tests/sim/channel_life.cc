@@ -13,7 +13,6 @@
 #include <stdexcept>
 
 namespace mesh::sim {
-
 namespace {
 constexpr std::size_t kGuard = 64;
 }

@@ -9,7 +9,6 @@
 #include <cstring>
 
 namespace mesh::sim {
-
 namespace {
 constexpr std::uint64_t kPatience = 200;  // tests of a request
 

@@ -10,7 +10,6 @@
 #include <algorithm>
 
 namespace mesh::sim {
-
 namespace {
 constexpr std::uint32_t kQuestionsPerLook = 4;
 // A request that nothing holds back goes out in the next turn of its channel, and every test of a

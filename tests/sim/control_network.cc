@@ -11,7 +11,6 @@
 #include <utility>
 
 namespace mesh::sim {
-
 namespace {
 constexpr std::uint64_t kSilenceNs = kSilenceToDeadHostMs * kNsPerMs;
 constexpr std::uint64_t kSlowFrames = 16;    // one in so many takes ControlTiming::pause_ns longer

@@ -3,7 +3,6 @@
 #include "src/verbs/gid_choice.h"
 
 namespace mesh::sim {
-
 namespace {
 soft::NicRef ref_of(std::size_t host, std::size_t nic) {
   return {.host = static_cast<int>(host), .nic = static_cast<int>(nic)};

@@ -10,7 +10,6 @@
 #include <utility>
 
 namespace mesh::sim {
-
 namespace {
 constexpr std::uint64_t kBound = 65536;
 }

@@ -17,7 +17,6 @@
 #include <stdexcept>
 
 namespace mesh::sim {
-
 namespace {
 
 static_assert(sizeof(Report) <= PIPE_BUF, "a report is written whole or not at all");

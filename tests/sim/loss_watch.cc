@@ -7,7 +7,6 @@
 #include <string_view>
 
 namespace mesh::sim {
-
 namespace {
 // A FENCE that is not answered has 200 ms, and an address that does not answer 300 ms. The bar is
 // half a second; hosts here are slow, too.

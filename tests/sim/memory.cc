@@ -9,7 +9,6 @@
 #include <new>
 
 namespace mesh::sim {
-
 namespace {
 
 constexpr std::size_t kPage = 4096;

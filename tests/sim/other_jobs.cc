@@ -12,7 +12,6 @@
 #include <utility>
 
 namespace mesh::sim {
-
 namespace {
 constexpr std::uint64_t kOtherJobsStream = 18;  // of Random
 constexpr std::uint64_t kActsOneIn = 16, kCrowdsOneIn = 3, kCrowdLastNs = 200'000'000;

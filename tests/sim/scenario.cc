@@ -4,7 +4,6 @@
 #include <array>
 
 namespace mesh::sim {
-
 namespace {
 
 constexpr std::size_t kHostsUsual = 4, kHostsSome = 8, kHostsMany = 64;

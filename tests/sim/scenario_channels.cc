@@ -7,7 +7,6 @@
 #include <array>
 
 namespace mesh::sim {
-
 namespace {
 
 constexpr std::uint64_t kLargeMax = 40'000;

@@ -7,7 +7,6 @@
 #include "tests/sim/scenario.h"
 
 namespace mesh::sim {
-
 namespace {
 constexpr std::uint64_t kOneIn = 4, kRemainder = 1;  // not the seeds of draw_disorder()
 constexpr std::uint64_t kGroupsOneIn = 3, kGroupsRemainder = 2;

@@ -12,7 +12,6 @@
 #include <vector>
 
 namespace mesh::sim {
-
 namespace {
 
 constexpr std::size_t kCableHostsMax = 6;    // each is cabled to every other one

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 namespace mesh::sim {
-
 namespace {
 
 constexpr std::uint64_t kFaultsMax = 6;

@@ -5,7 +5,6 @@
 #include "tests/sim/scenario.h"
 
 namespace mesh::sim {
-
 namespace {
 constexpr std::uint64_t kHardOneIn = 5, kHardRemainder = 3;
 }  // namespace

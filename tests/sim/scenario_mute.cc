@@ -9,7 +9,6 @@
 #include <set>
 
 namespace mesh::sim {
-
 namespace {
 constexpr std::uint64_t kMuteStream = 12;  // of Random
 constexpr std::uint64_t kAllWorkOneIn = 4;

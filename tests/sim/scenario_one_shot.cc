@@ -6,7 +6,6 @@
 #include <utility>
 
 namespace mesh::sim {
-
 namespace {
 
 constexpr std::uint64_t kMembersStream = 16, kGroupsStream = 17;  // of Random

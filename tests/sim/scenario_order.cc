@@ -7,7 +7,6 @@
 #include <algorithm>
 
 namespace mesh::sim {
-
 namespace {
 constexpr std::uint64_t kAdaptiveStream = 3, kFarStream = 4, kDisorderStream = 5, kNearStream = 10,
                         kTimedStream = 15;  // of Random

@@ -13,7 +13,6 @@
 #include <utility>
 
 namespace mesh::sim {
-
 namespace {
 constexpr std::uint64_t kPessimisticStream = 13;  // of Random
 constexpr std::uint64_t kPassesMaxLog = 9;        // of the passes in which a device does nothing

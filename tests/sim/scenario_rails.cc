@@ -5,7 +5,6 @@
 #include "tests/sim/scenario.h"
 
 namespace mesh::sim {
-
 namespace {
 constexpr std::uint64_t kOneInThree = 3, kNamedRemainder = 1;
 constexpr std::uint64_t kRailsStream = 6;  // of Random

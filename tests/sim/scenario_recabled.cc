@@ -7,7 +7,6 @@
 #include <algorithm>
 
 namespace mesh::sim {
-
 namespace {
 constexpr std::uint64_t kRecabledStream = 15;  // of Random
 constexpr std::uint64_t kMovesMax = 2;

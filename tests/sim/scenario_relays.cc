@@ -14,7 +14,6 @@
 #include <set>
 
 namespace mesh::sim {
-
 namespace {
 
 constexpr std::uint64_t kCablingStream = 7, kRelaysStream = 8, kBothWaysStream = 9,

@@ -10,7 +10,6 @@
 #include <algorithm>
 
 namespace mesh::sim {
-
 namespace {
 constexpr std::uint64_t kSiblingsStream = 20, kDeathsStream = 21, kMembersStream = 22;  // of Random
 constexpr std::uint64_t kProcessesMax = 8, kProcessesUsual = 2;

@@ -4,7 +4,6 @@
 #include <exception>
 
 namespace mesh::sim {
-
 namespace {
 constexpr std::uint64_t kStartNs = 1'000'000;
 }

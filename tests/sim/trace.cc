@@ -7,7 +7,6 @@
 #include <utility>
 
 namespace mesh::sim {
-
 namespace {
 Trace* g_listener = nullptr;  // one run at a time in a process
 

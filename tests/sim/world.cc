@@ -11,7 +11,6 @@
 #include <stdexcept>
 
 namespace mesh::sim {
-
 namespace {
 constexpr std::uint64_t kStepNsMax = 2'000;
 constexpr std::uint64_t kLeapFirstNs = 1'000, kLeapMaxNs = 20'000'000;

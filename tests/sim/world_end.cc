@@ -12,7 +12,6 @@
 #include <vector>
 
 namespace mesh::sim {
-
 namespace {
 constexpr std::uint64_t kGoneNs = 100'000'000'000;
 constexpr std::uint64_t kLeapNs = 1'000'000;

@@ -12,7 +12,6 @@
 #include <string>
 
 namespace mesh::sim {
-
 namespace {
 constexpr int kAllQueuePairs = -1;
 }

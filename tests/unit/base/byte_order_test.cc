@@ -1,10 +1,6 @@
 #include "src/base/byte_order.h"
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh {
 namespace {

@@ -2,6 +2,8 @@
 // Runs a part of a test in a child process: as another user, in a network of its own, or beside the
 // test. Thread: the test's. The child ends without running the test's destructors.
 
+#include "tests/prelude.h"
+
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
@@ -10,9 +12,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <functional>
-#include <string>
 
 namespace mesh::testkit {
 

@@ -1,14 +1,10 @@
 #include "src/base/config.h"
 
 #include "src/base/settings_table.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/folder.h"
 #include "tests/unit/base/loaded_settings.h"
 #include "tests/unit/base/log_capture.h"
-
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <string>
 
 namespace mesh {
 namespace {

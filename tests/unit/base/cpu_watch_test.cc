@@ -1,14 +1,9 @@
 #include "src/base/cpu_watch.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/engine/patience.h"
 
-#include <gtest/gtest.h>
-
 #include <sched.h>
-
-#include <atomic>
-#include <chrono>
-#include <thread>
 
 namespace mesh {
 namespace {

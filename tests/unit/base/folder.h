@@ -2,12 +2,7 @@
 // A folder for the files of one test, removed with it. Thread: the test's.
 
 #include "src/base/random.h"
-
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <fstream>
-#include <string>
+#include "tests/prelude.h"
 
 namespace mesh::testkit {
 

@@ -1,12 +1,7 @@
 // The vectors of FIPS 180-4's examples and RFC 4231.
 #include "src/base/hmac.h"
 
-#include <gtest/gtest.h>
-
-#include <fmt/format.h>
-
-#include <string>
-#include <string_view>
+#include "tests/prelude.h"
 
 namespace mesh {
 namespace {

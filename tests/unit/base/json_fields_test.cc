@@ -1,9 +1,6 @@
 #include "src/base/json_fields.h"
 
-#include <gtest/gtest.h>
-
-#include <string>
-#include <utility>
+#include "tests/prelude.h"
 
 namespace mesh {
 namespace {

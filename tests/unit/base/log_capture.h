@@ -3,13 +3,7 @@
 // Thread: lines may come from any; one capture at a time.
 
 #include "src/base/log.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <mutex>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::testkit {
 

@@ -2,12 +2,10 @@
 
 #include "src/base/config.h"
 #include "src/base/log_time.h"
-
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 #include <ctime>
 #include <regex>
-#include <string>
 
 namespace mesh {
 namespace {

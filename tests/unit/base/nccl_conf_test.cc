@@ -1,11 +1,8 @@
 #include "src/base/nccl_conf.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/base/folder.h"
 #include "tests/unit/base/loaded_settings.h"
-
-#include <gtest/gtest.h>
-
-#include <string>
 
 namespace mesh {
 namespace {

@@ -1,13 +1,9 @@
 // NCCL's own settings: their syntax is NCCL's, and none of their values stops the plugin.
 
+#include "tests/prelude.h"
 #include "tests/unit/base/loaded_settings.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/base/nccl_values.h"
-
-#include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
 
 namespace mesh {
 namespace {

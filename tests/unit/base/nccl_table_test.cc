@@ -1,10 +1,6 @@
 #include "src/base/nccl_table.h"
 #include "src/base/settings_table.h"
-
-#include <gtest/gtest.h>
-
-#include <set>
-#include <string_view>
+#include "tests/prelude.h"
 
 namespace mesh {
 namespace {

@@ -1,8 +1,6 @@
 #include "src/base/one_at_a_time.h"
 
-#include <gtest/gtest.h>
-
-#include <thread>
+#include "tests/prelude.h"
 
 namespace mesh {
 namespace {

@@ -2,13 +2,11 @@
 // Sets limits on the descriptors and mappings of this process for a while.
 // Thread: the test's; a limit holds for the whole process.
 
+#include "tests/prelude.h"
+
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include <cstddef>
-#include <filesystem>
-#include <iterator>
 
 namespace mesh::testkit {
 

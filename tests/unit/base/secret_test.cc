@@ -1,8 +1,6 @@
 #include "src/base/random.h"
 
-#include <gtest/gtest.h>
-
-#include <cstddef>
+#include "tests/prelude.h"
 
 namespace mesh {
 namespace {

@@ -1,10 +1,6 @@
 #include "src/base/served_set.h"
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <thread>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh {
 namespace {

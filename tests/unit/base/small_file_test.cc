@@ -1,16 +1,10 @@
 #include "src/base/small_file.h"
 
 #include "src/base/random.h"
-
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <filesystem>
-#include <fstream>
-#include <set>
 
 namespace mesh {
 namespace {

@@ -1,11 +1,9 @@
 // The snapshot's JSON: what is written is read again.
 #include "src/base/snapshot_json.h"
 
-#include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
+#include "tests/prelude.h"
 
-#include <string>
-#include <utility>
+#include <nlohmann/json.hpp>
 
 namespace mesh {
 namespace {

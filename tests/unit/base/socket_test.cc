@@ -2,9 +2,8 @@
 
 #include "src/base/timeouts.h"
 #include "src/base/unique_fd.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
-
-#include <gtest/gtest.h>
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -13,10 +12,6 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <string>
-#include <vector>
 
 namespace mesh {
 namespace {

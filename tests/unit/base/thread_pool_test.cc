@@ -1,13 +1,11 @@
 #include "src/base/thread_pool.h"
 
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
+
 #include <unistd.h>
 
-#include <array>
-#include <atomic>
 #include <future>
 #include <new>
-#include <thread>
 
 namespace mesh {
 namespace {

@@ -1,14 +1,11 @@
 #include "src/base/user_directory.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/base/child.h"
 #include "tests/unit/base/folder.h"
 #include "tests/unit/base/log_capture.h"
 
-#include <gtest/gtest.h>
-
 #include <sys/stat.h>
-
-#include <filesystem>
 
 namespace mesh {
 namespace {

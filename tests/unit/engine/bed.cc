@@ -3,13 +3,8 @@
 #include "engine/data/peer_link.h"
 #include "engine/link/test_hooks.h"
 #include "src/base/log.h"
+#include "tests/prelude.h"
 #include "tests/unit/soft/open_host.h"
-
-#include <gtest/gtest.h>
-
-#include <cstring>
-#include <stdexcept>
-#include <utility>
 
 namespace mesh::testkit {
 

@@ -5,14 +5,8 @@
 
 #include <mesh/engine.h>
 
+#include "tests/prelude.h"
 #include "tests/unit/engine/engine_host.h"
-
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <vector>
 
 namespace mesh::engine {
 class DeviceContext;

@@ -2,13 +2,9 @@
 // in part the other way round a ring.
 
 #include "engine/data/peer_link.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/cables.h"
 #include "tests/unit/engine/open_bed.h"
-
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <vector>
 
 namespace mesh {
 namespace {

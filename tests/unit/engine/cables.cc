@@ -1,10 +1,8 @@
 #include "tests/unit/engine/cables.h"
 
-#include <fmt/format.h>
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 namespace mesh::testkit {
-
 namespace {
 soft::Fault port_down(int cable) {
   return {.kind = soft::FaultKind::PortDown, .nic = fmt::format("n{}", cable)};

@@ -4,10 +4,6 @@
 
 #include "tests/unit/engine/bed.h"
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 namespace mesh::testkit {
 
 std::string cables(int count);  // returns a fabric file

@@ -6,25 +6,13 @@
 #include "engine/data/device_gate.h"
 #include "engine/data/peer_link.h"
 #include "src/base/log.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
 #include "tests/unit/engine/slow_device.h"
 #include "tests/unit/soft/passing_provider.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <tuple>
 
 namespace mesh {
 namespace {
@@ -77,19 +65,8 @@ class TwoCards : public testing::Test {
     return wait_until([&] { return log_.count(LogLevel::Warn, text) != 0; });
   }
   Pair connect(std::size_t communicator, int rail) {
-    HandleBytes handle{};
-    Engine &sender = *hosts_[0].engine, &receiver = *hosts_[1].engine;
-    Listener* const listener =
-        receiver.listen(*hosts_[1].contexts[communicator], rail, handle).value();
-    Pair pair;
-    EXPECT_TRUE(wait_until([&] {
-      if (pair.send == nullptr)
-        pair.send = sender.connect(*hosts_[0].contexts[communicator], rail, handle).value();
-      if (pair.receive == nullptr) pair.receive = receiver.accept(*listener).value();
-      return pair.send != nullptr && pair.receive != nullptr;
-    }));
-    receiver.close_listener(listener);
-    return pair;
+    return testkit::connect(hosts_[0].member(communicator, rail),
+                            hosts_[1].member(communicator, rail));
   }
   void carry(std::size_t communicator, int rail) {
     const Pair pair = connect(communicator, rail);

@@ -2,13 +2,9 @@
 
 #include "engine/data/peer_link.h"
 #include "src/base/log.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
-
-#include <gtest/gtest.h>
-
-#include <deque>
-#include <string>
 
 namespace mesh {
 namespace {

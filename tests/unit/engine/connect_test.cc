@@ -3,13 +3,9 @@
 #include "engine/control/frames.h"
 #include "engine/control/handle.h"
 #include "src/base/socket.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
-
-#include <gtest/gtest.h>
-
-#include <random>
-#include <string>
 
 #include <unistd.h>
 

@@ -1,12 +1,8 @@
 
 #include "engine/link_services.h"
 #include "src/soft/soft_provider.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/data/nobody.h"
-
-#include <gtest/gtest.h>
-
-#include <mutex>
-#include <thread>
 
 namespace mesh::engine {
 namespace {

@@ -2,12 +2,8 @@
 // host can still open its own files, and an honest member connects.
 
 #include "engine/control/handle.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/bed.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <vector>
 
 #include <fcntl.h>
 #include <sys/resource.h>

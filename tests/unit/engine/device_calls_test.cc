@@ -4,26 +4,14 @@
 
 #include <mesh/snapshot.h>
 
+#include "tests/prelude.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/held_here.h"
 #include "tests/unit/engine/patience.h"
 #include "tests/unit/engine/sick_rail.h"
 #include "tests/unit/soft/open_host.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <cstddef>
-#include <fstream>
-#include <memory>
 #include <regex>
-#include <sstream>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <vector>
 
 namespace mesh {
 namespace {

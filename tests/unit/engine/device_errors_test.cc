@@ -2,24 +2,13 @@
 // error and no other one, and it names a cause only where the error says so. With ERRNO_TABLE=1 the
 // test prints the lines as a table.
 #include "src/base/config.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
 #include "tests/unit/engine/sick_rail.h"
 #include "tests/unit/soft/passing_provider.h"
-
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <memory>
-#include <set>
-#include <string>
-#include <vector>
 
 namespace mesh {
 namespace {

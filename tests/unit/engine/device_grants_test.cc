@@ -1,19 +1,10 @@
 // Devices that grant less than they are asked for. Each is used as far as it goes, or is no rail at
 // init; none is found out by the first connect.
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/soft/passing_provider.h"
-
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
 
 namespace mesh {
 namespace {

@@ -1,16 +1,9 @@
 // A poller that has no work dozes, and callers turn its loops meanwhile.
 
+#include "tests/prelude.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <filesystem>
-#include <fstream>
-#include <string>
-#include <thread>
 
 namespace mesh {
 namespace {
@@ -50,8 +43,7 @@ class Doze : public testing::Test {
   Doze() {
     for (std::size_t i = 0; i < hosts_.size(); ++i)
       hosts_[i].open(testkit::open_host(testkit::kCable, i), testkit::on_loopback(1));
-    pair_ = testkit::connect({*hosts_[0].engine, *hosts_[0].contexts[0]},
-                             {*hosts_[1].engine, *hosts_[1].contexts[0]});
+    pair_ = testkit::connect(hosts_[0].member(), hosts_[1].member());
     exchange();
   }
   ~Doze() override {

@@ -1,12 +1,8 @@
 #include "tests/unit/engine/engine_host.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/engine/patience.h"
 #include "tests/unit/soft/open_host.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstring>
 
 namespace mesh::testkit {
 
@@ -26,11 +22,12 @@ EngineOptions on_loopback(int threads) {
 Pair connect(const Member& from, const Member& to,
              const std::function<void(HandleBytes&)>& on_its_way) {
   HandleBytes handle{};
-  Listener* const listener = to.engine.listen(to.context, 0, handle).value();
+  Listener* const listener = to.engine.listen(to.context, to.rail, handle).value();
   if (on_its_way) on_its_way(handle);
   Pair pair;
   EXPECT_TRUE(wait_until([&] {
-    if (pair.send == nullptr) pair.send = from.engine.connect(from.context, 0, handle).value();
+    if (pair.send == nullptr)
+      pair.send = from.engine.connect(from.context, from.rail, handle).value();
     if (pair.receive == nullptr) pair.receive = to.engine.accept(*listener).value();
     return pair.send != nullptr && pair.receive != nullptr;
   }));

@@ -24,6 +24,13 @@ struct Pair {
   Channel* receive = nullptr;
 };
 
+// A communicator and its engine. Channels are over the rail.
+struct Member {
+  Engine& engine;
+  Context& context;
+  int rail = 0;
+};
+
 template <typename Provider = soft::SoftProvider>
 struct EngineHost {
   EngineHost() = default;
@@ -41,6 +48,9 @@ struct EngineHost {
     engine = std::move(*opened);
     for (std::size_t i = 0; i < communicators; ++i)
       contexts.push_back(engine->open_context({}).value());
+  }
+  Member member(std::size_t communicator = 0, int rail = 0) const {
+    return {*engine, *contexts.at(communicator), rail};
   }
   // Closes the communicator. From here on only the engine may touch it.
   void close_context(std::size_t index) {
@@ -63,12 +73,6 @@ std::unique_ptr<soft::SoftProvider> open_host(const char* fabric, std::size_t in
 
 // Returns options for an engine in real time with handshakes on loopback. Threads: its pollers.
 EngineOptions on_loopback(int threads);
-
-// A communicator and its engine.
-struct Member {
-  Engine& engine;
-  Context& context;
-};
 
 // Opens a channel and waits for both sides. `on_its_way` may change the handle before connect.
 Pair connect(const Member& from, const Member& to,

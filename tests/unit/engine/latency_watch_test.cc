@@ -5,13 +5,9 @@
 #include "engine/data/path.h"
 #include "engine/data/peer_link.h"
 #include "src/base/timeouts.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
-
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <utility>
 
 namespace mesh {
 namespace {

@@ -2,14 +2,7 @@
 // cable between them, and clones.
 #include "tests/unit/engine/one_subnet.h"
 
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <cstddef>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh {
 namespace {

@@ -5,14 +5,7 @@
 #include "tests/unit/engine/open_bed.h"
 
 #include "engine/data/peer_link.h"
-
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <cstddef>
-#include <string>
-#include <utility>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::testkit {
 

@@ -2,17 +2,9 @@
 // A bed of the fabric that a test names, and links between any of its hosts. Thread: one.
 
 #include "src/base/log.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
-
-#include <gtest/gtest.h>
-
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mesh::testkit {
 

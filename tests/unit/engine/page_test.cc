@@ -5,19 +5,10 @@
 #include "engine/control/handle.h"
 #include "engine/data/queue_pair.h"
 #include "engine/message/wire.h"
+#include "tests/prelude.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <cstring>
-#include <fstream>
 #include <initializer_list>
 #include <regex>
-#include <sstream>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace mesh::engine {
 namespace {

@@ -3,10 +3,9 @@
 // only yield keep a starved one from the processor (src/base/yielding.h). Thread: any. Bound: a
 // minute.
 
-#include <sched.h>
+#include "tests/prelude.h"
 
-#include <chrono>
-#include <thread>
+#include <sched.h>
 
 namespace mesh::testkit {
 

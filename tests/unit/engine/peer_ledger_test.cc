@@ -1,7 +1,6 @@
 #include "engine/peer_ledger.h"
 
-#include <fmt/format.h>
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 namespace mesh::engine {
 namespace {

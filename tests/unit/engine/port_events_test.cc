@@ -2,14 +2,9 @@
 
 #include "engine/data/peer_link.h"
 #include "tests/device_memory/device_memory.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdio>
-#include <string>
 
 namespace mesh {
 namespace {

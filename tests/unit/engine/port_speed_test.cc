@@ -6,19 +6,14 @@
 #include "engine/data/peer_link.h"
 #include "src/base/log.h"
 #include "src/base/unique_fd.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
 #include "tests/unit/soft/passing_provider.h"
 
-#include <gtest/gtest.h>
-
 #include <sys/eventfd.h>
-
-#include <array>
-#include <atomic>
-#include <memory>
 
 namespace mesh {
 namespace {

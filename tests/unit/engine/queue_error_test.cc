@@ -3,22 +3,14 @@
 
 #include "src/base/log.h"
 #include "src/base/unique_fd.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
 #include "tests/unit/soft/passing_provider.h"
 
-#include <gtest/gtest.h>
-
 #include <sys/eventfd.h>
-
-#include <array>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <vector>
 
 namespace mesh {
 namespace {
@@ -88,8 +80,7 @@ class QueueError : public testing::Test {
       hosts_[i].open(std::make_unique<QueuesFail>(testkit::open_host(kHalves, i)),
                      testkit::on_loopback(0));
     }
-    pair_ = testkit::connect({*hosts_[0].engine, *hosts_[0].contexts[0]},
-                             {*hosts_[1].engine, *hosts_[1].contexts[0]});
+    pair_ = testkit::connect(hosts_[0].member(), hosts_[1].member());
     testkit::exchange(pair_, {kBytes}, Leaves::Nothing);
   }
   void TearDown() override {

@@ -1,20 +1,16 @@
 // The rails that carry a connection of NCCL's, by the device that it names at connect and the one
 // that its peer named at listen.
 
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/cables.h"
 
-#include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
-
 namespace mesh {
 namespace {
 
-using testkit::Bed, testkit::bytes_by_cable, testkit::cables, testkit::kA, testkit::kB;
-using testkit::Talk;
+using testkit::Bed, testkit::bytes_by_cable, testkit::cables, testkit::kA, testkit::kB,
+    testkit::Talk;
 
 // Connects each of four devices to a listener on each of four, waits for all channels, and returns
 // the number of links.

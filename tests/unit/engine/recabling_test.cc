@@ -1,12 +1,7 @@
 // Cables of one subnet that are not where they were, or not up, when the hosts shook hands.
 #include "tests/unit/engine/one_subnet.h"
 
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh {
 namespace {

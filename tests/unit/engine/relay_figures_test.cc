@@ -3,15 +3,9 @@
 #include <mesh/snapshot.h>
 
 #include "engine/data/peer_link.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <memory>
-#include <string>
-#include <vector>
 
 namespace mesh {
 namespace {

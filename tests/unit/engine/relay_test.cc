@@ -6,11 +6,7 @@
 #include <mesh/snapshot.h>
 
 #include "engine/data/peer_link.h"
-
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh {
 namespace {

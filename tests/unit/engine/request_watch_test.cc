@@ -3,14 +3,8 @@
 
 #include "engine/data/path.h"
 #include "src/base/log.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/watched.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstddef>
-#include <string>
-#include <utility>
 
 namespace mesh {
 namespace {

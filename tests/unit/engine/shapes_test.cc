@@ -4,14 +4,7 @@
 #include "tests/unit/engine/open_bed.h"
 
 #include "engine/data/peer_link.h"
-
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh {
 namespace {

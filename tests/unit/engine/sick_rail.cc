@@ -1,11 +1,7 @@
 #include "tests/unit/engine/sick_rail.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/engine/patience.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <string_view>
 
 namespace mesh::testkit {
 

@@ -4,16 +4,9 @@
 // path, or when one message has waited in vain for so many looks that it must be held up. Thread:
 // the test's; calls of the device may come from any. Bound: kLooksMax looks at a message.
 
+#include "tests/prelude.h"
 #include "tests/unit/engine/held_here.h"
 #include "tests/unit/soft/passing_provider.h"
-
-#include <array>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
 
 namespace mesh::testkit {
 

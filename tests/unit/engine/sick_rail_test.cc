@@ -8,30 +8,18 @@
 #include "src/base/config.h"
 #include "src/base/log.h"
 #include "tests/device_memory/device_memory.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
 
-#include <gtest/gtest.h>
-
 #include <sched.h>
 #include <time.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <memory>
-#include <thread>
-#include <vector>
 
 namespace mesh {
 namespace {
 
-using testkit::Call, testkit::EngineHost, testkit::Member, testkit::Pair, testkit::SickRail,
-    testkit::wait_until;
+using testkit::Call, testkit::EngineHost, testkit::Pair, testkit::SickRail, testkit::wait_until;
 
 // n0 is a cable of its own; n1 and n2 are halves of another one.
 constexpr const char* kCables = R"({"name":"sick",
@@ -46,19 +34,6 @@ constexpr const char* kCables = R"({"name":"sick",
   "links":[{"ends":["a/n0","b/n0"]},{"ends":["a/n1","b/n1"]},{"ends":["a/n2","b/n2"]}]})";
 constexpr int kSick = 0, kHealthy = 1;  // rails
 constexpr std::size_t kBytes = 256 << 10;
-
-Pair connect(const Member& from, const Member& to, int rail) {
-  HandleBytes handle{};
-  Listener* const listener = to.engine.listen(to.context, rail, handle).value();
-  Pair pair;
-  EXPECT_TRUE(wait_until([&] {
-    if (pair.send == nullptr) pair.send = from.engine.connect(from.context, rail, handle).value();
-    if (pair.receive == nullptr) pair.receive = to.engine.accept(*listener).value();
-    return pair.send != nullptr && pair.receive != nullptr;
-  }));
-  to.engine.close_listener(listener);
-  return pair;
-}
 
 // Messages over the healthy rails, one after another, on a thread of their own.
 class Stream {
@@ -199,8 +174,9 @@ class SickRailTest : public testing::TestWithParam<Call> {
   }
 
   SickRail& device() { return *hosts_[0].provider; }
-  Member member(std::size_t host, std::size_t context = 0) {
-    return {*hosts_[host].engine, *hosts_[host].contexts[context]};
+  Pair connect(std::size_t from, std::size_t to, int rail, std::size_t communicator = 0) {
+    return testkit::connect(hosts_[from].member(communicator, rail),
+                            hosts_[to].member(communicator, rail));
   }
   soft::FaultPlan& faults(std::size_t host) { return hosts_[host].provider->under().faults(); }
   int back() const {
@@ -211,8 +187,7 @@ class SickRailTest : public testing::TestWithParam<Call> {
   // Uses the device for all that it is used for: two links over it, in both directions, memory,
   // a flush, a lost path that comes back, and a communicator that ends.
   void use_device() {
-    const std::array<Pair, 2> pairs = {connect(member(0), member(1), kSick),
-                                       connect(member(1), member(0), kSick)};
+    const std::array<Pair, 2> pairs = {connect(0, 1, kSick), connect(1, 0, kSick)};
     for (const Pair& pair : pairs) testkit::exchange(pair, {8, kBytes}, testkit::Leaves::Nothing);
     const UniqueFd buffer = memory_.export_buffer();
     Registration* const region = register_memory(*pairs[1].receive, {.data = memory_.address(),
@@ -256,7 +231,7 @@ class SickRailTest : public testing::TestWithParam<Call> {
       host.contexts.push_back(host.engine->open_context({}).value());
     std::vector<Pair> pairs;  // more than have room in the memory that a link begins with
     pairs.reserve(4);
-    for (int i = 0; i < 4; ++i) pairs.push_back(connect(member(0, 1), member(1, 1), kSick));
+    for (int i = 0; i < 4; ++i) pairs.push_back(connect(0, 1, kSick, 1));
     for (const Pair& pair : pairs) {
       testkit::exchange(pair, {8, kBytes}, testkit::Leaves::Nothing);
       close(pair.send), close(pair.receive);
@@ -275,7 +250,7 @@ class SickRailTest : public testing::TestWithParam<Call> {
 };
 
 TEST_P(SickRailTest, DelaysNoMessageOverOtherRails) {
-  Stream stream(device(), faults(0), connect(member(0), member(1), kHealthy));
+  Stream stream(device(), faults(0), connect(0, 1, kHealthy));
   if (GetParam() != Call::NextEvent) device().slow_down(GetParam());  // it never blocks
   use_device();
   stream.stop();

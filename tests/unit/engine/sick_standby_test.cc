@@ -12,21 +12,10 @@
 #include "engine/data/registration.h"
 #include "src/base/config.h"
 #include "src/base/log.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <cstdint>
-#include <cstdio>
-#include <memory>
-#include <thread>
-#include <tuple>
-#include <vector>
 
 namespace mesh {
 namespace {
@@ -80,19 +69,8 @@ class SickStandby : public testing::Test {
     return pair;
   }
   Pair connect(std::size_t from, std::size_t to, std::size_t communicator = 0, int rail = kOverN1) {
-    HandleBytes handle{};
-    Engine &sender = *hosts_[from].engine, &receiver = *hosts_[to].engine;
-    Listener* const listener =
-        receiver.listen(*hosts_[to].contexts[communicator], rail, handle).value();
-    Pair pair;
-    EXPECT_TRUE(wait_until([&] {
-      if (pair.send == nullptr)
-        pair.send = sender.connect(*hosts_[from].contexts[communicator], rail, handle).value();
-      if (pair.receive == nullptr) pair.receive = receiver.accept(*listener).value();
-      return pair.send != nullptr && pair.receive != nullptr;
-    }));
-    receiver.close_listener(listener);
-    return pair;
+    return testkit::connect(hosts_[from].member(communicator, rail),
+                            hosts_[to].member(communicator, rail));
   }
   // Returns true if the path that NCCL named is up and the other one stands by.
   bool spare_rests() const {

@@ -13,26 +13,13 @@
 #include "engine/data/peer_link.h"
 #include "src/base/config.h"
 #include "src/base/timeouts.h"
-
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <functional>
-#include <string>
-#include <utility>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh {
 namespace {
 
-using engine::Path, engine::PathState;
-using testkit::Bed, testkit::BedOptions, testkit::Talk, testkit::kA, testkit::kB, testkit::kMs,
-    testkit::kSecond;
-using testkit::LogCapture;
+using engine::Path, engine::PathState, testkit::Bed, testkit::BedOptions, testkit::kA, testkit::kB,
+    testkit::kMs, testkit::kSecond, testkit::LogCapture, testkit::Talk;
 
 constexpr std::size_t kMessageBytes = 1 << 20;
 const soft::Fault kFirstMute{.kind = soft::FaultKind::Mute, .nic = "n0"};

@@ -4,25 +4,12 @@
 // Bounds: patience.h.
 
 #include "src/base/log.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
 #include "tests/unit/soft/passing_provider.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <cstdio>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <set>
-#include <thread>
-#include <vector>
 
 namespace mesh::testkit {
 
@@ -127,8 +114,7 @@ class SlowDeviceTest : public testing::Test {
   enum class Slow : std::uint8_t { Connects, Accepts };
   Pair connect(std::size_t communicator, Slow slow) {
     const std::size_t from = slow == Slow::Connects ? 0 : 1, to = 1 - from;
-    return testkit::connect({*hosts_[from].engine, *hosts_[from].contexts[communicator]},
-                            {*hosts_[to].engine, *hosts_[to].contexts[communicator]});
+    return testkit::connect(hosts_[from].member(communicator), hosts_[to].member(communicator));
   }
 
   void fail_next(std::size_t host, const char* nic) {

@@ -102,9 +102,6 @@ class OnePortTest : public SlowDeviceTest {
     "links":[{"switch":["a/n0","b/n0","c/n0"]}]})";
 
   void SetUp() override { open(kSwitch, 3); }
-  testkit::Member member(std::size_t host) {
-    return {*hosts_[host].engine, *hosts_[host].contexts[0]};
-  }
   // The path is the only one, so the message arrives when the path is back.
   void lose_path_from(std::size_t host, const testkit::Pair& pair) {
     fail_next(host, "n0");
@@ -113,8 +110,8 @@ class OnePortTest : public SlowDeviceTest {
 };
 
 TEST_F(OnePortTest, AQueuePairThatIsNotDestroyedDelaysNoPathToAnotherPeer) {
-  const testkit::Pair from_b = testkit::connect(member(1), member(0));
-  const testkit::Pair from_c = testkit::connect(member(2), member(0));
+  const testkit::Pair from_b = testkit::connect(hosts_[1].member(), hosts_[0].member());
+  const testkit::Pair from_c = testkit::connect(hosts_[2].member(), hosts_[0].member());
   device().next_end_is_slow.store(true);
   std::thread waits([&] { lose_path_from(1, from_b); });
   EXPECT_TRUE(testkit::wait_until([this] { return device().at_it.load(); }));

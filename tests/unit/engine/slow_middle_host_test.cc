@@ -3,12 +3,9 @@
 
 #include "tests/unit/engine/slow_device.h"
 
+#include "tests/prelude.h"
+
 #include <mesh/snapshot.h>
-
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <thread>
 
 namespace mesh {
 namespace {
@@ -33,18 +30,16 @@ class SlowMiddleHost : public testkit::SlowDeviceTest {
     options_.settings.relay_bytes = kRelayBytes;
     open(kFabric, 3);
   }
-  testkit::Member member(std::size_t host, std::size_t communicator) {
-    return {*hosts_[host].engine, *hosts_[host].contexts[communicator]};
-  }
   // Sends a message from b to c, which a relays.
   void reach(std::size_t communicator) {
-    testkit::exchange(testkit::connect(member(1, communicator), member(2, communicator)), {kBytes},
-                      testkit::Leaves::Nothing);
+    testkit::exchange(
+        testkit::connect(hosts_[1].member(communicator), hosts_[2].member(communicator)), {kBytes},
+        testkit::Leaves::Nothing);
   }
   // Sends a message in the first communicator, over rings whose deregistration does not end.
   void reach_over_slow_rings() {
     for (const std::size_t neighbour : {std::size_t{1}, std::size_t{2}})
-      testkit::connect(member(0, 0), member(neighbour, 0));
+      testkit::connect(hosts_[0].member(0), hosts_[neighbour].member(0));
     device().marks.store(true);
     reach(0);
     device().marks.store(false);

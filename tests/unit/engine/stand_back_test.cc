@@ -1,19 +1,13 @@
 // A poller whose CPU another thread takes stands back, and callers turn its loops.
 
 #include "src/base/log.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
 
-#include <gtest/gtest.h>
-
 #include <sched.h>
-
-#include <array>
-#include <atomic>
-#include <string>
-#include <thread>
 
 namespace mesh {
 namespace {
@@ -60,8 +54,7 @@ class StandBack : public testing::Test {
     options.settings.cpus = std::to_string(cpu_);
     for (std::size_t i = 0; i < hosts_.size(); ++i)
       hosts_[i].open(testkit::open_host(testkit::kCable, i), options);
-    pair_ = testkit::connect({*hosts_[0].engine, *hosts_[0].contexts[0]},
-                             {*hosts_[1].engine, *hosts_[1].contexts[0]});
+    pair_ = testkit::connect(hosts_[0].member(), hosts_[1].member());
   }
   ~StandBack() override {
     close(pair_.send);

@@ -9,24 +9,13 @@
 #include <mesh/snapshot.h>
 
 #include "engine/data/peer_link.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <cstdint>
-#include <cstdio>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh {
 namespace {
 
-using testkit::Bed, testkit::kA, testkit::kB, testkit::Talk;
-using testkit::bytes_by_cable, testkit::cables, testkit::cut_cable, testkit::mend_cable;
+using testkit::Bed, testkit::bytes_by_cable, testkit::cables, testkit::cut_cable, testkit::kA,
+    testkit::kB, testkit::mend_cable, testkit::Talk;
 
 constexpr std::size_t kMessageBytes = 1 << 20;
 
@@ -344,8 +333,7 @@ class StandbyMemory : public testing::Test {
       hosts_[i].open(std::make_unique<RefusingDevice>(testkit::open_host(fabric_.c_str(), i)),
                      options);
     }
-    pair_ = testkit::connect({*hosts_[0].engine, *hosts_[0].contexts[0]},
-                             {*hosts_[1].engine, *hosts_[1].contexts[0]});
+    pair_ = testkit::connect(hosts_[0].member(), hosts_[1].member());
     exchange();
   }
   ~StandbyMemory() override {

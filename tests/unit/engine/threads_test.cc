@@ -2,18 +2,10 @@
 // each communicator registers, connects, closes and opens communicators. Two hosts in one process,
 // real time, every number of pollers. The thread sanitizer is the judge.
 #include "src/base/log.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <cstring>
-#include <deque>
-#include <thread>
-#include <vector>
 
 namespace mesh {
 namespace {

@@ -1,8 +1,7 @@
 #pragma once
 // Units of time and memory, for tests of the engine. Thread: any.
 
-#include <cstddef>
-#include <cstdint>
+#include "tests/prelude.h"
 
 namespace mesh::testkit {
 

@@ -2,12 +2,9 @@
 // Two hosts with a channel on a manual clock, and the log lines of the request watch about their
 // requests. Thread: the test's.
 
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
-
-#include <gtest/gtest.h>
-
-#include <string>
 
 namespace mesh::testkit {
 

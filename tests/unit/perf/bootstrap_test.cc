@@ -1,17 +1,10 @@
 #include "perf/driver/bootstrap.h"
 
 #include "perf/driver/stream.h"
+#include "tests/prelude.h"
 #include "tests/unit/perf/patience.h"
 
-#include <gtest/gtest.h>
-
 #include <poll.h>
-
-#include <atomic>
-#include <functional>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace mesh::driver {
 namespace {

@@ -1,11 +1,8 @@
 #include "perf/mesh_perf/ceiling.h"
 
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 #include <unistd.h>
-
-#include <cstdio>
-#include <fstream>
 
 namespace mesh::perf {
 namespace {

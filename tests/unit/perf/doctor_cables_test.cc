@@ -7,12 +7,7 @@
 #include "perf/mesh_doctor/measured.h"
 #include "perf/mesh_doctor/rank_order.h"
 #include "perf/mesh_doctor/shared_subnets.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <set>
-#include <string>
+#include "tests/prelude.h"
 
 namespace mesh::doctor {
 namespace {

@@ -3,21 +3,13 @@
 #include "perf/driver/bootstrap.h"
 #include "perf/driver/launcher.h"
 #include "perf/driver/soft_fabric.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/folder.h"
 
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <poll.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <set>
-#include <string>
-#include <vector>
 
 namespace mesh::doctor {
 namespace {

@@ -4,14 +4,10 @@
 #include "perf/mesh_doctor/libraries.h"
 #include "perf/mesh_doctor/read_host.h"
 #include "perf/mesh_doctor/report.h"
+#include "tests/prelude.h"
 #include "tests/unit/perf/planted_host.h"
 
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-
-#include <algorithm>
-#include <string>
-#include <vector>
 
 namespace mesh::doctor {
 namespace {

@@ -1,11 +1,8 @@
 // mesh_doctor on one host. Each fault is planted into the files of a healthy host, and exactly its
 // finding is reported.
 #include "perf/mesh_doctor/checks.h"
+#include "tests/prelude.h"
 #include "tests/unit/perf/planted_host.h"
-
-#include <gtest/gtest.h>
-
-#include <set>
 
 namespace mesh::doctor {
 namespace {

@@ -2,8 +2,7 @@
 // others that forwards no packets.
 #include "perf/mesh_doctor/checks.h"
 #include "perf/mesh_doctor/kernel_network.h"
-
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 #include <arpa/inet.h>
 #include <linux/dcbnl.h>
@@ -12,11 +11,6 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
-
-#include <cstdint>
-#include <cstring>
-#include <string>
-#include <vector>
 
 namespace mesh::doctor {
 namespace {

@@ -2,16 +2,12 @@
 // files. A fault of one host is reported on that host and nowhere else.
 #include "perf/driver/command_line.h"
 #include "perf/mesh_doctor/report.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/folder.h"
 #include "tests/unit/perf/planted_host.h"
 #include "tests/unit/perf/shell.h"
 
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-
-#include <filesystem>
-#include <string>
-#include <vector>
 
 namespace mesh::doctor {
 namespace {

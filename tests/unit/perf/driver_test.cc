@@ -4,14 +4,11 @@
 #include "perf/driver/pattern.h"
 #include "perf/driver/pipe.h"
 #include "perf/driver/plugin_log.h"
+#include "tests/prelude.h"
 #include "tests/unit/perf/fake_plugin.h"
 #include "tests/unit/perf/patience.h"
 
 #include <dlfcn.h>
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
 
 namespace mesh::driver {
 namespace {

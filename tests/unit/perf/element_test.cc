@@ -1,9 +1,8 @@
 #include "perf/collectives/element.h"
 
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 #include <cmath>
-#include <limits>
 
 namespace mesh::perf {
 namespace {

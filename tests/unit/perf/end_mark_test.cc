@@ -1,16 +1,8 @@
 #include "perf/mesh_perf/run_end.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/base/folder.h"
 #include "tests/unit/perf/patience.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <filesystem>
-#include <fstream>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace mesh::perf {
 namespace {

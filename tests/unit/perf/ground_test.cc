@@ -1,11 +1,7 @@
 #include "perf/mesh_perf/ground.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/base/folder.h"
-
-#include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
 
 namespace mesh::perf {
 namespace {

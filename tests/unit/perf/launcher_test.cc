@@ -1,12 +1,9 @@
 #include "perf/driver/launcher.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/patience.h"
 #include "tests/unit/perf/patience.h"
 
-#include <gtest/gtest.h>
-
 #include <signal.h>
-#include <fstream>
-#include <string>
 
 namespace mesh::driver {
 namespace {

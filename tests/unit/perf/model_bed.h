@@ -5,13 +5,8 @@
 #include "perf/model/fabric_spec.h"
 #include "perf/model/measure.h"
 #include "src/base/log.h"
+#include "tests/prelude.h"
 #include "tuning/derive.h"
-
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <cstdio>
-#include <string>
 
 namespace mesh::model {
 

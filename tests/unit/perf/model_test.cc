@@ -8,9 +8,6 @@
 
 #include <tbb/global_control.h>
 
-#include <cstdint>
-#include <vector>
-
 namespace mesh::model {
 namespace {
 

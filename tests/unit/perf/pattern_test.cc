@@ -1,10 +1,6 @@
 #include "perf/driver/pattern.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstring>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::driver {
 namespace {

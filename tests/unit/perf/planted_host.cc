@@ -2,11 +2,6 @@
 
 #include "perf/mesh_doctor/read_host.h"
 
-#include <algorithm>
-#include <array>
-#include <cstring>
-#include <fstream>
-
 namespace mesh::doctor {
 
 namespace fs = std::filesystem;

@@ -8,10 +8,6 @@
 #include "src/base/config.h"
 #include "tests/unit/base/folder.h"
 
-#include <map>
-#include <string>
-#include <vector>
-
 namespace mesh::doctor {
 
 class PlantedHost {

@@ -3,14 +3,12 @@
 #include "perf/mesh_rails/rail_ways.h"
 
 #include "src/topo/ways.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/folder.h"
 #include "tests/unit/perf/shell.h"
 #include "tests/unit/topo/hwloc_xml.h"
 
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-
-#include <string>
 
 namespace mesh::rails {
 namespace {

@@ -1,15 +1,12 @@
 // mesh_rails: its report, and the program on hosts of the software fabric.
 #include "perf/driver/net_api.h"
 #include "perf/mesh_rails/report.h"
+#include "tests/prelude.h"
 #include "tests/unit/perf/shell.h"
 
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <regex>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mesh::rails {
 namespace {

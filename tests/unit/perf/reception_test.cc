@@ -1,15 +1,10 @@
 #include "perf/driver/reception.h"
 
 #include "perf/driver/bootstrap.h"
+#include "tests/prelude.h"
 #include "tests/unit/perf/patience.h"
 
-#include <gtest/gtest.h>
-
 #include <sys/socket.h>
-
-#include <string_view>
-#include <thread>
-#include <vector>
 
 namespace mesh::driver {
 namespace {

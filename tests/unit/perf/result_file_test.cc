@@ -1,9 +1,8 @@
 #include "perf/results/result.h"
 
-#include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
+#include "tests/prelude.h"
 
-#include <fstream>
+#include <nlohmann/json.hpp>
 
 namespace mesh::results {
 namespace {

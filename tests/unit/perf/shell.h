@@ -1,11 +1,9 @@
 #pragma once
 // Runs a line of the shell to its end and keeps what it prints. Thread: the test's.
 
-#include <sys/wait.h>
+#include "tests/prelude.h"
 
-#include <array>
-#include <cstdio>
-#include <string>
+#include <sys/wait.h>
 
 namespace mesh::testkit {
 

@@ -1,8 +1,6 @@
 #include "perf/driver/soft_fabric.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
+#include "tests/prelude.h"
 
 namespace mesh::driver {
 namespace {

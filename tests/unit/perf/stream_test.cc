@@ -1,15 +1,11 @@
 #include "perf/driver/stream.h"
 
 #include "src/base/socket.h"
+#include "tests/prelude.h"
 #include "tests/unit/perf/patience.h"
 
 #include <dlfcn.h>
-#include <gtest/gtest.h>
 #include <netdb.h>
-
-#include <atomic>
-#include <string>
-#include <string_view>
 
 namespace {
 

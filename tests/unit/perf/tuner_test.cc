@@ -2,16 +2,12 @@
 
 #include "perf/mesh_tune/conf.h"
 #include "src/base/nccl_conf.h"
-
-#include <gtest/gtest.h>
-
-#include <functional>
+#include "tests/prelude.h"
 
 namespace mesh::tune {
 namespace {
 
-using tuning::Knob;
-using tuning::KnobValues;
+using tuning::Knob, tuning::KnobValues;
 
 // A pair of hosts whose times come from a formula.
 class FakeBench final : public Bench {

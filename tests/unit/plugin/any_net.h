@@ -3,13 +3,9 @@
 // version does not have are filled in as NCCL would. Thread: any.
 
 #include "plugin/nccl/versions.h"
+#include "tests/prelude.h"
 
-#include <array>
-#include <cstddef>
-#include <functional>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
 namespace mesh::plugin {
 

@@ -2,15 +2,10 @@
 
 #include "tests/unit/plugin/program.h"
 
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
+
 #include <link.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <string>
-#include <vector>
 
 namespace mesh::plugin {
 namespace {

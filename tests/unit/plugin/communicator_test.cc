@@ -4,11 +4,7 @@
 
 #include "tests/unit/plugin/plugin_test.h"
 
-#include <array>
 #include <future>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace mesh::plugin {
 namespace {

@@ -5,12 +5,6 @@
 #include "plugin/provider.h"
 #include "tests/unit/verbs/fake_provider.h"
 
-#include <algorithm>
-#include <cstdlib>
-#include <memory>
-#include <stdexcept>
-#include <vector>
-
 namespace mesh {
 
 namespace fake {

@@ -2,15 +2,10 @@
 // An engine made of pointers. It moves no data, but remembers every argument and returns the
 // results that the test has scripted. Thread: any; locks.
 
+#include "tests/prelude.h"
+
 #include <mesh/channel.h>
 #include <mesh/engine.h>
-
-#include <cstddef>
-#include <functional>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace mesh {
 

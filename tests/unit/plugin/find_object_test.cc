@@ -1,10 +1,9 @@
 // The library's own _dl_find_object, linked into this program, compared with glibc's.
 
-#include <dlfcn.h>
-#include <gtest/gtest.h>
-#include <link.h>
+#include "tests/prelude.h"
 
-#include <string>
+#include <dlfcn.h>
+#include <link.h>
 
 namespace mesh::plugin {
 namespace {

@@ -2,9 +2,6 @@
 // since then; the sizes that it gets back are int in all versions.
 #include "tests/unit/plugin/plugin_test.h"
 
-#include <array>
-#include <functional>
-
 namespace mesh::plugin {
 namespace {
 

@@ -1,17 +1,9 @@
 #include "plugin/metrics_text.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/plugin/prometheus_text.h"
 
-#include <gtest/gtest.h>
-
 #include <cctype>
-#include <fstream>
-#include <set>
-#include <sstream>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mesh::plugin {
 namespace {

@@ -3,14 +3,8 @@
 // NCCL's order of calls around a communicator. Thread: the test's.
 
 #include "plugin/collnet.h"
+#include "tests/prelude.h"
 #include "tests/unit/plugin/plugin_test.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstdint>
-#include <cstdlib>
-#include <vector>
 
 namespace mesh::plugin {
 

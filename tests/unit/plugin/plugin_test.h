@@ -4,19 +4,12 @@
 // Thread: the test's.
 
 #include "plugin/registry.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/patience.h"
 #include "tests/unit/plugin/any_net.h"
 #include "tests/unit/plugin/fake_engine.h"
 
-#include <gtest/gtest.h>
-
 #include <cstdarg>
-#include <cstdio>
-#include <map>
-#include <mutex>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mesh::plugin {
 

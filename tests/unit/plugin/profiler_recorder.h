@@ -3,11 +3,7 @@
 // library, and the mistakes at which NCCL would crash. Thread: any; locks.
 
 #include "plugin/nccl/profiler.h"
-
-#include <cstdint>
-#include <mutex>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::testkit {
 

@@ -8,7 +8,6 @@
 #include <sstream>
 
 namespace mesh::testkit {
-
 namespace {
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;

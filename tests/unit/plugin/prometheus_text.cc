@@ -1,14 +1,8 @@
 #include "tests/unit/plugin/prometheus_text.h"
 
-#include <algorithm>
 #include <cctype>
-#include <cstdlib>
-#include <set>
-#include <stdexcept>
-#include <string_view>
 
 namespace mesh::testkit {
-
 namespace {
 
 class Reader {

@@ -3,9 +3,7 @@
 // HELP and TYPE before their samples, no sample twice, counters that end in _total, histograms
 // whose buckets grow and add up, valid escapes and numbers.
 
-#include <map>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::testkit {
 

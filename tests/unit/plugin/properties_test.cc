@@ -2,10 +2,6 @@
 
 #include "tests/unit/plugin/plugin_test.h"
 
-#include <algorithm>
-#include <cstddef>
-#include <cstring>
-
 namespace mesh::plugin {
 namespace {
 

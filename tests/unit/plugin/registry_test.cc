@@ -9,9 +9,7 @@
 
 #include <atomic>
 #include <barrier>
-#include <chrono>
 #include <future>
-#include <thread>
 
 namespace mesh::plugin {
 namespace {

@@ -4,9 +4,6 @@
 #include "src/base/log.h"
 #include "tests/unit/plugin/plugin_test.h"
 
-#include <string>
-#include <vector>
-
 namespace mesh::plugin {
 namespace {
 

@@ -2,20 +2,11 @@
 
 #include "tests/unit/plugin/program.h"
 
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 #include <dlfcn.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <map>
 #include <regex>
-#include <set>
-#include <string>
-#include <vector>
 
 namespace mesh::plugin {
 namespace {

@@ -5,16 +5,7 @@
 #include "src/base/log.h"
 #include "tests/unit/plugin/plugin_test.h"
 
-#include <atomic>
-#include <chrono>
-#include <functional>
 #include <future>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace mesh::plugin {
 namespace {

@@ -7,9 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstring>
-#include <string>
-
 namespace mesh::plugin {
 namespace {
 

@@ -1,19 +1,12 @@
 #include "plugin/stats_writer.h"
 
 #include "src/base/small_file.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/folder.h"
 #include "tests/unit/base/log_capture.h"
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <filesystem>
-#include <functional>
 #include <future>
-#include <iterator>
 #include <new>
-#include <utility>
-#include <vector>
 
 namespace mesh::plugin {
 namespace {

@@ -3,14 +3,10 @@
 
 #include "src/base/timeouts.h"
 #include "src/relay/chain.h"
+#include "tests/prelude.h"
 #include "tests/unit/relay/line.h"
 
-#include <gtest/gtest.h>
-
-#include <cstring>
-
 namespace mesh::relay {
-
 namespace {
 
 using testkit::Line, testkit::LineEnd, testkit::LineOptions;
@@ -160,5 +156,4 @@ TEST_P(ChainEnd, AnEndIsDestroyedWithWorkOutstanding) {
 INSTANTIATE_TEST_SUITE_P(Middles, ChainEnd, ::testing::Values(1, 2));
 
 }  // namespace
-
 }  // namespace mesh::relay

@@ -4,16 +4,11 @@
 #include "src/relay/end_device.h"
 
 #include "src/relay/end_completion_queue.h"
+#include "tests/prelude.h"
 #include "tests/unit/relay/line.h"
 #include "tests/unit/soft/open_host.h"
 
-#include <gtest/gtest.h>
-
-#include <cerrno>
-#include <cstring>
-
 namespace mesh::relay {
-
 namespace {
 
 using testkit::Line, testkit::LineEnd, testkit::LineOptions;
@@ -100,5 +95,4 @@ TEST(EndCompletionQueue, AnIndexThatIsFreeAgainBeginsWithAnotherLife) {
 INSTANTIATE_TEST_SUITE_P(Middles, EndDeviceOverLine, ::testing::Values(1, 2));
 
 }  // namespace
-
 }  // namespace mesh::relay

@@ -1,14 +1,10 @@
 // A neighbour fills slots with forged headers. The chain is cut, and nothing else happens.
 
 #include "src/relay/chain.h"
+#include "tests/prelude.h"
 #include "tests/unit/relay/line.h"
 
-#include <gtest/gtest.h>
-
-#include <cstring>
-
 namespace mesh::relay {
-
 namespace {
 
 using testkit::Line, testkit::LineEnd, testkit::LineOptions;
@@ -147,5 +143,4 @@ TEST_F(ForgedSlot, MoreSlotsThanThereAreWaitForTheirTurn) {
 }
 
 }  // namespace
-
 }  // namespace mesh::relay

@@ -4,13 +4,9 @@
 #include "src/relay/end_device.h"
 #include "src/verbs/handle.h"
 #include "tests/fuzz/fuzz_verbs.h"
-
-#include <gtest/gtest.h>
-
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::relay {
-
 namespace {
 
 class HandPlayed : public ::testing::Test {
@@ -104,5 +100,4 @@ TEST_F(HandPlayed, NothingCompletesBeforeOurOwnDeviceIsThroughWithIt) {
 }
 
 }  // namespace
-
 }  // namespace mesh::relay

@@ -1,13 +1,9 @@
 #include "tests/unit/relay/line.h"
 
 #include "src/base/clock.h"
-
-#include <gtest/gtest.h>
-
-#include <utility>
+#include "tests/prelude.h"
 
 namespace mesh::relay::testkit {
-
 namespace {
 
 constexpr std::uint64_t kPatienceNs = 50 * kNsPerSecond;

@@ -7,14 +7,8 @@
 #include "src/relay/end_device.h"
 #include "src/soft/soft_provider.h"
 #include "src/verbs/handle.h"
+#include "tests/prelude.h"
 #include "tests/unit/relay/middle_hosts.h"
-
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
 
 namespace mesh::relay::testkit {
 

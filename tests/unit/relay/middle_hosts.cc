@@ -1,15 +1,10 @@
 #include "tests/unit/relay/middle_hosts.h"
 
 #include "src/base/log.h"
+#include "tests/prelude.h"
 #include "tests/unit/soft/open_host.h"
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <utility>
-
 namespace mesh::relay::testkit {
-
 namespace {
 
 std::string nic_text(const std::string& name, std::size_t cable, int side) {

@@ -6,15 +6,8 @@
 #include "src/relay/chain.h"
 #include "src/soft/soft_provider.h"
 #include "src/verbs/handle.h"
+#include "tests/prelude.h"
 #include "tests/unit/relay/bring_up.h"
-
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <memory>
-#include <string>
-#include <vector>
 
 namespace mesh::relay::testkit {
 

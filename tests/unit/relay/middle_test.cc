@@ -4,19 +4,12 @@
 #include "src/relay/middle.h"
 
 #include "src/base/clock.h"
+#include "tests/prelude.h"
 #include "tests/unit/relay/line.h"
-
-#include <gtest/gtest.h>
 
 #include <time.h>
 
-#include <atomic>
-#include <cstdio>
-#include <cstring>
-#include <vector>
-
 namespace mesh::relay {
-
 namespace {
 
 using testkit::Line, testkit::LineOptions;
@@ -149,5 +142,4 @@ TEST(Middle, AnIdleOneRests) {
 }
 
 }  // namespace
-
 }  // namespace mesh::relay

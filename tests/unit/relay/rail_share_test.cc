@@ -1,14 +1,9 @@
 // The order in which several chains may post over one rail.
 #include "src/relay/chain_side.h"
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstddef>
-#include <cstdint>
+#include "tests/prelude.h"
 
 namespace mesh::relay {
-
 namespace {
 
 constexpr std::uint64_t kPart = 256u << 10;
@@ -123,5 +118,4 @@ TEST(RailShare, WhoCanPostNothingDoesNotTakeIt) {
 }
 
 }  // namespace
-
 }  // namespace mesh::relay

@@ -3,15 +3,9 @@
 
 #include "tests/unit/relay/line.h"
 
-#include <gtest/gtest.h>
-
-#include <cstring>
-#include <deque>
-#include <random>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::relay {
-
 namespace {
 
 using testkit::Line, testkit::LineEnd, testkit::LineOptions;
@@ -176,5 +170,4 @@ TEST_P(RandomWork, ArrivesOverANetworkThatKeepsNoOrder) {
 INSTANTIATE_TEST_SUITE_P(Middles, RandomWork, ::testing::Values(1, 2));
 
 }  // namespace
-
 }  // namespace mesh::relay

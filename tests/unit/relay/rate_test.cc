@@ -2,16 +2,10 @@
 // so one thread can carry at most half of memcpy's rate. Prints figures; there is no bar.
 
 #include "src/base/clock.h"
+#include "tests/prelude.h"
 #include "tests/unit/relay/line.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdio>
-#include <cstring>
-
 namespace mesh::relay {
-
 namespace {
 
 using testkit::kEndBytes, testkit::Line, testkit::LineOptions;
@@ -88,5 +82,4 @@ TEST(Rate, IsPrintedBesideMemcpys) {
 }
 
 }  // namespace
-
 }  // namespace mesh::relay

@@ -2,14 +2,10 @@
 // does not have are left out by name.
 
 #include "tests/contract/endpoint_pair.h"
+#include "tests/prelude.h"
 #include "tests/unit/relay/relayed_provider.h"
 
-#include <gtest/gtest.h>
-
-#include <memory>
-
 namespace mesh::contract {
-
 namespace {
 
 // Only plain writes and writes with immediate of one element are relayed. The counts that come back

@@ -1,12 +1,8 @@
 #include "tests/unit/relay/relayed_provider.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstring>
+#include "tests/prelude.h"
 
 namespace mesh::relay::testkit {
-
 namespace {
 // The suite writes up to 1 MiB at once, and asks for 16 work requests.
 constexpr RingShape kShape{.slots = 16, .payload_bytes = 4 << 20, .wr_bytes = 1 << 20};

@@ -9,13 +9,6 @@
 #include "tests/unit/relay/middle_hosts.h"
 #include "tests/unit/soft/passing_provider.h"
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <utility>
-
 namespace mesh::relay::testkit {
 
 class RelayedProvider;

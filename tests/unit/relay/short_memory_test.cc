@@ -3,15 +3,11 @@
 #include "src/relay/end_completion_queue.h"
 #include "src/relay/end_device.h"
 #include "src/relay/passage.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/relay/middle_hosts.h"
 #include "tests/unit/soft/passing_provider.h"
 
-#include <gtest/gtest.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <new>
 
 namespace {

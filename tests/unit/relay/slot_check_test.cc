@@ -3,13 +3,9 @@
 #include "src/relay/wire.h"
 
 #include "src/relay/count_words.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
+#include "tests/prelude.h"
 
 namespace mesh::relay {
-
 namespace {
 
 constexpr RingTarget kRing{.slots = 16, .payload_bytes = 8192, .wr_bytes = 4096};
@@ -149,5 +145,4 @@ TEST(CountWords, DistancesHaveASign) {
 }
 
 }  // namespace
-
 }  // namespace mesh::relay

@@ -3,17 +3,7 @@
 #include "src/soft/index_set.h"
 #include "src/soft/ring.h"
 #include "src/soft/segment.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <atomic>
-#include <mutex>
-#include <numeric>
-#include <random>
-#include <set>
-#include <thread>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::soft {
 namespace {

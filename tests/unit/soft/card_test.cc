@@ -1,13 +1,9 @@
 // A card that is gone from its slot, and another one that comes into it.
 #include "src/soft/nic.h"
+#include "tests/prelude.h"
 #include "tests/unit/soft/manual_fabric.h"
 
-#include <gtest/gtest.h>
-
-#include <cerrno>
-
 namespace mesh::soft {
-
 namespace {
 
 using contract::Endpoint;
@@ -127,15 +123,9 @@ TEST_F(Cards, WhatGoesToACardThatLeftRunsOutOfItsRetries) {
   const std::uint32_t key = fabric_.left[0].mr->rkey;
   take_card();
   bring_new_card();
-  ibv_sge sge{peer.address(), 64, peer.mr->lkey};
-  ibv_send_wr wr{};
-  wr.sg_list = &sge;
-  wr.num_sge = 1;
-  wr.opcode = IBV_WR_RDMA_WRITE;
-  wr.send_flags = IBV_SEND_SIGNALED;
-  wr.wr.rdma = {fabric_.left[0].address(), key};
-  ibv_send_wr* bad = nullptr;
-  ASSERT_EQ(ibv_post_send(peer.qp, &wr, &bad), 0);
+  contract::SendRequest request = write_request(peer, fabric_.left[0], 1, 64);
+  request.wr.wr.rdma.rkey = key;
+  ASSERT_EQ(post(peer, request), 0);
   fabric_.run(fabric_.now_ns() + 1'000'000'000);
   ibv_wc completion{};
   ASSERT_EQ(ibv_poll_cq(peer.send_cq, 1, &completion), 1);
@@ -161,12 +151,9 @@ TEST_F(Cards, AContextThatIsOpenedOnTheNewCardWorksAndHasKeysOfItsOwn) {
   give_up(fabric_.left[0]);
   close_endpoint(fabric_.right[0]);
   Endpoint &left = fabric_.left[0], &right = fabric_.right[0];
-  ASSERT_TRUE(open_endpoint(left, *fabric_.a, contract::PairOptions{}));
-  ASSERT_TRUE(open_endpoint(right, *fabric_.b, contract::PairOptions{}));
+  ASSERT_TRUE(open_pair(left, *fabric_.a, right, *fabric_.b));
   EXPECT_NE(left.mr->rkey, old_key);
   EXPECT_NE(left.qp->qp_num, old_qp);
-  ASSERT_TRUE(connect_endpoint(left, right.gid.gid, right.qp->qp_num, contract::PairOptions{}));
-  ASSERT_TRUE(connect_endpoint(right, left.gid.gid, left.qp->qp_num, contract::PairOptions{}));
   ASSERT_EQ(fabric_.announce(0, 7, 4096), 0);
   fabric_.run();
   ASSERT_EQ(fabric_.sent[0].size(), 1u);
@@ -189,5 +176,4 @@ TEST_F(Cards, ACardThatIsReplacedAgainLeavesForGoodEachTime) {
 }
 
 }  // namespace
-
 }  // namespace mesh::soft

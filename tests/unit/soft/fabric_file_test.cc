@@ -1,21 +1,15 @@
 #include "src/soft/fabric_file.h"
 
 #include "src/base/random.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
-
-#include <gtest/gtest.h>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <future>
-#include <string>
 
 namespace mesh::soft {
-
 namespace {
 
 using testkit::LogCapture;
@@ -399,5 +393,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& bad) { return std::string(bad.param.name); });
 
 }  // namespace
-
 }  // namespace mesh::soft

@@ -2,21 +2,16 @@
 
 #include "src/soft/fault_door.h"
 #include "src/base/clock.h"
+#include "tests/prelude.h"
 #include "tests/unit/soft/manual_fabric.h"
 #include "tests/unit/soft/open_host.h"
 
-#include <gtest/gtest.h>
-
 #include <sched.h>
 
-#include <optional>
-
 namespace mesh::soft {
-
 namespace {
 
-using verbs::DeviceEvent;
-using verbs::DeviceEventKind;
+using verbs::DeviceEvent, verbs::DeviceEventKind;
 
 // Two hosts with one cable in a fabric of their own, in real time and with their own threads.
 class Door : public testing::Test {
@@ -104,5 +99,4 @@ TEST_F(Door, WhatIsWrongIsAnswered) {
 }
 
 }  // namespace
-
 }  // namespace mesh::soft

@@ -2,18 +2,13 @@
 
 #include "src/soft/nic.h"
 #include "src/soft/queue_pair.h"
+#include "tests/prelude.h"
 #include "tests/unit/soft/manual_fabric.h"
 
-#include <gtest/gtest.h>
-
-#include <optional>
-
 namespace mesh::soft {
-
 namespace {
 
-using verbs::DeviceEvent;
-using verbs::DeviceEventKind;
+using verbs::DeviceEvent, verbs::DeviceEventKind;
 
 std::optional<DeviceEventKind> next_kind(const contract::Endpoint& endpoint) {
   DeviceEvent event;
@@ -134,5 +129,4 @@ TEST(Faults, AStateChangeThatAFaultOvertookBringsNoQueuePairBack) {
 }
 
 }  // namespace
-
 }  // namespace mesh::soft

@@ -4,16 +4,10 @@
 
 #include "src/soft/soft_provider.h"
 #include "tests/contract/endpoint_pair.h"
+#include "tests/prelude.h"
 #include "tests/unit/soft/open_host.h"
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <cstring>
-#include <thread>
-
 namespace mesh::soft {
-
 namespace {
 
 constexpr std::uint32_t kBytes = 1 << 20;
@@ -48,10 +42,7 @@ class Fence : public ::testing::TestWithParam<CopyMode> {
 
   // Makes a connected pair with four large writes under way.
   void start(contract::Endpoint& from, contract::Endpoint& to) {
-    ASSERT_TRUE(open_endpoint(from, *a_, {}));
-    ASSERT_TRUE(open_endpoint(to, *b_, {}));
-    ASSERT_TRUE(connect_endpoint(from, to.gid.gid, to.qp->qp_num, {}));
-    ASSERT_TRUE(connect_endpoint(to, from.gid.gid, from.qp->qp_num, {}));
+    ASSERT_TRUE(open_pair(from, *a_, to, *b_));
     std::memset(from.memory.data(), 1, kBytes);
     write(from, to, kBytes, 8);
     for (int i = 0; i < 4; ++i) write(from, to, 0, kBytes);
@@ -59,21 +50,23 @@ class Fence : public ::testing::TestWithParam<CopyMode> {
     std::atomic_ref word(*reinterpret_cast<std::uint64_t*>(to.memory.data() + kBytes));
     while (word.load(std::memory_order_acquire) == 0) std::this_thread::yield();
   }
+  // In each round four large writes are under way while `act` takes away or breaks something.
+  template <typename Act>
+  void each_round(const Act& act) {
+    for (int round = 0; round < kRounds; ++round) {
+      contract::Endpoint from, to;
+      ASSERT_NO_FATAL_FAILURE(start(from, to));
+      ASSERT_NO_FATAL_FAILURE(act(from, to));
+      close_endpoint(from);
+      close_endpoint(to);
+    }
+  }
   static void write(contract::Endpoint& from, contract::Endpoint& to, std::size_t offset,
                     std::uint32_t bytes) {
-    ibv_sge sge{from.address(), bytes, from.mr->lkey};
-    ibv_send_wr wr{};
-    wr.sg_list = &sge;
-    wr.num_sge = 1;
-    wr.opcode = IBV_WR_RDMA_WRITE;
-    wr.wr.rdma = {to.address(offset), to.mr->rkey};
-    ibv_send_wr* bad = nullptr;
-    EXPECT_EQ(ibv_post_send(from.qp, &wr, &bad), 0);
-  }
-  static int to_error(contract::Endpoint& endpoint) {
-    ibv_qp_attr attr{};
-    attr.qp_state = IBV_QPS_ERR;
-    return endpoint.provider->modify_qp(endpoint.qp, &attr, IBV_QP_STATE);
+    contract::SendRequest request = write_request(from, to, 0, bytes);
+    request.wr.send_flags = 0;
+    request.wr.wr.rdma.remote_addr += offset;
+    EXPECT_EQ(post(from, request), 0);
   }
   // Writes from the end of each piece that the fabric copies at once, so that it meets a copy that
   // is still going on.
@@ -94,54 +87,38 @@ class Fence : public ::testing::TestWithParam<CopyMode> {
 };
 
 TEST_P(Fence, SourceIsFreeOnceItsQueuePairIsInError) {
-  for (int round = 0; round < kRounds; ++round) {
-    contract::Endpoint from, to;
-    ASSERT_NO_FATAL_FAILURE(start(from, to));
+  each_round([](contract::Endpoint& from, contract::Endpoint& to) {
     ASSERT_EQ(to_error(from), 0);
     scribble(from);
     ASSERT_EQ(to_error(to), 0);
     expect_no_scribble(to);
-    close_endpoint(from);
-    close_endpoint(to);
-  }
+  });
 }
 
 TEST_P(Fence, SourceIsFreeOnceDeregistered) {
-  for (int round = 0; round < kRounds; ++round) {
-    contract::Endpoint from, to;
-    ASSERT_NO_FATAL_FAILURE(start(from, to));
+  each_round([this](contract::Endpoint& from, contract::Endpoint& to) {
     ASSERT_EQ(a_->dereg_mr(std::exchange(from.mr, nullptr)), 0);
     scribble(from);
     ASSERT_EQ(to_error(to), 0);
     expect_no_scribble(to);
-    close_endpoint(from);
-    close_endpoint(to);
-  }
+  });
 }
 
 TEST_P(Fence, TargetIsFreeOnceDeregistered) {
-  for (int round = 0; round < kRounds; ++round) {
-    contract::Endpoint from, to;
-    ASSERT_NO_FATAL_FAILURE(start(from, to));
+  each_round([this](contract::Endpoint& from, contract::Endpoint& to) {
     ASSERT_EQ(b_->dereg_mr(std::exchange(to.mr, nullptr)), 0);
     std::memset(to.memory.data(), 0x33, kBytes);
     ASSERT_EQ(to_error(from), 0);
     for (std::size_t i = 0; i < kBytes; ++i) ASSERT_EQ(to.memory[i], std::byte{0x33});
-    close_endpoint(from);
-    close_endpoint(to);
-  }
+  });
 }
 
 TEST_P(Fence, BothSidesFailAtOnce) {
-  for (int round = 0; round < kRounds; ++round) {
-    contract::Endpoint from, to;
-    ASSERT_NO_FATAL_FAILURE(start(from, to));
+  each_round([](contract::Endpoint& from, contract::Endpoint& to) {
     std::thread other([&] { EXPECT_EQ(to_error(to), 0); });
     ASSERT_EQ(to_error(from), 0);
     other.join();
-    close_endpoint(from);
-    close_endpoint(to);
-  }
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Copy, Fence, ::testing::Values(CopyMode::Auto, CopyMode::Cells),
@@ -150,5 +127,4 @@ INSTANTIATE_TEST_SUITE_P(Copy, Fence, ::testing::Values(CopyMode::Auto, CopyMode
                          });
 
 }  // namespace
-
 }  // namespace mesh::soft

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 namespace mesh::soft {
-
 namespace {
 
 void collect(ibv_cq* cq, std::uint64_t now_ns, std::vector<Seen>& into) {
@@ -32,12 +31,8 @@ ManualFabric::ManualFabric(const std::string& link_fields, std::size_t pairs,
   };
   a = open("a");
   b = open("b");
-  for (std::size_t i = 0; i < pairs; ++i) {
-    EXPECT_TRUE(open_endpoint(left[i], *a, options));
-    EXPECT_TRUE(open_endpoint(right[i], *b, options));
-    EXPECT_TRUE(connect_endpoint(left[i], right[i].gid.gid, right[i].qp->qp_num, options));
-    EXPECT_TRUE(connect_endpoint(right[i], left[i].gid.gid, left[i].qp->qp_num, options));
-  }
+  for (std::size_t i = 0; i < pairs; ++i)
+    EXPECT_TRUE(open_pair(left[i], *a, right[i], *b, options));
 }
 
 ManualFabric::~ManualFabric() {
@@ -67,35 +62,16 @@ void ManualFabric::run(std::uint64_t until_ns) {
 
 int ManualFabric::write(std::size_t pair, std::uint64_t wr_id, std::uint32_t bytes,
                         unsigned flags) {
-  const contract::Endpoint& to = right[pair];
-  ibv_sge sge{left[pair].address(), bytes, left[pair].mr->lkey};
-  ibv_send_wr wr{};
-  wr.wr_id = wr_id;
-  wr.sg_list = &sge;
-  wr.num_sge = 1;
-  wr.opcode = IBV_WR_RDMA_WRITE;
-  wr.send_flags = flags;
-  wr.wr.rdma = {to.address(), to.mr->rkey};
-  ibv_send_wr* bad = nullptr;
-  return ibv_post_send(left[pair].qp, &wr, &bad);
+  contract::SendRequest request = write_request(left[pair], right[pair], wr_id, bytes);
+  request.wr.send_flags = flags;
+  return post(left[pair], request);
 }
 
 int ManualFabric::announce(std::size_t pair, std::uint64_t wr_id, std::uint32_t bytes) {
-  ibv_recv_wr receive{};
-  receive.wr_id = wr_id;
-  ibv_recv_wr* bad_receive = nullptr;
-  if (const int error = ibv_post_recv(right[pair].qp, &receive, &bad_receive); error != 0)
-    return error;
-  ibv_sge sge{left[pair].address(), bytes, left[pair].mr->lkey};
-  ibv_send_wr wr{};
-  wr.wr_id = wr_id;
-  wr.sg_list = &sge;
-  wr.num_sge = 1;
-  wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-  wr.send_flags = IBV_SEND_SIGNALED;
-  wr.wr.rdma = {right[pair].address(), right[pair].mr->rkey};
-  ibv_send_wr* bad = nullptr;
-  return ibv_post_send(left[pair].qp, &wr, &bad);
+  if (const int error = post_receive(right[pair], wr_id); error != 0) return error;
+  contract::SendRequest request = write_request(left[pair], right[pair], wr_id, bytes);
+  request.wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  return post(left[pair], request);
 }
 
 }  // namespace mesh::soft

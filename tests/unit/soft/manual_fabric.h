@@ -4,14 +4,7 @@
 
 #include "src/soft/soft_provider.h"
 #include "tests/contract/endpoint_pair.h"
-
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::soft {
 

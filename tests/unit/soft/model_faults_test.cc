@@ -2,14 +2,7 @@
 
 #include "tests/unit/soft/manual_fabric.h"
 
-#include <algorithm>
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace mesh::soft {
-
 namespace {
 
 TEST(Faults, QueuePairFailsAfterSoManyWorkRequests) {
@@ -277,5 +270,4 @@ TEST(Faults, APortMayFlapMoreOftenThanThePlanHasRoom) {
 }
 
 }  // namespace
-
 }  // namespace mesh::soft

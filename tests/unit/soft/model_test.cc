@@ -7,7 +7,6 @@
 #include <cmath>
 
 namespace mesh::soft {
-
 namespace {
 
 constexpr std::uint32_t kMessage = 1 << 20;
@@ -127,5 +126,4 @@ TEST(Model, WithoutRatesEverythingIsDueAtOnce) {
 }
 
 }  // namespace
-
 }  // namespace mesh::soft

@@ -1,21 +1,10 @@
 // Networks beyond one wire: routers, InfiniBand-like ports, and devices that are no rails.
 #include "src/soft/soft_provider.h"
 #include "src/verbs/gid_choice.h"
+#include "tests/prelude.h"
 #include "tests/unit/soft/open_host.h"
 
-#include <gtest/gtest.h>
-
 #include <sys/socket.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <cstddef>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mesh::soft {
 namespace {

@@ -4,20 +4,13 @@
 #include "src/soft/null_provider.h"
 #include "src/soft/soft_provider.h"
 #include "tests/contract/endpoint_pair.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstring>
-#include <string>
-
 namespace mesh::soft {
-
 namespace {
 
-using contract::Endpoint;
-using contract::PairOptions;
+using contract::Endpoint, contract::PairOptions;
 
 constexpr std::uint32_t kSendDepth = 8;
 
@@ -46,10 +39,7 @@ class NullFabricTest : public ::testing::Test {
     provider_ = std::move(*provider);
     PairOptions options;
     options.send_depth = kSendDepth;
-    ASSERT_TRUE(contract::open_endpoint(left_, *provider_, options));
-    ASSERT_TRUE(contract::open_endpoint(right_, *provider_, options));
-    ASSERT_TRUE(contract::connect_endpoint(left_, right_.gid.gid, right_.qp->qp_num, options));
-    ASSERT_TRUE(contract::connect_endpoint(right_, left_.gid.gid, left_.qp->qp_num, options));
+    ASSERT_TRUE(contract::open_pair(left_, *provider_, right_, *provider_, options));
     std::memset(left_.memory.data(), 'l', 4096);
     std::memset(right_.memory.data(), 'r', 4096);
   }
@@ -60,24 +50,12 @@ class NullFabricTest : public ::testing::Test {
   }
 
   int post(const Write& write) {
-    ibv_sge sge{left_.address(), write.bytes, left_.mr->lkey};
-    ibv_send_wr wr{};
-    wr.wr_id = ++posted_;
-    wr.sg_list = &sge;
-    wr.num_sge = 1;
-    wr.opcode = write.opcode;
-    wr.send_flags = write.flags;
-    wr.imm_data = 0x1234;
-    wr.wr.rdma.remote_addr = right_.address();
-    wr.wr.rdma.rkey = write.rkey != 0 ? write.rkey : right_.mr->rkey;
-    ibv_send_wr* bad = nullptr;
-    return ibv_post_send(left_.qp, &wr, &bad);
-  }
-  int post_receive(std::uint64_t wr_id) {
-    ibv_recv_wr wr{};
-    wr.wr_id = wr_id;
-    ibv_recv_wr* bad = nullptr;
-    return ibv_post_recv(right_.qp, &wr, &bad);
+    contract::SendRequest request = contract::write_request(left_, right_, ++posted_, write.bytes);
+    request.wr.opcode = write.opcode;
+    request.wr.send_flags = write.flags;
+    request.wr.imm_data = 0x1234;
+    if (write.rkey != 0) request.wr.wr.rdma.rkey = write.rkey;
+    return contract::post(left_, request);
   }
   static std::vector<ibv_wc> poll(ibv_cq* cq) {
     std::array<ibv_wc, 32> wc{};
@@ -115,7 +93,7 @@ TEST_F(NullFabricTest, AReadCompletes) {
 }
 
 TEST_F(NullFabricTest, PayloadIsNotCopied) {
-  ASSERT_EQ(post_receive(7), 0);
+  ASSERT_EQ(contract::post_receive(right_, 7), 0);
   ASSERT_EQ(post({.bytes = 8}), 0);  // not inline
   ASSERT_EQ(post({.bytes = 64,
                   .flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED,  // announced
@@ -136,7 +114,7 @@ TEST_F(NullFabricTest, AnAnnouncementWaitsForAReceiveAndIsCounted) {
   ASSERT_EQ(post({}), 0);  // waits behind it
   EXPECT_TRUE(poll(left_.send_cq).empty());
   EXPECT_TRUE(poll(left_.send_cq).empty());
-  ASSERT_EQ(post_receive(1), 0);
+  ASSERT_EQ(contract::post_receive(right_, 1), 0);
   EXPECT_EQ(poll(left_.send_cq).size(), 2u);
   EXPECT_EQ(poll(right_.receive_cq).size(), 1u);
   const testkit::LogCapture log;
@@ -158,10 +136,8 @@ TEST_F(NullFabricTest, RoomComesBackWithALaterSignaledCompletion) {
 }
 
 TEST_F(NullFabricTest, TheErrorStateFlushesBothQueues) {
-  ASSERT_EQ(post_receive(5), 0);
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_ERR;
-  ASSERT_EQ(provider_->modify_qp(right_.qp, &attr, IBV_QP_STATE), 0);
+  ASSERT_EQ(contract::post_receive(right_, 5), 0);
+  ASSERT_EQ(contract::to_error(right_), 0);
   const std::vector<ibv_wc> received = poll(right_.receive_cq);
   ASSERT_EQ(received.size(), 1u);
   EXPECT_EQ(received[0].status, IBV_WC_WR_FLUSH_ERR);
@@ -174,7 +150,7 @@ TEST_F(NullFabricTest, TheErrorStateFlushesBothQueues) {
 }
 
 TEST_F(NullFabricTest, AWrongKeyFailsBothEnds) {
-  ASSERT_EQ(post_receive(5), 0);
+  ASSERT_EQ(contract::post_receive(right_, 5), 0);
   ASSERT_EQ(post({.flags = IBV_SEND_INLINE, .rkey = right_.mr->rkey + 1}), 0);
   const std::vector<ibv_wc> sent = poll(left_.send_cq);
   ASSERT_EQ(sent.size(), 1u);
@@ -216,5 +192,4 @@ TEST_F(NullFabricTest, IsNoSoftFabricAndTheOtherWayRound) {
 }
 
 }  // namespace
-
 }  // namespace mesh::soft

@@ -7,19 +7,11 @@
 #include "src/soft/queue_pair.h"
 #include "src/soft/ring.h"
 #include "src/soft/wire_model.h"
+#include "tests/prelude.h"
 
-#include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <set>
-#include <thread>
-#include <vector>
-
 namespace mesh::soft {
-
 namespace {
 
 TEST(MemoryTable, AllowsExactlyWhatWasRegistered) {
@@ -181,5 +173,4 @@ TEST(Ring, MapsOnlyWhatIsARing) {
 }
 
 }  // namespace
-
 }  // namespace mesh::soft

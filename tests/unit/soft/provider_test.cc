@@ -3,26 +3,17 @@
 
 #include "src/soft/soft_provider.h"
 #include "tests/contract/endpoint_pair.h"
+#include "tests/prelude.h"
 #include "tests/unit/soft/manual_fabric.h"
 #include "tests/unit/soft/open_host.h"
 
-#include <gtest/gtest.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <set>
-#include <string>
-
 namespace mesh::soft {
-
 namespace {
 
 std::unique_ptr<SoftProvider> open_host(const FabricFile& fabric, const char* host,
@@ -119,21 +110,12 @@ TEST(SoftProvider, ADeviceStaysOpenWhileSomethingIsThatWasMadeOnIt) {
 TEST(SoftProvider, ANicReachesItself) {
   const std::unique_ptr<SoftProvider> a = open_host(own_file("pair"), "a");
   contract::Endpoint one, two;
-  ASSERT_TRUE(open_endpoint(one, *a, {}));
-  ASSERT_TRUE(open_endpoint(two, *a, {}));
-  ASSERT_TRUE(connect_endpoint(one, two.gid.gid, two.qp->qp_num, {}));
-  ASSERT_TRUE(connect_endpoint(two, one.gid.gid, one.qp->qp_num, {}));
+  ASSERT_TRUE(open_pair(one, *a, two, *a));
   std::memset(one.memory.data(), 5, 1000);
   for (const ibv_wr_opcode opcode : {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ}) {
-    ibv_sge sge{one.address(), 1000, one.mr->lkey};
-    ibv_send_wr wr{};
-    wr.sg_list = &sge;
-    wr.num_sge = 1;
-    wr.opcode = opcode;
-    wr.send_flags = IBV_SEND_SIGNALED;
-    wr.wr.rdma = {two.address(), two.mr->rkey};
-    ibv_send_wr* bad = nullptr;
-    ASSERT_EQ(ibv_post_send(one.qp, &wr, &bad), 0);
+    contract::SendRequest request = write_request(one, two, 1, 1000);
+    request.wr.opcode = opcode;
+    ASSERT_EQ(post(one, request), 0);
     ibv_wc wc{};
     for (int i = 0; i < 10 && ibv_poll_cq(one.send_cq, 1, &wc) == 0; ++i) {
     }
@@ -217,10 +199,7 @@ TEST(SoftProvider, LeavesNothingBehind) {
       const std::unique_ptr<SoftProvider> a = open_host(fabric, "a", Agent::Thread),
                                           b = open_host(fabric, "b", Agent::Thread);
       contract::Endpoint one, two;
-      ASSERT_TRUE(open_endpoint(one, *a, {}));
-      ASSERT_TRUE(open_endpoint(two, *b, {}));
-      ASSERT_TRUE(connect_endpoint(one, two.gid.gid, two.qp->qp_num, {}));
-      ASSERT_TRUE(connect_endpoint(two, one.gid.gid, one.qp->qp_num, {}));
+      ASSERT_TRUE(open_pair(one, *a, two, *b));
       close_endpoint(one);
       close_endpoint(two);
     }
@@ -242,18 +221,7 @@ TEST(SoftProvider, LeavesNothingBehind) {
   int good = 0;
   ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
   for (int i = 0; i < 10'000; ++i) {
-    ibv_recv_wr receive{};
-    ibv_recv_wr* bad_receive = nullptr;
-    ibv_sge sge{from.address(), 4096, from.mr->lkey};
-    ibv_send_wr wr{};
-    wr.sg_list = &sge;
-    wr.num_sge = 1;
-    wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-    wr.send_flags = IBV_SEND_SIGNALED;
-    wr.wr.rdma = {to.address(), to.mr->rkey};
-    ibv_send_wr* bad = nullptr;
-    if (ibv_post_recv(to.qp, &receive, &bad_receive) != 0 || ibv_post_send(from.qp, &wr, &bad) != 0)
-      break;
+    if (fabric.announce(0, 1, 4096) != 0) break;
     ibv_wc wc{};
     int found = 0;
     for (int turn = 0; turn < 8 && found < 2; ++turn)
@@ -277,5 +245,4 @@ TEST(SoftProvider, AHealthyTurnDoesNotEnterTheKernel) {
 }
 
 }  // namespace
-
 }  // namespace mesh::soft

@@ -9,32 +9,19 @@
 #include "src/soft/ring.h"
 #include "src/soft/soft_provider.h"
 #include "src/soft/unix_socket.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/child.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/base/process_limit.h"
-
-#include <gtest/gtest.h>
 
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <array>
-#include <memory>
-#include <optional>
-#include <string>
-#include <thread>
-#include <vector>
-
 namespace mesh::soft {
-
 namespace {
 
-using testkit::Child;
-using testkit::files_and;
-using testkit::Limit;
-using testkit::LogCapture;
-using testkit::open_files;
+using testkit::Child, testkit::files_and, testkit::Limit, testkit::LogCapture, testkit::open_files;
 
 class CountedOffers final : public RendezvousEvents {
  public:
@@ -318,5 +305,4 @@ TEST_P(SoftLimits, EveryNumberOfDescriptorsIsEnoughOrAnError) {
 INSTANTIATE_TEST_SUITE_P(FirstAndSecond, SoftLimits, ::testing::Bool());
 
 }  // namespace
-
 }  // namespace mesh::soft

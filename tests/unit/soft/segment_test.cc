@@ -1,25 +1,18 @@
 #include "src/soft/segment.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/base/child.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/base/process_limit.h"
-
-#include <gtest/gtest.h>
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <fstream>
-
 namespace mesh::soft {
-
 namespace {
 
-using testkit::Child;
-using testkit::Limit;
-using testkit::LogCapture;
-using testkit::open_files;
+using testkit::Child, testkit::Limit, testkit::LogCapture, testkit::open_files;
 
 constexpr std::size_t kBytes = 8192;
 
@@ -75,5 +68,4 @@ TEST(Segment, NoAddressSpaceIsAnError) {
 #endif
 
 }  // namespace
-
 }  // namespace mesh::soft

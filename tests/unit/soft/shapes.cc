@@ -1,17 +1,8 @@
 #include "tests/unit/soft/shapes.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <cstddef>
-#include <random>
-#include <set>
-#include <utility>
-#include <vector>
-
 namespace mesh::testkit {
-
 namespace {
 using Pair = std::pair<int, int>;
 

@@ -2,8 +2,7 @@
 // Writes fabric files of hosts that are cabled as rings and tori, with several cables for each pair
 // of neighbours and ports in any order. Thread: any. Bounds: those of a fabric file.
 
-#include <cstdint>
-#include <string>
+#include "tests/prelude.h"
 
 namespace mesh::testkit {
 

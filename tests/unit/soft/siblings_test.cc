@@ -5,22 +5,14 @@
 #include "src/soft/host_state.h"
 #include "src/verbs/cable_datagrams.h"
 #include "tests/contract/endpoint_pair.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/child.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/soft/open_host.h"
 
-#include <gtest/gtest.h>
-
 #include <poll.h>
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <memory>
-#include <vector>
-
 namespace mesh::soft {
-
 namespace {
 
 using contract::Endpoint;
@@ -128,11 +120,7 @@ TEST(SiblingProcesses, HaveTheFaultsOfTheirHost) {
 
 // Queue pairs of one process that are connected with each other.
 struct Pair {
-  explicit Pair(SoftProvider& process) {
-    EXPECT_TRUE(open_endpoint(left, process, {}) && open_endpoint(right, process, {}));
-    EXPECT_TRUE(connect_endpoint(left, right.gid.gid, right.qp->qp_num, {}));
-    EXPECT_TRUE(connect_endpoint(right, left.gid.gid, left.qp->qp_num, {}));
-  }
+  explicit Pair(SoftProvider& process) { EXPECT_TRUE(open_pair(left, process, right, process)); }
   ~Pair() {
     close_endpoint(left);
     close_endpoint(right);
@@ -198,18 +186,9 @@ TEST(SiblingsOnTheWire, ShareTheRateOfTheirPort) {
   const std::array<Process, 3> all{open("a"), open("a"), open("b")};
   std::array<Endpoint, 2> from, to;
   for (std::size_t i = 0; i < 2; ++i) {
-    ASSERT_TRUE(open_endpoint(from[i], *all[i], {}) && open_endpoint(to[i], *all[2], {}));
-    ASSERT_TRUE(connect_endpoint(from[i], to[i].gid.gid, to[i].qp->qp_num, {}));
-    ASSERT_TRUE(connect_endpoint(to[i], from[i].gid.gid, from[i].qp->qp_num, {}));
-    ibv_sge sge{from[i].address(), kBytes, from[i].mr->lkey};
-    ibv_send_wr wr{};
-    wr.sg_list = &sge;
-    wr.num_sge = 1;
-    wr.opcode = IBV_WR_RDMA_WRITE;
-    wr.send_flags = IBV_SEND_SIGNALED;
-    wr.wr.rdma = {to[i].address(), to[i].mr->rkey};
-    ibv_send_wr* bad = nullptr;
-    for (std::uint64_t n = 0; n < kEach; ++n) ASSERT_EQ(ibv_post_send(from[i].qp, &wr, &bad), 0);
+    ASSERT_TRUE(open_pair(from[i], *all[i], to[i], *all[2]));
+    for (std::uint64_t n = 0; n < kEach; ++n)
+      ASSERT_EQ(post(from[i], write_request(from[i], to[i], n, kBytes)), 0);
   }
   const std::uint64_t start_ns = clock_ns;
   for (std::uint64_t done = 0; done < 2 * kEach;) {
@@ -236,5 +215,4 @@ TEST(SiblingsOnTheWire, ShareTheRateOfTheirPort) {
 }
 
 }  // namespace
-
 }  // namespace mesh::soft

@@ -1,12 +1,8 @@
 #include "src/topo/host_topology.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/base/folder.h"
 #include "tests/unit/base/log_capture.h"
-
-#include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
 
 namespace mesh::topo {
 namespace {

@@ -2,11 +2,7 @@
 // The hwloc XML of a host that does not exist: packages with one NUMA node each, and PCI trees.
 // Thread: one owner. Bound: 64 cores.
 
-#include <fmt/format.h>
-
-#include <cstdint>
-#include <string>
-#include <utility>
+#include "tests/prelude.h"
 
 namespace mesh::testkit {
 

@@ -1,17 +1,14 @@
 // Rails that share a subnet and cannot exchange a packet.
 #include "src/topo/pairing.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/topo/rail_ends.h"
-
-#include <gtest/gtest.h>
-
-#include <vector>
 
 namespace mesh::topo {
 namespace {
 
-using testkit::ib_rail, testkit::rail, testkit::rail_with, testkit::address_of, testkit::Pairs;
-using testkit::Rails;
+using testkit::address_of, testkit::ib_rail, testkit::Pairs, testkit::rail, testkit::rail_with,
+    testkit::Rails;
 
 RailEnd of_packets(const char* address, std::uint8_t packets) {
   RailEnd end = rail(address);

@@ -1,20 +1,13 @@
 #include "src/topo/pairing.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/topo/rail_ends.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <random>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mesh::topo {
 namespace {
 
-using testkit::address_of, testkit::rail_with, testkit::ib_rail, testkit::rail, testkit::Pairs;
-using testkit::Rails;
+using testkit::address_of, testkit::ib_rail, testkit::Pairs, testkit::rail, testkit::rail_with,
+    testkit::Rails;
 
 TEST(Pairing, TrianglePairsOnlyTheCableBetween) {
   const Rails a{rail("10.0.12.1"), rail("10.0.13.1")};

@@ -1,13 +1,8 @@
 #include "src/topo/placement.h"
 
 #include "src/base/user_directory.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/child.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <thread>
-#include <vector>
 
 #include <sched.h>
 #include <signal.h>

@@ -2,13 +2,10 @@
 
 #include "src/topo/pairing.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/topo/rail_ends.h"
 
-#include <gtest/gtest.h>
-
 #include <ostream>
-#include <utility>
-#include <vector>
 
 namespace mesh::topo {
 
@@ -18,8 +15,8 @@ inline void PrintTo(const WirePair& pair, std::ostream* out) {
 
 namespace {
 
-using testkit::address_of, testkit::ib_rail, testkit::rail, testkit::rail_with, testkit::Pairs;
-using testkit::Rails;
+using testkit::address_of, testkit::ib_rail, testkit::Pairs, testkit::rail, testkit::rail_with,
+    testkit::Rails;
 using Wires = std::vector<WirePair>;
 
 const Wires kAll{{0, 0}, {0, 1}, {1, 0}, {1, 1}};

@@ -3,11 +3,9 @@
 
 #include "src/base/socket.h"
 #include "src/topo/pairing.h"
+#include "tests/prelude.h"
 
-#include <algorithm>
 #include <ostream>
-#include <utility>
-#include <vector>
 
 namespace mesh::topo {
 

@@ -1,12 +1,8 @@
 #include "src/topo/ways.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/topo/hwloc_xml.h"
-
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <string>
 
 namespace mesh::topo {
 namespace {

@@ -1,9 +1,6 @@
 #include "tuning/derive.h"
 
-#include <gtest/gtest.h>
-
-#include <bit>
-#include <limits>
+#include "tests/prelude.h"
 
 namespace mesh::tuning {
 namespace {

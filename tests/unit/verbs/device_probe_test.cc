@@ -1,13 +1,7 @@
 #include "src/verbs/device_probe.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/verbs/fake_provider.h"
-
-#include <gtest/gtest.h>
-
-#include <cerrno>
-#include <cstring>
-#include <string>
-#include <vector>
 
 namespace mesh::verbs {
 namespace {

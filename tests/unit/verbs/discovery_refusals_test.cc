@@ -1,21 +1,15 @@
 // The log lines of discovery when it finds no rail.
 #include "src/verbs/discovery.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/verbs/fake_provider.h"
-
-#include <gtest/gtest.h>
-
-#include <cerrno>
-#include <functional>
-#include <string>
-#include <vector>
 
 namespace mesh::verbs {
 namespace {
 
-using mesh::testkit::LogCapture, testkit::device, testkit::two_devices, testkit::ethernet_port;
-using testkit::FakeProvider, testkit::gid_of;
+using mesh::testkit::LogCapture, testkit::device, testkit::ethernet_port, testkit::FakeProvider,
+    testkit::gid_of, testkit::two_devices;
 
 testkit::FakePort port_down(const std::string& address) {
   testkit::FakePort port = ethernet_port({gid_of(3, address)});

@@ -1,22 +1,17 @@
 #include "src/verbs/discovery.h"
 
 #include "src/base/thread_pool.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/verbs/fake_provider.h"
 
-#include <gtest/gtest.h>
-
-#include <chrono>
 #include <future>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mesh::verbs {
 namespace {
 
-using mesh::testkit::LogCapture, testkit::device, testkit::two_devices, testkit::ethernet_port;
-using testkit::FakeProvider, testkit::gid_of;
+using mesh::testkit::LogCapture, testkit::device, testkit::ethernet_port, testkit::FakeProvider,
+    testkit::gid_of, testkit::two_devices;
 
 std::vector<std::string> names(FakeProvider& provider, const Settings& settings = {}) {
   std::vector<std::string> found;

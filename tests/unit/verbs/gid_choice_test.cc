@@ -1,12 +1,7 @@
 #include "src/verbs/gid_choice.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/verbs/fake_provider.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <string>
-#include <vector>
 
 namespace mesh::verbs {
 namespace {

@@ -1,13 +1,10 @@
 #include "src/verbs/handle.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/verbs/fake_provider.h"
 
-#include <gtest/gtest.h>
-
-#include <memory>
 #include <type_traits>
-#include <utility>
 
 namespace mesh::verbs {
 namespace {

@@ -1,12 +1,7 @@
 #include "src/verbs/kernel_route.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/verbs/fake_provider.h"
-
-#include <gtest/gtest.h>
-
-#include <cerrno>
-#include <cstring>
-#include <vector>
 
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>

@@ -1,10 +1,8 @@
 #include "src/verbs/memory_hint.h"
 
-#include <gtest/gtest.h>
-#include <sys/resource.h>
+#include "tests/prelude.h"
 
-#include <cerrno>
-#include <string>
+#include <sys/resource.h>
 
 namespace mesh::verbs {
 namespace {

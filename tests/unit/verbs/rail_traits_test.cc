@@ -1,18 +1,10 @@
 #include "src/verbs/rail_traits.h"
 
 #include "src/verbs/rdma_provider.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/folder.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/verbs/fake_provider.h"
-
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <cerrno>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
 
 namespace mesh::verbs {
 namespace {

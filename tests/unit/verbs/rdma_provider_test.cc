@@ -2,22 +2,13 @@
 
 #include "src/verbs/gid_choice.h"
 #include "src/verbs/rdma_sysfs.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/folder.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/verbs/fake_provider.h"
 
-#include <gtest/gtest.h>
-
 #include <fcntl.h>
 #include <unistd.h>
-
-#include <cstring>
-#include <deque>
-#include <filesystem>
-#include <map>
-#include <string>
-#include <tuple>
-#include <vector>
 
 namespace mesh::verbs {
 namespace {

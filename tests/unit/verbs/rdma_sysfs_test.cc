@@ -1,11 +1,8 @@
 // The facts about bonds and virtual functions that the kernel tells in sysfs.
 #include "src/verbs/rdma_sysfs.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/base/folder.h"
-
-#include <gtest/gtest.h>
-
-#include <string>
 
 namespace mesh::verbs {
 namespace {

@@ -2,11 +2,7 @@
 
 #include "src/verbs/wr_rows.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <numeric>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::verbs {
 namespace {

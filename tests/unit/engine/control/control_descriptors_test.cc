@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 namespace mesh::engine {
-
 namespace {
 
 // The host needs the process's descriptors before unauthenticated connections get any.

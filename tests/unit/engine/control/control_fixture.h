@@ -5,17 +5,7 @@
 
 #include "engine/control/control_plane.h"
 #include "src/base/log.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <filesystem>
-#include <functional>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
+#include "tests/prelude.h"
 
 #include <sched.h>
 #include <sys/resource.h>

@@ -5,11 +5,6 @@
 #include "src/base/timeouts.h"
 #include "tests/unit/engine/control/control_fixture.h"
 
-#include <fmt/format.h>
-
-#include <array>
-#include <thread>
-
 #include <sys/eventfd.h>
 #include <unistd.h>
 

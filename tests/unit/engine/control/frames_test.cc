@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 namespace mesh::engine {
-
 namespace {
 
 Bytes body_of(const Bytes& frame) { return {frame.begin() + kFrameHeaderBytes, frame.end()}; }

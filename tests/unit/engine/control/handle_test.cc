@@ -1,14 +1,8 @@
 #include "engine/control/handle.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <random>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::engine {
-
 namespace {
 
 SocketAddress address_of(const char* text) {

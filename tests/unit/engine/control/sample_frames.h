@@ -4,13 +4,7 @@
 
 #include "engine/control/frames.h"
 #include "engine/control/relay_frames.h"
-
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 #include <sys/socket.h>
 

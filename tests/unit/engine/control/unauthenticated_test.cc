@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 namespace mesh::engine {
-
 namespace {
 
 // Unauthenticated connections that misbehave at our plane, and calls of close() from every place.

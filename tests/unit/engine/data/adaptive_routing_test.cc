@@ -3,16 +3,10 @@
 // what happens when writes overtake one another or a path is lost.
 #include "engine/data/peer_link.h"
 #include "engine/message/wire.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/data/lose_path.h"
 #include "tests/unit/engine/units.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <vector>
 
 namespace mesh {
 namespace {

@@ -5,19 +5,9 @@
 #include "engine/data/progress_loop.h"
 #include "engine/data/progress_loop_datapath.h"
 #include "src/verbs/port_view.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/data/nobody.h"
 #include "tests/unit/verbs/fake_provider.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstddef>
-#include <functional>
-#include <memory>
-#include <utility>
-#include <vector>
 
 namespace mesh::engine {
 namespace {

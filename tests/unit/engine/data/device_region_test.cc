@@ -5,20 +5,14 @@
 #include "engine/data/dma_buffer.h"
 #include "engine/data/registration.h"
 #include "tests/device_memory/device_memory.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/data/region_provider.h"
-
-#include <gtest/gtest.h>
 
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <memory>
-#include <vector>
 
 namespace mesh::engine {
 namespace {

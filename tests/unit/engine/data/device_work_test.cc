@@ -2,17 +2,11 @@
 
 #include "engine/data/device_work.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
 #include "tests/unit/soft/passing_provider.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <atomic>
-#include <memory>
-#include <vector>
 
 namespace mesh::engine {
 namespace {

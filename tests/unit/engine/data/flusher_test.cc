@@ -6,16 +6,11 @@
 #include "engine/data/progress_loop.h"
 #include "src/base/timeouts.h"
 #include "tests/device_memory/device_memory.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/cables.h"
 #include "tests/unit/engine/data/lose_path.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <string>
-#include <vector>
 
 namespace mesh::engine {
 namespace {

@@ -6,13 +6,10 @@
 
 #include "engine/data/peer_link.h"
 #include "engine/data/progress_loop.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/data/lose_path.h"
 #include "tests/unit/engine/units.h"
-
-#include <gtest/gtest.h>
-
-#include <vector>
 
 namespace mesh {
 namespace {

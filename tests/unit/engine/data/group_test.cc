@@ -4,27 +4,20 @@
 #include <mesh/snapshot.h>
 
 #include "engine/data/peer_link.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/cables.h"
 #include "tests/unit/engine/data/groups.h"
 #include "tests/unit/engine/data/lose_path.h"
 #include "tests/unit/engine/watched.h"
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <deque>
 #include <initializer_list>
-#include <random>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace mesh {
 namespace {
 
-using testkit::Bed, testkit::finish_group, testkit::kA, testkit::kB, testkit::kBar;
-using testkit::LogCapture, testkit::Watched, testkit::kMembers, testkit::kStep, testkit::members;
-using testkit::send, testkit::Talk;
+using testkit::Bed, testkit::finish_group, testkit::kA, testkit::kB, testkit::kBar,
+    testkit::kMembers, testkit::kStep, testkit::LogCapture, testkit::members, testkit::send,
+    testkit::Talk, testkit::Watched;
 using Sizes = testkit::GroupSizes;
 
 TEST(Group, IsDoneWhenEachMemberHasItsMessageAndSaysItsSize) {

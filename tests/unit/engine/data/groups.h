@@ -3,9 +3,6 @@
 
 #include "tests/unit/engine/bed.h"
 
-#include <array>
-#include <vector>
-
 namespace mesh::testkit {
 
 inline constexpr std::size_t kMembers = kGroupMax;

@@ -3,17 +3,12 @@
 
 #include "engine/data/progress_loop_datapath.h"
 
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 #include <time.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <cstddef>
-#include <fstream>
 #include <future>
-#include <string>
-#include <thread>
 
 namespace mesh::engine {
 namespace {

@@ -5,16 +5,12 @@
 #include "engine/data/peer_link.h"
 #include "src/base/log.h"
 #include "src/base/timeouts.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/data/trap.h"
 
-#include <gtest/gtest.h>
 #include <pthread.h>
 #include <unistd.h>
-
-#include <array>
-#include <memory>
-#include <vector>
 
 namespace mesh {
 namespace {

@@ -3,12 +3,8 @@
 #include "engine/data/channel.h"
 #include "engine/data/progress_loop.h"
 #include "engine/link/context.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/bed.h"
-
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <optional>
 
 namespace mesh {
 namespace {

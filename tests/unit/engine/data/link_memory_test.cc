@@ -1,12 +1,9 @@
 #include "engine/data/link_memory.h"
 
 #include "engine/data/device_context.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/data/region_provider.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
 
 namespace mesh::engine {
 namespace {

@@ -4,12 +4,8 @@
 
 #include "engine/data/peer_link.h"
 #include "engine/data/progress_loop.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/bed.h"
-
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <string>
 
 namespace mesh::testkit {
 

@@ -2,16 +2,9 @@
 // only a few of them, and each gets its turn.
 #include "engine/data/progress_loop.h"
 #include "engine/data/progress_loop_datapath.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/data/nobody.h"
 #include "tests/unit/verbs/fake_provider.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <memory>
-#include <numeric>
-#include <vector>
 
 namespace mesh::engine {
 namespace {

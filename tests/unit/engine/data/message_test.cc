@@ -5,25 +5,17 @@
 
 #include "engine/data/peer_link.h"
 #include "engine/message/wire.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/data/lose_path.h"
 #include "tests/unit/engine/units.h"
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <memory>
-#include <vector>
-
 namespace mesh {
 namespace {
 
-using testkit::Bed, testkit::delay_writes, testkit::kKiB, testkit::kMs, testkit::lose_path;
-using testkit::kA, testkit::kB, testkit::Talk;
+using testkit::Bed, testkit::delay_writes, testkit::kA, testkit::kB, testkit::kKiB, testkit::kMs,
+    testkit::lose_path, testkit::Talk;
 
 // The immediate tells the number of up to fifteen stripes. A record tells larger numbers, and
 // stripes of several work requests.

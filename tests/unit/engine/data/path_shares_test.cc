@@ -2,12 +2,8 @@
 
 #include "engine/data/path.h"
 #include "engine/data/queue_pair.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/bed.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstdint>
 
 namespace mesh::engine {
 namespace {

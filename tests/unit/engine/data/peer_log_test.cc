@@ -1,11 +1,8 @@
 // Losses, ends and words that the log has once, however many links see them.
 #include "engine/data/peer_log.h"
 
+#include "tests/prelude.h"
 #include "tests/unit/engine/data/nobody.h"
-
-#include <gtest/gtest.h>
-
-#include <optional>
 
 namespace mesh::engine {
 namespace {

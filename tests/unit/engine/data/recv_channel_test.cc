@@ -4,14 +4,10 @@
 #include "engine/data/recv_channel.h"
 
 #include "engine/data/progress_loop_datapath.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/data/nobody.h"
 #include "tests/unit/verbs/fake_provider.h"
-
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <optional>
 
 namespace mesh::engine {
 namespace {

@@ -2,13 +2,8 @@
 // A provider that gives every memory region keys of its own and knows the regions that are alive.
 // Thread: one.
 
+#include "tests/prelude.h"
 #include "tests/unit/verbs/fake_provider.h"
-
-#include <cerrno>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <set>
 
 namespace mesh::testkit {
 

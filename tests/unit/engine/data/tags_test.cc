@@ -1,13 +1,9 @@
 // Sends of several tags: no tag waits for another one.
 
 #include "engine/data/tag_queues.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/data/groups.h"
 #include "tests/unit/engine/data/lose_path.h"
-
-#include <gtest/gtest.h>
-
-#include <deque>
-#include <vector>
 
 namespace mesh {
 namespace {

@@ -2,9 +2,7 @@
 
 #include "tests/unit/engine/bed.h"
 
-#include <gtest/gtest.h>
-
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh {
 namespace {

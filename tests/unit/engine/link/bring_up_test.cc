@@ -6,26 +6,14 @@
 #include "src/base/log.h"
 #include "src/soft/soft_provider.h"
 #include "src/verbs/gid_choice.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
 #include "tests/unit/soft/passing_provider.h"
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
 #include <condition_variable>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace mesh {
 namespace {
@@ -143,8 +131,7 @@ class BringUpTest : public testing::TestWithParam<Way> {
     });
   }
   testkit::Pair connect(std::size_t from, std::size_t to) {
-    return testkit::connect({*hosts_[from].engine, *hosts_[from].contexts[0]},
-                            {*hosts_[to].engine, *hosts_[to].contexts[0]});
+    return testkit::connect(hosts_[from].member(), hosts_[to].member());
   }
   static void exchange(const testkit::Pair& pair) {
     testkit::exchange(pair, {100'000}, testkit::Leaves::ACredit);

@@ -1,11 +1,7 @@
 // The order in which bring-ups get a thread.
 #include "engine/link/bring_up.h"
 
-#include <gtest/gtest.h>
-
-#include <cstddef>
-#include <cstdint>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh {
 namespace {

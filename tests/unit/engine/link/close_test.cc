@@ -1,11 +1,8 @@
 // Channels that close: in either order, with open requests, and while other channels go on.
 
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
-
-#include <gtest/gtest.h>
-
-#include <vector>
 
 namespace mesh {
 namespace {

@@ -2,17 +2,11 @@
 
 #include "src/base/socket.h"
 
-#include <array>
-#include <cerrno>
-#include <stdexcept>
-#include <utility>
-
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
 namespace mesh::testkit {
-
 namespace {
 sockaddr_in loopback(std::uint16_t port) {
   sockaddr_in address{};

@@ -7,12 +7,9 @@
 #include "engine/control/frames.h"
 #include "engine/control/handle.h"
 #include "src/base/unique_fd.h"
+#include "tests/prelude.h"
 
-#include <atomic>
-#include <cstdint>
-#include <functional>
 #include <list>
-#include <vector>
 
 namespace mesh::testkit {
 

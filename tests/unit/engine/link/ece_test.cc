@@ -1,12 +1,9 @@
 // Enhanced connection establishment between two hosts. Both ends of a path use the options that
 // both devices have, from the first handshake on and after the path was opened again.
 #include "engine/data/peer_link.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/data/lose_path.h"
-
-#include <gtest/gtest.h>
-
-#include <cstdint>
 
 namespace mesh {
 namespace {

@@ -5,13 +5,7 @@
 #include "src/verbs/discovery.h"
 #include "tests/unit/soft/open_host.h"
 
-#include <algorithm>
-#include <stdexcept>
-#include <utility>
-#include <vector>
-
 namespace mesh::testkit {
-
 namespace {
 engine::FrameHeader header_of(const engine::Bytes& frame) {
   std::uint16_t version = 0;

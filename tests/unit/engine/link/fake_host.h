@@ -11,12 +11,6 @@
 #include "tests/unit/engine/control/fake_plane.h"
 #include "tests/unit/engine/link/fake_link_host.h"
 
-#include <atomic>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
 namespace mesh::testkit {
 
 class FakeHost final : public FakeLinkHost {

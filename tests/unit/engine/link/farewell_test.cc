@@ -1,14 +1,9 @@
 #include "engine/link/farewell.h"
 
 #include "engine/link/link.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/link/fake_host.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <vector>
 
 namespace mesh::engine {
 namespace {

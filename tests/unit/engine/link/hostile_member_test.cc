@@ -4,25 +4,18 @@
 
 #include "engine/link/half_open.h"
 #include "src/base/timeouts.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/link/raw_peer.h"
 #include "tests/unit/engine/units.h"
 
-#include <gtest/gtest.h>
-
 #include <unistd.h>
-#include <ctime>
-#include <deque>
-#include <filesystem>
-#include <fstream>
-#include <memory>
 
 namespace mesh {
 namespace {
 
-using engine::MessageType;
-using testkit::Bed, testkit::kA, testkit::kB, testkit::kMs, testkit::kSecond, testkit::LogCapture;
-using testkit::RawPeer, testkit::Talk;
+using engine::MessageType, testkit::Bed, testkit::kA, testkit::kB, testkit::kMs, testkit::kSecond,
+    testkit::LogCapture, testkit::RawPeer, testkit::Talk;
 
 std::int64_t resident_kb() {
   std::ifstream file("/proc/self/statm");

@@ -5,19 +5,9 @@
 #include "engine/link/half_open.h"
 #include "src/base/clock.h"
 #include "src/base/timeouts.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/link/raw_peer.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <filesystem>
-#include <memory>
-#include <random>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include <unistd.h>
 

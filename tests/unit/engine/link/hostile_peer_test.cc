@@ -10,8 +10,7 @@
 namespace mesh {
 namespace {
 
-using engine::MessageType;
-using testkit::Bed, testkit::LogCapture, testkit::RawPeer;
+using engine::MessageType, testkit::Bed, testkit::LogCapture, testkit::RawPeer;
 
 using testkit::kB;
 

@@ -4,17 +4,11 @@
 // Thread: one. Bound: the bed's rounds for every answer.
 
 #include "engine/control/relay_frames.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/link/raw_peer.h"
 
 #include <mesh/snapshot.h>
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <memory>
-#include <string>
 
 namespace mesh::testkit {
 

@@ -4,21 +4,14 @@
 // is left.
 #include "tests/unit/engine/link/hostile_relay.h"
 #include "engine/link/relay/relay_service.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <memory>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh {
 namespace {
 
 using engine::AskPeers, engine::Chain, engine::Chained, engine::Cut, engine::Join, engine::Joined,
-    engine::PeersAre, engine::MessageType;
-using testkit::Bed, testkit::HostileRelay, testkit::hop_of, testkit::RawPeer;
+    engine::MessageType, engine::PeersAre, testkit::Bed, testkit::hop_of, testkit::HostileRelay,
+    testkit::RawPeer;
 
 TEST_F(HostileRelay, WithoutTheTicketNothingIsAnswered) {
   engine::Id128 guessed = ticket_;

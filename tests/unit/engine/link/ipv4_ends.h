@@ -3,11 +3,7 @@
 // when it is refreshed, as with the kernel. Thread: one.
 
 #include "src/verbs/forwarding_provider.h"
-
-#include <memory>
-#include <optional>
-#include <span>
-#include <utility>
+#include "tests/prelude.h"
 
 namespace mesh::testkit {
 

@@ -3,19 +3,10 @@
 // own.
 
 #include "engine/control/control_listener.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/patience.h"
-
-#include <gtest/gtest.h>
-
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <fstream>
-#include <functional>
-#include <string>
-#include <thread>
 
 #include <net/route.h>
 #include <sched.h>

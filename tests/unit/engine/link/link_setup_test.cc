@@ -5,18 +5,10 @@
 #include "engine/data/progress_loop.h"
 #include "engine/link/handshake.h"
 #include "src/verbs/gid_choice.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/data/nobody.h"
 #include "tests/unit/verbs/fake_provider.h"
-
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <cerrno>
-#include <cstring>
-#include <optional>
-#include <utility>
-#include <vector>
 
 namespace mesh::engine {
 namespace {

@@ -4,14 +4,8 @@
 #include "engine/link/link.h"
 #include "engine/link/link_setup.h"
 #include "engine/link/path_choice.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/link/fake_host.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <thread>
-#include <vector>
 
 namespace mesh::engine {
 namespace {

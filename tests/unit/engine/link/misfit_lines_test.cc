@@ -1,13 +1,7 @@
 #include "engine/link/misfit_lines.h"
 
 #include "src/base/socket.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::engine {
 namespace {

@@ -3,17 +3,12 @@
 #include "engine/link/half_open.h"
 #include "engine/link/link.h"
 #include "src/base/timeouts.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/link/fake_host.h"
 #include "tests/unit/engine/patience.h"
 
-#include <gtest/gtest.h>
-
-#include <cstddef>
-#include <memory>
 #include <new>
-#include <utility>
-#include <vector>
 
 namespace mesh::engine {
 namespace {

@@ -1,15 +1,7 @@
 #include "engine/link/path_choice.h"
 
 #include "src/base/socket.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::engine {
 namespace {

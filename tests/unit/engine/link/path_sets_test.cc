@@ -1,9 +1,6 @@
 #include "engine/link/path_sets.h"
 
-#include <gtest/gtest.h>
-
-#include <set>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::engine {
 namespace {

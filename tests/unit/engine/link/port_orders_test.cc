@@ -13,21 +13,8 @@
 #include "engine/link/relay/known_cables.h"
 #include "engine/link/relay/routes.h"
 #include "src/base/config.h"
+#include "tests/prelude.h"
 #include "tests/unit/soft/shapes.h"
-
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <bit>
-#include <cstddef>
-#include <cstdint>
-#include <iterator>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace mesh::engine {
 namespace {

@@ -3,18 +3,9 @@
 #include "engine/link/relay/relay_client.h"
 #include "engine/link/relay/routes.h"
 #include "src/soft/fabric_file.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/link/fake_host.h"
 #include "tests/unit/engine/units.h"
-
-#include <gtest/gtest.h>
-
-#include <fmt/format.h>
-
-#include <atomic>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mesh::engine {
 namespace {

@@ -4,18 +4,11 @@
 #include "src/verbs/provider.h"
 
 #include <sys/socket.h>
-#include <algorithm>
-#include <cerrno>
-#include <stdexcept>
 
 namespace mesh::testkit {
 
-using engine::Attach;
-using engine::Bytes;
-using engine::Hello;
-using engine::MessageType;
-using engine::Welcome;
-using engine::WireRail;
+using engine::Attach, engine::Bytes, engine::Hello, engine::MessageType, engine::Welcome,
+    engine::WireRail;
 
 namespace {
 constexpr std::uint32_t kSlots = 32;

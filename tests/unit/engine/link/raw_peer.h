@@ -8,9 +8,6 @@
 #include "src/base/unique_fd.h"
 #include "tests/unit/engine/bed.h"
 
-#include <cstdint>
-#include <optional>
-
 namespace mesh::testkit {
 
 class RawPeer {

@@ -2,16 +2,12 @@
 
 #include "engine/link/link.h"
 #include "src/base/timeouts.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/link/fake_host.h"
 #include "tests/unit/engine/units.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
 #include <new>
-#include <vector>
 
 namespace mesh::engine {
 namespace {

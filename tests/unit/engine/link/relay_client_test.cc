@@ -4,18 +4,9 @@
 #include "engine/link/relay/failed_steps.h"
 #include "src/base/timeouts.h"
 #include "src/soft/fabric_file.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/link/fake_host.h"
 #include "tests/unit/engine/units.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mesh::engine {
 namespace {

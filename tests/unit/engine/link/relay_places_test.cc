@@ -1,12 +1,7 @@
 // The paths over other hosts that a link has.
 #include "engine/link/path_choice.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::engine {
 namespace {

@@ -2,16 +2,11 @@
 
 #include "tests/unit/engine/link/resume_fixture.h"
 
-#include <algorithm>
-#include <cstdio>
-
 namespace mesh {
 namespace {
 
-using engine::FrameHeader;
-using engine::MessageType;
-using testkit::Bed, testkit::ControlProxy, testkit::Fate, testkit::kA, testkit::kB, testkit::kMs;
-using testkit::kSecond, testkit::ResumeTest, testkit::Talk;
+using engine::FrameHeader, engine::MessageType, testkit::Bed, testkit::ControlProxy, testkit::Fate,
+    testkit::kA, testkit::kB, testkit::kMs, testkit::kSecond, testkit::ResumeTest, testkit::Talk;
 
 TEST_F(ResumeTest, WhereNobodyListensAnyMoreThePeerIsGoneAtOnce) {
   Talk talk(bed_, kA, kB, 4096);

@@ -2,14 +2,11 @@
 // Two engines with a proxy between them, which can cut their control connection, and drop or repeat
 // frames.
 
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/link/control_proxy.h"
 #include "tests/unit/engine/units.h"
-
-#include <gtest/gtest.h>
-
-#include <cstdint>
 
 namespace mesh::testkit {
 

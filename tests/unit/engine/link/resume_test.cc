@@ -7,20 +7,12 @@
 
 #include <sys/socket.h>
 
-#include <memory>
-#include <random>
-
 namespace mesh {
 namespace {
 
-using engine::FrameHeader;
-using engine::MessageType;
-using engine::Refuse;
-using engine::Resume;
-using engine::Resumed;
-using engine::Summon;
-using testkit::Bed, testkit::Fate, testkit::kA, testkit::kB, testkit::kMs, testkit::kSecond;
-using testkit::LogCapture, testkit::RawPeer, testkit::ResumeTest, testkit::Talk;
+using engine::FrameHeader, engine::MessageType, engine::Refuse, engine::Resume, engine::Resumed,
+    engine::Summon, testkit::Bed, testkit::Fate, testkit::kA, testkit::kB, testkit::kMs,
+    testkit::kSecond, testkit::LogCapture, testkit::RawPeer, testkit::ResumeTest, testkit::Talk;
 
 TEST_F(ResumeTest, DataGoesOnAndTheConnectionComesBack) {
   Talk talk(bed_, kA, kB, 1 << 20);

@@ -2,16 +2,11 @@
 // real time.
 
 #include "src/base/log.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/link/control_proxy.h"
 #include "tests/unit/engine/patience.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <atomic>
-#include <thread>
 
 namespace mesh {
 namespace {
@@ -37,8 +32,7 @@ class ResumeThreads : public testing::Test {
   }
 
   testkit::Pair connect() {
-    return testkit::connect({*hosts_[0].engine, *hosts_[0].contexts[0]},
-                            {*hosts_[1].engine, *hosts_[1].contexts[0]},
+    return testkit::connect(hosts_[0].member(), hosts_[1].member(),
                             [this](HandleBytes& handle) { proxy_.stand_before(handle); });
   }
 

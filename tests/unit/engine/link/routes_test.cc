@@ -1,14 +1,7 @@
 // The hosts over which two hosts that share no cable can be joined.
 #include "engine/link/relay/routes.h"
 #include "engine/link/relay/failed_steps.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <set>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::engine {
 namespace {

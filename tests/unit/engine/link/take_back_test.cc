@@ -3,13 +3,10 @@
 
 #include "engine/data/channel.h"
 #include "engine/data/peer_link.h"
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/units.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
 
 namespace mesh {
 namespace {

@@ -1,10 +1,6 @@
 #include "engine/message/path_spread.h"
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <random>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::engine {
 namespace {

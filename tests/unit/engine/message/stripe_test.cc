@@ -1,8 +1,6 @@
 #include "engine/message/stripe.h"
 
-#include <gtest/gtest.h>
-
-#include <random>
+#include "tests/prelude.h"
 
 namespace mesh::engine {
 namespace {

@@ -1,11 +1,7 @@
 #include "engine/message/wire.h"
 
 #include "engine/message/ring_cursor.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <set>
+#include "tests/prelude.h"
 
 namespace mesh::engine {
 namespace {

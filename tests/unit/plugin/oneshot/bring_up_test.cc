@@ -5,9 +5,6 @@
 #include "tests/unit/engine/cables.h"
 #include "tests/unit/plugin/oneshot/group_bed.h"
 
-#include <algorithm>
-#include <tuple>
-
 namespace mesh::oneshot {
 namespace {
 

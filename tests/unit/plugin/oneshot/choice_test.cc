@@ -1,8 +1,6 @@
 #include "plugin/oneshot/choice.h"
 
-#include <gtest/gtest.h>
-
-#include <array>
+#include "tests/prelude.h"
 
 namespace mesh::oneshot {
 namespace {

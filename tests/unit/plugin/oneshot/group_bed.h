@@ -4,17 +4,9 @@
 
 #include "plugin/oneshot/bring_up.h"
 #include "plugin/oneshot/group.h"
+#include "tests/prelude.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/plugin/oneshot/plain_reduce.h"
-
-#include <gtest/gtest.h>
-
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <random>
-#include <string>
-#include <vector>
 
 namespace mesh::oneshot::testkit {
 

@@ -2,19 +2,16 @@
 
 #include <mesh/snapshot.h>
 
+#include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/cables.h"
 #include "tests/unit/plugin/oneshot/group_bed.h"
 
-#include <gtest/gtest.h>
-
-#include <deque>
-
 namespace mesh::oneshot {
 namespace {
 
-using mesh::testkit::LogCapture, mesh::testkit::row, testkit::GroupBed, testkit::kFloatSum;
-using testkit::Place, testkit::Round, testkit::Shape;
+using mesh::testkit::LogCapture, mesh::testkit::row, testkit::GroupBed, testkit::kFloatSum,
+    testkit::Place, testkit::Round, testkit::Shape;
 
 class GroupOf : public testing::TestWithParam<Shape> {
  protected:

@@ -1,10 +1,6 @@
 #include "plugin/oneshot/plan.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <set>
-#include <utility>
+#include "tests/prelude.h"
 
 namespace mesh::oneshot {
 namespace {

@@ -1,8 +1,6 @@
 #include "plugin/oneshot/stall.h"
 
-#include <gtest/gtest.h>
-
-#include <atomic>
+#include "tests/prelude.h"
 
 namespace mesh::oneshot {
 namespace {

@@ -1,12 +1,8 @@
 #include "plugin/oneshot/sums.h"
 
 #include "plugin/oneshot/float_environment.h"
+#include "tests/prelude.h"
 #include "tests/unit/plugin/oneshot/plain_reduce.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <random>
 
 namespace mesh::oneshot {
 namespace {
