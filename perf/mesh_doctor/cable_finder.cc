@@ -88,7 +88,7 @@ void CableFinder::listen(std::chrono::milliseconds time) {
     ::poll(polled.data(), polled.size(), static_cast<int>(left.count()));
     for (std::size_t rail = 0; rail < polled.size(); ++rail) {
       if (polled[rail].revents == 0) continue;
-      if (const auto next = ends_[rail]->next()) take(rail, *next);
+      while (const auto next = ends_[rail]->next()) take(rail, *next);
     }
   }
 }

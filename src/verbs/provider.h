@@ -124,8 +124,8 @@ class Provider {
   // guarantees nothing.
   virtual Route route(const GidEntry& from, const ibv_gid& to) = 0;
   // Opens datagrams on the net device that has the address of a GID now, whatever its carrier and
-  // its addresses. Returns null if there is no such net device here. The context outlives the
-  // result.
+  // its addresses. Returns null if there is no such net device here. It asks the kernel's network
+  // and no device, so it may be called with locks held. The context outlives the result.
   virtual std::unique_ptr<CableDatagrams> open_datagrams(ibv_context* context, const GidEntry& gid,
                                                          DatagramEnd end) = 0;
 

@@ -123,6 +123,8 @@ class BringUpTest : public testing::TestWithParam<Way> {
     if (!ended.load()) asking().answer_all(ETIMEDOUT);
     thread.join();
   }
+  // A connector whose one path does not come up dials anew, to ask first whether the ports meet.
+  static int tries_in_vain() { return GetParam() == Way::ToA ? 2 * 3 : 3; }
   int warnings() const { return log_.count(LogLevel::Warn, ""); }
   bool b_empties() {
     return wait_until([this] {
@@ -162,6 +164,10 @@ TEST_P(BringUpTest, NobodyElseWaits) {
 // A peer whose address does not resolve holds four threads, however many of its links wait.
 TEST_P(BringUpTest, OnePeerHoldsFourThreads) {
   ASSERT_NO_FATAL_FAILURE(begin());
+  if (tries_in_vain() > 3) {  // its last HELLO
+    asking().answer({ETIMEDOUT, ETIMEDOUT, ETIMEDOUT});
+    ASSERT_TRUE(wait_until([this] { return asking().asked() == 4; }));
+  }
   Engine& near = *hosts_[near_].engine;
   Engine& far = *hosts_[far_].engine;
   std::array<HandleBytes, 5> handles{};
@@ -219,7 +225,7 @@ TEST_P(BringUpTest, ThreeTriesInVainAreSaidOnceOnEachSide) {
   }));
   EXPECT_EQ(accepted, Errc::Transport);
   EXPECT_TRUE(b_empties());
-  EXPECT_EQ(asking().asked(), 3);
+  EXPECT_EQ(asking().asked(), tries_in_vain());
   ASSERT_TRUE(wait_until([this] { return warnings() >= 2; }));
   EXPECT_EQ(log_.count(LogLevel::Warn,
                        "n0:1 10.0.1.2 -> n0:1 10.0.1.1: queue pair to RTR: Connection timed out"),
