@@ -57,12 +57,10 @@ std::uint64_t long_path_timeout_ns(std::uint64_t usual_ns, std::uint64_t round_t
 }
 
 namespace {
-// Returns the level of lines about a failure. It is no news at a later try, nor on a path whose
-// rails may not meet at all.
+// Returns the level of lines about a failure. It is no news at a later try, whose cause the end of
+// the link names, nor on a path whose rails may not meet at all.
 LogLevel failure_level(const Path& path, const PeerEnd& peer) {
-  constexpr std::uint64_t kTriesSaid = 3;
-  if (path.ends.guessed || path.health.reopen_tries > kTriesSaid) return LogLevel::Detail;
-  return peer.again ? LogLevel::Info : LogLevel::Warn;
+  return path.ends.guessed || peer.again ? LogLevel::Detail : LogLevel::Warn;
 }
 
 // Fails if this host would not send to the peer by this port, neither by its own subnet nor by a
