@@ -26,9 +26,7 @@ void tell_misfits(LinkHost& host, const Hello& hello, const std::vector<MisfitLi
       MESH_LOG(line.sure ? LogLevel::Warn : LogLevel::Info, "peer {}: {}", hello.host, text);
   }
 }
-}  // namespace
 
-namespace {
 bool tells_places(const WireProof& proof) {
   return std::any_of(proof.places.begin(), proof.places.end(),
                      [](const WirePlace& place) { return place.port != 0; });

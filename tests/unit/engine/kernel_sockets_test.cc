@@ -260,7 +260,9 @@ TEST_F(KernelSockets, AnAddressThatChangesIsFollowed) {
         fmt::format("ip -6 addr flush dev {0} && ip -6 addr add fe80::77:{1}/64 dev {0} nodad",
                     name, name[1])));
   fault(0, soft::FaultKind::PortDown, "n0", true);  // the port's event is a reason to read them
+  ASSERT_TRUE(wait_until([this] { return up_from(0).size() == 1; })) << log_.joined();
   fault(0, soft::FaultKind::PortDown, "n0", false);
+  ASSERT_TRUE(wait_until([this] { return up_from(0).size() == 2; })) << log_.joined();
   carries(connect(1, 0));
   EXPECT_EQ(up_from(1).size(), 2u) << log_.joined();
   EXPECT_EQ(log_.count(LogLevel::Warn, "one way"), 0) << log_.joined();
