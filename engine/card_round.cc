@@ -12,8 +12,11 @@
 namespace mesh::engine {
 
 namespace {
+// Returns null while the whole link comes up: its thread makes the memory, and no round has a part
+// in it.
 LinkMemory* memory_of(Link& link) {
-  return link.has_peer_link() ? &link.peer_link().memory() : nullptr;
+  const bool rests = link.has_peer_link() && link.bring_up() == nullptr;
+  return rests ? &link.peer_link().memory() : nullptr;
 }
 }  // namespace
 
