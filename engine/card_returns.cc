@@ -138,7 +138,7 @@ void CardReturns::take_look(std::uint32_t rail) {
 }
 
 // Returns true if nothing of the context's paths over the device can land any more, on either side.
-bool CardReturns::is_fenced(const Context& context, const DeviceContext& device,
+bool CardReturns::is_fenced(Context& context, const DeviceContext& device,
                             const verbs::OpenDevice::Hold& fresh) const {
   if ((!device.is_of(fresh) || device.gate.closed()) && !device.is_quiet()) return false;
   const auto may_land = [&device](const Path& path) {
@@ -147,8 +147,10 @@ bool CardReturns::is_fenced(const Context& context, const DeviceContext& device,
   };
   return std::all_of(context.links.begin(), context.links.end(), [&](const auto& link) {
     if (!link->has_peer_link()) return true;
+    if (!link->memory_rests(device)) return false;
+    const ProgressLoop::Guard guard(context.loop);
     const std::span<const Path> paths = std::as_const(link->peer_link()).paths().all();
-    return link->memory_rests(device) && std::none_of(paths.begin(), paths.end(), may_land);
+    return std::none_of(paths.begin(), paths.end(), may_land);
   });
 }
 

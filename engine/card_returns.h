@@ -61,7 +61,7 @@ class CardReturns {
   void take_look(std::uint32_t rail);
   void look_later(RailReturn& state);
   void renew(std::uint32_t rail);
-  bool is_fenced(const Context& context, const DeviceContext& device,
+  bool is_fenced(Context& context, const DeviceContext& device,
                  const verbs::OpenDevice::Hold& fresh) const;
   bool begin_round(std::uint32_t rail, Context& context, const verbs::OpenDevice::Hold& card);
   bool finish_round(RailReturn& state);

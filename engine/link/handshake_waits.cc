@@ -224,6 +224,7 @@ void Handshake::mark_guesses(const PathPlan& plan) {
 
 // Drops the marks of the paths that have come up.
 void Handshake::drop_guesses() {
+  const ProgressLoop::Guard guard(link_.context().loop);
   for (Path& path : link_.peer_link().paths().all())
     if (path.health.state == PathState::Up) path.ends.guessed = false;
 }

@@ -24,6 +24,7 @@ class Listener;
 namespace mesh::engine {
 
 class Link;
+struct Path;
 struct PendingConnect;
 
 class Openings {
@@ -70,6 +71,7 @@ class Openings {
   bool answer(const Open& asked, Errc why);  // sends OPENED; returns true, since the link goes on
   void welcome_channel(const Open& asked);
   std::size_t peer_key_count() const noexcept;
+  const Path* find_in_use(std::uint32_t peer_rail) const;
 
   Link& link_;
   std::unique_ptr<Growth> growth_;

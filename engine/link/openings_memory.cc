@@ -110,18 +110,28 @@ std::optional<std::uint32_t> key_of(const CardKeys& told, std::uint32_t channel)
 }
 }  // namespace
 
+// Returns a path to the peer's rail that carries messages or waits for its fence, or null.
+const Path* Openings::find_in_use(std::uint32_t peer_rail) const {
+  const ProgressLoop::Guard guard(link_.context().loop);
+  for (const Path& path : std::as_const(link_.peer_link()).paths().all()) {
+    const PathState state = path.health.state;
+    if (path.ends.peer_rail == peer_rail &&
+        (state == PathState::Up || state == PathState::Quarantined))
+      return &path;
+  }
+  return nullptr;
+}
+
 // Takes the keys for all paths that lead to the peer's rail, and for those that may.
 bool Openings::on(const CardKeys& body) {
   PeerLink& peer_link = link_.peer_link();
   const PathSet& paths = peer_link.paths();
   if (body.rail >= link_.terms.peer_rails.size()) return false;
+  if (const Path* const path = find_in_use(body.rail); path != nullptr)
+    return link_.complain(fmt::format("tells new keys for path {}, which is in use", path->name));
   std::vector<std::uint32_t> places;
-  for (const Path& path : paths.all()) {
-    if (path.ends.peer_rail != body.rail) continue;
-    if (path.health.state == PathState::Up || path.health.state == PathState::Quarantined)
-      return link_.complain(fmt::format("tells new keys for path {}, which is in use", path.name));
-    if (!path.ends.is_place()) places.push_back(path.far_key);
-  }
+  for (const Path& path : paths.all())
+    if (path.ends.peer_rail == body.rail && !path.ends.is_place()) places.push_back(path.far_key);
   if (names_rails(paths)) places.push_back(paths.count() + body.rail);
   const ProgressLoop::Guard guard(link_.context().loop);
   peer_link.channels().for_each([&](Channel& channel) {
