@@ -151,12 +151,11 @@ std::optional<std::vector<int>> read_cpu_list(std::string_view text) {
 
 bool AddressRange::holds(const SocketAddress& address) const noexcept {
   if (address.family != base.family) return false;
-  for (int bit = 0; bit < bits; ++bit) {
-    const auto byte = static_cast<std::size_t>(bit / 8);
-    const int mask = 0x80 >> (bit % 8);
-    if (((address.bytes[byte] ^ base.bytes[byte]) & mask) != 0) return false;
-  }
-  return true;
+  const int whole = bits / 8, rest = bits % 8;  // bytes, and bits of the next one
+  if (!std::equal(base.bytes.begin(), base.bytes.begin() + whole, address.bytes.begin()))
+    return false;
+  const auto at = static_cast<std::size_t>(whole);
+  return rest == 0 || (address.bytes[at] ^ base.bytes[at]) >> (8 - rest) == 0;
 }
 
 std::optional<AddressRange> read_address_range(std::string_view text) {

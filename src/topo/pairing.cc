@@ -47,12 +47,18 @@ bool same_ib_subnet(const RailAddress& a, const RailAddress& b) noexcept {
   return std::equal(a.gid.begin(), a.gid.begin() + kPrefixBytes, b.gid.begin());
 }
 
-std::string subnet_text(const SubnetMember& member) {
+namespace {
+SocketAddress network_of(const SubnetMember& member) {
   SocketAddress network = member.address;
   network.scope_id = 0;
   for (std::size_t i = 0; i < network.bytes.size(); ++i)
     network.bytes[i] &= prefix_mask(member.prefix_len, i);
-  return network.text() + "/" + std::to_string(member.prefix_len);
+  return network;
+}
+}  // namespace
+
+std::string subnet_text(const SubnetMember& member) {
+  return network_of(member).text() + "/" + std::to_string(member.prefix_len);
 }
 
 namespace {
@@ -93,9 +99,17 @@ bool meet(const RailAddress& a, const RailAddress& b, const Rule& rule) {
          same_subnet(member, member_of(b));
 }
 
+// A network's address, its prefix length and its family; all zero for an InfiniBand subnet.
+using Subnet = std::tuple<std::array<std::uint8_t, 16>, int, int>;
+Subnet subnet_of(const RailAddress& address) {
+  const SubnetMember member = member_of(address);
+  const SocketAddress network = network_of(member);
+  return {network.bytes, member.prefix_len, network.family};
+}
+
 struct Meeting {
   RailPair pair;
-  std::string subnet;
+  Subnet subnet;
   std::size_t company = 0;  // pairs of rails that meet in that subnet; a cable's own has one
   bool alike = false;       // equal identities
   bool up = true;           // both ports are
@@ -114,7 +128,7 @@ std::vector<Meeting> meetings_of(const RailEnd& a, const RailEnd& b, const Rule&
     for (std::size_t peer = 0; peer < b.addresses.size(); ++peer) {
       if (!meet(a.addresses[local], b.addresses[peer], rule)) continue;
       meetings.push_back({.pair = {.local_address = local, .peer_address = peer},
-                          .subnet = subnet_text(member_of(a.addresses[local]))});
+                          .subnet = subnet_of(a.addresses[local])});
     }
   }
   return meetings;
@@ -125,7 +139,7 @@ std::vector<Meeting> meetings_of(const RailEnd& a, const RailEnd& b, const Rule&
 std::vector<Meeting> reachable_pairs(std::span<const RailEnd> locals,
                                      std::span<const RailEnd> peers, const Rule& rule) {
   std::vector<std::vector<Meeting>> all;
-  std::map<std::string, std::size_t> company;
+  std::map<Subnet, std::size_t> company;
   for (std::size_t local = 0; local < locals.size(); ++local) {
     for (std::size_t peer = 0; peer < peers.size(); ++peer) {
       if (locals[local].apart || peers[peer].apart) continue;
@@ -136,7 +150,7 @@ std::vector<Meeting> reachable_pairs(std::span<const RailEnd> locals,
         meetings =
             meetings_of(locals[local], peers[peer], {Scope::LinkLocal, rule.equal_addresses});
       if (meetings.empty()) continue;
-      std::set<std::string> subnets;
+      std::set<Subnet> subnets;
       for (Meeting& meeting : meetings) {
         meeting.pair.local = local;
         meeting.pair.peer = peer;
@@ -144,7 +158,7 @@ std::vector<Meeting> reachable_pairs(std::span<const RailEnd> locals,
         meeting.up = locals[local].up && peers[peer].up;
         subnets.insert(meeting.subnet);
       }
-      for (const std::string& subnet : subnets) ++company[subnet];
+      for (const Subnet& subnet : subnets) ++company[subnet];
       all.push_back(std::move(meetings));
     }
   }

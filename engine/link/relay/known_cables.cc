@@ -37,7 +37,7 @@ void KnownCables::note(const Id128& from, const Id128& to, std::span<const WireC
   topo::CableProof proof = heard_cables(told);
   if (proof.asked.empty() || (proof.met.empty() && all_.count({from, to}) != 0)) return;
   answered_ |= !proof.met.empty();
-  ends_.reset();
+  cables_.clear();
   all_[{to, from}] = topo::turned(proof);
   all_[{from, to}] = std::move(proof);
 }
@@ -47,29 +47,51 @@ const topo::CableProof* KnownCables::between(const Id128& from, const Id128& to)
   return found == all_.end() ? nullptr : &found->second;
 }
 
-bool KnownCables::is_elsewhere(const Id128& from, const Id128& to,
-                               const topo::RailPair& pair) const {
-  if (!ends_) {
-    ends_.emplace();
+const KnownCables::Cables& KnownCables::cables_of(const Id128& host) const {
+  if (cables_.empty()) {
+    std::map<End, std::vector<End>> ends;
     for (const auto& [hosts, proof] : all_)
       for (const topo::WirePair& met : proof.met)
-        (*ends_)[{hosts.first, met.local}].emplace_back(hosts.second, met.peer);
+        ends[{hosts.first, met.local}].emplace_back(hosts.second, met.peer);
+    for (const auto& [end, others] : ends) {
+      Cables& cables = cables_[end.first];
+      cables.resize(end.second + 1);
+      if (others.size() == 1 && ends.at(others.front()).size() == 1) cables.back() = others.front();
+    }
   }
-  const auto only_end = [this](const End& end) -> const End* {
-    const auto found = ends_->find(end);
-    return found == ends_->end() || found->second.size() != 1 ? nullptr : &found->second.front();
-  };
-  const auto leads_elsewhere = [&](const End& rail, const End& other) {
-    const End* const far = only_end(rail);
-    return far != nullptr && *far != other && only_end(*far) != nullptr;
+  static const Cables kNone;
+  const auto found = cables_.find(host);
+  return found == cables_.end() ? kNone : found->second;
+}
+
+bool KnownCables::is_elsewhere(const Id128& from, const Id128& to,
+                               const topo::RailPair& pair) const {
+  const auto leads_elsewhere = [this](const End& rail, const End& other) {
+    const Cables& cables = cables_of(rail.first);
+    return rail.second < cables.size() && cables[rail.second] && *cables[rail.second] != other;
   };
   const End local{first(from), pair.local}, far{last(to), pair.peer};
   return leads_elsewhere(local, far) || leads_elsewhere(far, local);
 }
 
+bool KnownCables::are_elsewhere(const Id128& from, const Id128& to, const RailCounts& rails) const {
+  const auto all_lead_elsewhere = [this](const Id128& host, std::size_t count, const Id128& other) {
+    const Cables& cables = cables_of(host);
+    return cables.size() >= count &&
+           std::all_of(cables.begin(), cables.end(), [&other](const std::optional<End>& each) {
+             return each && each->first != other;
+           });
+  };
+  return all_lead_elsewhere(first(from), rails.from, last(to)) ||
+         all_lead_elsewhere(last(to), rails.to, first(from));
+}
+
 std::vector<topo::RailPair> pairs_of_step(std::span<const topo::RailEnd> from,
                                           std::span<const topo::RailEnd> to,
                                           const CablesBetween& cables) {
+  const bool left_out = cables.known != nullptr && cables.unproven == Unproven::LeftOut;
+  if (left_out && cables.known->are_elsewhere(cables.from, cables.to, {from.size(), to.size()}))
+    return {};  // as for most pairs of hosts in a mesh of cables
   const topo::CableProof* const proof =
       cables.known == nullptr ? nullptr : cables.known->between(cables.from, cables.to);
   std::vector<topo::RailPair> pairs = topo::pair_rails(
@@ -78,9 +100,8 @@ std::vector<topo::RailPair> pairs_of_step(std::span<const topo::RailEnd> from,
   std::vector<topo::WirePair> unknown;
   if (proof != nullptr && proof->met.empty() && cables.known->answered())
     unknown = proof->asked;
-  else if ((proof == nullptr || proof->met.empty()) && cables.unproven == Unproven::LeftOut)
+  else if ((proof == nullptr || proof->met.empty()) && left_out)
     unknown = topo::doubtful_pairs(from, to, cables.sides);
-  const bool left_out = cables.unproven == Unproven::LeftOut;
   std::erase_if(pairs, [&](const topo::RailPair& pair) {
     return topo::holds(unknown, {pair.local, pair.peer}) ||
            (left_out && cables.known->is_elsewhere(cables.from, cables.to, pair));

@@ -33,17 +33,26 @@ class KnownCables {
   // Returns true if a rail of the pair is on a cable of its own, whose other end is a third rail.
   // On a switch a rail meets several.
   bool is_elsewhere(const Id128& from, const Id128& to, const topo::RailPair& pair) const;
+  // The numbers of the two hosts' rails.
+  struct RailCounts {
+    std::size_t from = 0, to = 0;
+  };
+  // Returns true if every rail of one of the hosts is on a cable of its own to a third host.
+  bool are_elsewhere(const Id128& from, const Id128& to, const RailCounts& rails) const;
   // Returns false if no datagram was answered anywhere: firewalls may drop them all.
   bool answered() const noexcept { return answered_; }
 
  private:
   using End = std::pair<Id128, std::size_t>;  // a rail of a host
+  // By rail: the other end of its cable, if the two meet each other alone.
+  using Cables = std::vector<std::optional<End>>;
+  const Cables& cables_of(const Id128& host) const;
   const Id128& first(const Id128& from) const noexcept { return from == Id128{} ? own_ : from; }
   const Id128& last(const Id128& to) const noexcept { return to == Id128{} ? peer_ : to; }
 
   Id128 own_, peer_;
   std::map<std::pair<Id128, Id128>, topo::CableProof> all_;
-  mutable std::optional<std::map<End, std::vector<End>>> ends_;  // what each rail meets, of all_
+  mutable std::map<Id128, Cables> cables_;  // found from all_ when first asked for
   bool answered_ = false;
 };
 

@@ -104,7 +104,8 @@ class Search {
       for (std::size_t from = 0; from < stops_.size(); ++from) {
         if (reached_[from].depth != depth) continue;
         for (std::size_t to = 0; to < stops_.size(); ++to) {
-          if (passes(from, to)) continue;
+          const std::size_t known = reached_[to].depth;
+          if ((known != 0 && known <= depth) || passes(from, to)) continue;
           reach(to, {.stop = stops_[from],
                      .host = from,
                      .depth = depth + 1,
