@@ -6,6 +6,7 @@
 #include "src/soft/fabric_file.h"
 #include "tests/unit/engine/link/fake_host.h"
 #include "tests/unit/engine/link/ipv4_ends.h"
+#include "tests/unit/engine/one_subnet.h"
 
 #include <gtest/gtest.h>
 
@@ -218,6 +219,32 @@ TEST_F(NeighboursTest, NonsenseIsCountedAndAFloodGetsNoMoreThanItsShare) {
   pass(kNeighbourBudgetNs);
   ask();
   EXPECT_EQ(of_a_.found().size(), 1u);
+}
+
+TEST(NeighboursOnTwoCables, AFloodOnOneLeavesTheOtherItsShare) {
+  std::atomic<std::uint64_t> clock{kNsPerSecond};
+  const soft::FabricFile fabric =
+      soft::parse(testkit::one_subnet({2, 2}, testkit::kTwoCables)).value();
+  FakeHost a(fabric, "a", clock), b(fabric, "b", clock);
+  a.settled.settings.job = b.settled.settings.job = "job";
+  a.own_ticket = {'a'}, b.own_ticket = {'b'};
+  Neighbours of_a(a), of_b(b);
+  of_a.begin(), of_b.begin();
+  const verbs::Rail& flooded = a.rails()[0];
+  const auto end = a.provider->open_datagrams(flooded.context.get(), flooded.gids.front(),
+                                              verbs::DatagramEnd::Port);
+  const auto hear = [](Neighbours& neighbours) {
+    for (int fd = 0; fd < 1024; ++fd)
+      if (neighbours.owns(fd)) neighbours.on_readable(fd);
+  };
+  for (std::size_t i = 0; i < 2 * Neighbours::kLooksMax; ++i) {
+    end->send(verbs::kCableGroup, {});
+    hear(of_b);
+  }
+  EXPECT_EQ(of_b.counts().malformed, Neighbours::kLooksMax);
+  of_a.ask();
+  hear(of_b), hear(of_a);
+  EXPECT_EQ(of_a.found().size(), 1u) << "its question over the second cable is answered";
 }
 
 // Each secret that two hosts share makes a question of its own.
