@@ -191,10 +191,12 @@ void PathRepair::give_up_try(std::uint32_t index, const std::string& why) {
   relayed_.cut(index);
   repair.connector_step = ConnectorStep::Waiting;
   // The pause is shorter if no path is up: then a try disturbs nothing.
+  const std::uint64_t pause_max_ns = stalled             ? kReopenPauseStalledMaxNs
+                                     : path.ends.guessed ? kReopenPauseOfGuessMaxNs
+                                                         : kReopenPauseMaxNs;
   const std::uint64_t growth = std::exchange(repair.hurried, false) ? 1 : 2;
   const std::uint64_t before_ns = std::exchange(
-      repair.backoff_ns, std::clamp(repair.backoff_ns * growth, kTryPauseMinNs,
-                                    stalled ? kReopenPauseStalledMaxNs : kReopenPauseMaxNs));
+      repair.backoff_ns, std::clamp(repair.backoff_ns * growth, kTryPauseMinNs, pause_max_ns));
   repair.at_ns = link_.host().now_ns() + repair.backoff_ns;
   if (repair.changed) hurry(repair);
   link_.host().tend_at(repair.at_ns);

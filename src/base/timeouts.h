@@ -186,6 +186,9 @@ inline constexpr std::uint64_t kStopToGivenUpNs = 65 * kNsPerSecond;
 inline constexpr std::uint64_t kReopenPauseStalledMaxNs = 400 * kNsPerMs;
 // From: a try fails. To: the next try, at last. Then: REOPEN. Tries disturb the other paths.
 inline constexpr std::uint64_t kReopenPauseMaxNs = 10 * kNsPerSecond;
+// From: a try of a path that is a guess fails while another path is up. To: the next try, at last.
+// Then: REOPEN. Its ports most likely do not meet; a port that comes up ends the pause.
+inline constexpr std::uint64_t kReopenPauseOfGuessMaxNs = 60 * kNsPerSecond;
 // From: REOPEN, the probes, a question to a host on the way, or the acknowledgement of WIDEN. To:
 // the answer. Then: the try has failed; WIDEN is said once more, and then the path is lost. Long
 // enough for a kernel to ask for an address three times, a second apart.

@@ -111,6 +111,30 @@ TEST_F(PathRepairTest, ThePeerIsRefusedBeforeAnythingIsMadeWhileOurPortIsDown) {
   EXPECT_EQ(ends_.sender().peer_link().paths()[1].health.last_cause, "host b: its port is down");
 }
 
+// Nothing but addresses says that its ports meet, and they do not. Another path carries meanwhile.
+TEST_F(PathRepairTest, AGuessThatFailsRestsForAMinuteOrUntilAPortComesUp) {
+  lose_path(ends_.sender(), 1);
+  ends_.carry_all();
+  ASSERT_TRUE(ends_.b.provider->faults().arm(kSecondPortDown).ok());
+  Path& path = ends_.sender().peer_link().paths()[1];
+  path.ends.guessed = true;
+  const auto wait = [this](std::uint64_t for_ns) {
+    for (const std::uint64_t end = ends_.a.now_ns() + for_ns; ends_.a.now_ns() < end;) {
+      ends_.advance_ns(kNsPerSecond / 4);
+      ends_.carry_all();
+    }
+  };
+  wait(3 * kReopenPauseOfGuessMaxNs);  // until the pauses do not grow any more
+  const std::uint64_t tries = path.health.reopen_tries;
+  wait(4 * kReopenPauseOfGuessMaxNs);
+  EXPECT_LE(path.health.reopen_tries, tries + 4);
+  ends_.b.provider->faults().lift(kSecondPortDown);
+  ends_.a.links.on_port_up(path.rail);
+  ends_.carry_all();
+  EXPECT_EQ(state_of(ends_.sender(), 1), PathState::Up);
+  EXPECT_FALSE(path.ends.guessed);
+}
+
 TEST_F(PathRepairTest, AReopenOfAPathThatIsUpBreaksTheProtocol) {
   const Path& path = ends_.receiver().peer_link().paths()[0];
   WirePath offered;
