@@ -103,6 +103,21 @@ TEST_F(RelayClientTest, WhatAHostSaysOfItsOwnPortsCounts) {
   EXPECT_FALSE(find());
 }
 
+// A path that waits for its next try looks for a way at once when there is news.
+TEST_F(RelayClientTest, APortThatIsUpOrDownNowIsNewsAndAnAnswerLikeTheLastIsNone) {
+  ASSERT_FALSE(find());
+  const ConnectionId of_b = connection_to("b");
+  hear(of_b, {.host = {b(false)}});
+  std::uint64_t before = client_.news();
+  hear(of_b, {.host = {b(false)}});
+  EXPECT_EQ(client_.news(), before);
+  for (const bool up : {true, false}) {
+    hear(of_b, {.host = {b(up)}});
+    EXPECT_NE(client_.news(), before) << up;
+    before = client_.news();
+  }
+}
+
 TEST_F(RelayClientTest, ThePeersPortThatHasComeUpIsReached) {
   peers_ = {b(true), host("c", {rail(2, 3, false)})};
   peer_ = {rail(2, 3, false)};
