@@ -3,10 +3,6 @@
 
 #include "tests/sim/seed_run.h"
 
-#include <cstdint>
-#include <functional>
-#include <vector>
-
 namespace mesh::sim {
 
 // The processor time for a seed: ten times what the dearest takes on a slow machine.

@@ -7,15 +7,6 @@
 #include "tests/unit/engine/link/fake_host.h"
 #include "tests/unit/engine/link/ipv4_ends.h"
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
 namespace mesh::engine {
 namespace {
 
