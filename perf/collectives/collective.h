@@ -26,8 +26,17 @@ enum class Kind : std::uint8_t {
   AllToAll,
   Latency
 };
-enum class DataType : std::uint8_t { Uint8, Int32, Int64, Half, Bfloat16, Float, Double };
-enum class Reduction : std::uint8_t { Sum, Prod, Min, Max };
+// In NCCL's numbers (ncclDataType_t, ncclRedOp_t).
+enum class DataType : std::uint8_t {
+  Uint8 = 1,
+  Int32 = 2,
+  Int64 = 4,
+  Half = 6,
+  Float = 7,
+  Double = 8,
+  Bfloat16 = 9
+};
+enum class Reduction : std::uint8_t { Sum, Prod, Max, Min };
 enum class Algorithm : std::uint8_t { Ring, OneShot };  // of AllReduce
 enum class Placement : std::uint8_t { OutOfPlace, InPlace };
 enum class Direction : std::uint8_t {

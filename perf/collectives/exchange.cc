@@ -1,7 +1,6 @@
 #include "perf/collectives/exchange.h"
 
 #include "perf/collectives/slots.h"
-#include "perf/driver/pattern.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -3,33 +3,6 @@
 #include "perf/collectives/element.h"
 
 namespace mesh::perf {
-namespace {
-
-// NCCL's numbers (ncclDataType_t, ncclRedOp_t).
-int nccl_type(DataType type) noexcept {
-  switch (type) {
-    case DataType::Uint8: return 1;
-    case DataType::Int32: return 2;
-    case DataType::Int64: return 4;
-    case DataType::Half: return 6;
-    case DataType::Float: return 7;
-    case DataType::Double: return 8;
-    case DataType::Bfloat16: return 9;
-  }
-  return -1;
-}
-
-int nccl_operation(Reduction reduction) noexcept {
-  switch (reduction) {
-    case Reduction::Sum: return 0;
-    case Reduction::Prod: return 1;
-    case Reduction::Max: return 2;
-    case Reduction::Min: return 3;
-  }
-  return -1;
-}
-
-}  // namespace
 
 void OneShotTurns::start(const driver::CollWork& work, std::uint64_t count) {
   work_ = work;
@@ -65,7 +38,7 @@ bool OneShotTurns::fail(int result) {
 
 template <typename T>
 driver::CollReduction OneShot<T>::reduction() const {
-  return {nccl_type(options_.type), nccl_operation(options_.reduction)};
+  return {static_cast<int>(options_.type), static_cast<int>(options_.reduction)};
 }
 
 template <typename T>

@@ -3,7 +3,6 @@
 #include "perf/driver/reception.h"
 #include "perf/driver/stream.h"
 
-#include <arpa/inet.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -72,11 +71,9 @@ std::string why_not(const BootstrapOptions& options, Errc code, const std::vecto
 Result<Rendezvous> open_loopback_rendezvous() {
   auto socket = listen_at("127.0.0.1:0");
   if (!socket.ok()) return socket.status();
-  sockaddr_in address{};
-  socklen_t length = sizeof(address);
-  if (::getsockname(socket->get(), reinterpret_cast<sockaddr*>(&address), &length) != 0)
-    return Errc::System;
-  return Rendezvous{std::move(*socket), "127.0.0.1:" + std::to_string(ntohs(address.sin_port))};
+  const auto port = local_port(socket->get());
+  if (!port.ok()) return port.status();
+  return Rendezvous{std::move(*socket), "127.0.0.1:" + std::to_string(*port)};
 }
 
 Status Bootstrap::meet(const BootstrapOptions& options, std::vector<int>* missing) {

@@ -1,7 +1,6 @@
 #include "perf/driver/coll_comm.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 #include <vector>
 

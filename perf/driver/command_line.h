@@ -134,29 +134,26 @@ inline CLI::Validator size_in(std::int64_t low, std::int64_t high) {
       "SIZE");
 }
 
-inline CLI::Validator one_of_words(const std::vector<std::string>& words) {
+// Takes a name of the table. Another one is refused with those of the table.
+template <typename Value>
+CLI::Validator name_of(const std::map<std::string, Value>& values) {
   return CLI::Validator(
-      [words](std::string& text) {
-        const bool is = std::find(words.begin(), words.end(), text) != words.end();
-        return is ? std::string()
-                  : fmt::format("'{}' is not one of {}", text, fmt::join(words, ", "));
+      [values](std::string& text) {
+        std::string names;
+        for (const auto& [name, value] : values) names += (names.empty() ? "" : ", ") + name;
+        return values.contains(text) ? std::string() : "'" + text + "' is not one of " + names;
       },
       "");
 }
 
-// Turns a name into its value of an enumeration. A name that is none is refused with those that
-// are.
+// Turns a name of the table into its value of an enumeration.
 template <typename E>
-CLI::Validator one_of(std::map<std::string, E> values) {
+CLI::Validator one_of(const std::map<std::string, E>& values) {
   return CLI::Validator(
-      [values = std::move(values)](std::string& text) {
-        if (const auto found = values.find(text); found != values.end()) {
-          text = std::to_string(static_cast<int>(found->second));
-          return std::string();
-        }
-        std::string names;
-        for (const auto& [name, value] : values) names += (names.empty() ? "" : ", ") + name;
-        return "'" + text + "' is not one of " + names;
+      [values](std::string& text) {
+        const std::string mistake = name_of(values)(text);
+        if (mistake.empty()) text = std::to_string(static_cast<int>(values.at(text)));
+        return mistake;
       },
       "");
 }

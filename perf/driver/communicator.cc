@@ -75,26 +75,6 @@ int Communicator::listen(Listening& listening) {
   });
 }
 
-int Communicator::close_listen(void* comm) {
-  return on_service([&] { return api_.close_listen(comm); });
-}
-
-int Communicator::close_send(void* comm) {
-  return on_service([&] { return api_.close_send(comm); });
-}
-
-int Communicator::close_recv(void* comm) {
-  return on_service([&] { return api_.close_recv(comm); });
-}
-
-int Communicator::reg_mr(void* comm, const NetRegion& region, void** mhandle) {
-  return on_service([&] { return api_.reg_mr(comm, region, mhandle); });
-}
-
-int Communicator::dereg_mr(void* comm, void* mhandle) {
-  return on_service([&] { return api_.dereg_mr(comm, mhandle); });
-}
-
 std::future<CommOutcome> Communicator::start_connect(const NetHandle& remote,
                                                      milliseconds timeout) {
   // The attempt is shared, because std::function must be copyable.

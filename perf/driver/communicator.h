@@ -55,11 +55,21 @@ class Communicator {
 
   // The service thread makes these calls, and the caller waits for each.
   int listen(Listening& listening);
-  int close_listen(void* comm);
-  int close_send(void* comm);
-  int close_recv(void* comm);
-  int reg_mr(void* comm, const NetRegion& region, void** mhandle);
-  int dereg_mr(void* comm, void* mhandle);
+  int close_listen(void* comm) {
+    return on_service([&] { return api_.close_listen(comm); });
+  }
+  int close_send(void* comm) {
+    return on_service([&] { return api_.close_send(comm); });
+  }
+  int close_recv(void* comm) {
+    return on_service([&] { return api_.close_recv(comm); });
+  }
+  int reg_mr(void* comm, const NetRegion& region, void** mhandle) {
+    return on_service([&] { return api_.reg_mr(comm, region, mhandle); });
+  }
+  int dereg_mr(void* comm, void* mhandle) {
+    return on_service([&] { return api_.dereg_mr(comm, mhandle); });
+  }
 
   // The service thread tries again until a comm is there; accept closes the listen comm at once, as
   // NCCL does.

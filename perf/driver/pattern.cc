@@ -34,24 +34,6 @@ std::uint64_t word_at(std::uint64_t base, std::size_t index) noexcept {
   return (base + index) * kOdd;
 }
 
-std::size_t wrong_bytes_of(std::uint64_t expected, const unsigned char* found,
-                           std::size_t bytes) noexcept {
-  unsigned char want[kWord];
-  std::memcpy(want, &expected, kWord);
-  std::size_t wrong = 0;
-  for (std::size_t i = 0; i < bytes; ++i) wrong += want[i] != found[i] ? 1u : 0u;
-  return wrong;
-}
-
-std::size_t first_wrong(std::uint64_t expected, const unsigned char* found,
-                        std::size_t bytes) noexcept {
-  unsigned char want[kWord];
-  std::memcpy(want, &expected, kWord);
-  std::size_t i = 0;
-  while (i < bytes && want[i] == found[i]) ++i;
-  return i;
-}
-
 // The loop has no branch, so that it runs at the speed of memory. Only a block with a mistake is
 // examined word by word.
 bool block_good(std::uint64_t base, const unsigned char* found) noexcept {
@@ -72,12 +54,11 @@ void check_words(std::uint64_t base, const unsigned char* in, const Range& range
                  PatternVerdict& verdict) noexcept {
   for (std::size_t offset = range.begin; offset < range.end; offset += kWord) {
     const std::uint64_t expected = word_at(base, offset / kWord);
-    const std::size_t room = std::min(kWord, range.end - offset);
-    const std::size_t wrong = wrong_bytes_of(expected, in + offset, room);
-    if (wrong == 0) continue;
-    if (verdict.wrong_bytes == 0)
-      verdict.first_offset = offset + first_wrong(expected, in + offset, room);
-    verdict.wrong_bytes += wrong;
+    unsigned char want[kWord];
+    std::memcpy(want, &expected, kWord);
+    for (std::size_t at = offset; at < std::min(offset + kWord, range.end); ++at) {
+      if (in[at] != want[at - offset] && verdict.wrong_bytes++ == 0) verdict.first_offset = at;
+    }
   }
 }
 

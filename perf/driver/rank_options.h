@@ -30,6 +30,17 @@ inline void add_rank_options(CLI::App& app, RankOptions& options) {
   app.add_flag("--launched", options.launched, "")->group("");
 }
 
+// Returns how this process meets the other ranks.
+inline BootstrapOptions bootstrap_options(const RankOptions& options,
+                                          std::chrono::milliseconds timeout, std::string* why) {
+  return {.rank = options.world.rank,
+          .world = options.world.size,
+          .address = options.world.rendezvous,
+          .listening_fd = options.rendezvous_fd,
+          .timeout = timeout,
+          .why = why};
+}
+
 // Returns the arguments without those that run_local_ranks() has appended.
 inline std::vector<std::string> own_arguments(int argc, char** argv, const RankOptions& options) {
   std::vector<std::string> arguments(argv + 1, argv + argc);

@@ -4,18 +4,18 @@
 #include <sched.h>
 #include <algorithm>
 #include <chrono>
+#include <memory>
 
 namespace mesh::instructions {
 namespace {
 
-using driver::kNetSuccess;
-using driver::net_result_name;
-
 constexpr std::chrono::seconds kConnectLimit{60};
 constexpr std::size_t kBufferAlign = 4096;
 
+// Returns an empty text for a call that went well.
 std::string failure(const char* call, int result) {
-  return std::string(call) + ": " + net_result_name(result);
+  if (result == driver::kNetSuccess) return {};
+  return std::string(call) + ": " + driver::net_result_name(result);
 }
 
 }  // namespace
@@ -32,23 +32,21 @@ std::string Channels::open(const ChannelsOptions& options) {
   senders_.resize(options.channels);
   receivers_.resize(options.channels);
   memory_.resize(stride_ * 2 * options.channels + kBufferAlign, 'm');
-  if (const int result = api_.init(1, &sending_); result != kNetSuccess)
-    return failure("init", result);
-  if (options.contexts == Contexts::One) {
-    receiving_ = sending_;
-  } else if (const int result = api_.init(2, &receiving_); result != kNetSuccess) {
-    return failure("init", result);
-  }
+  std::string error = failure("init", api_.init(1, &sending_));
+  const bool two = options.contexts == Contexts::Two;
+  if (error.empty() && two) error = failure("init", api_.init(2, &receiving_));
+  if (!two) receiving_ = sending_;
   int devices = 0;
-  if (const int result = api_.devices(&devices); result != kNetSuccess)
-    return failure("devices", result);
+  if (error.empty()) error = failure("devices", api_.devices(&devices));
+  if (!error.empty()) return error;
   if (devices == 0) return "the fabric has no device";
   std::size_t before = 0;
   for (std::size_t i = 0; i < options.channels; ++i) {
     if (i == 1) before = allocated_bytes();
-    if (std::string error = connect_one(i); !error.empty()) return error;
-    if (std::string error = register_end(senders_[i], 2 * i); !error.empty()) return error;
-    if (std::string error = register_end(receivers_[i], 2 * i + 1); !error.empty()) return error;
+    error = connect_one(i);
+    if (error.empty()) error = register_end(senders_[i], 2 * i);
+    if (error.empty()) error = register_end(receivers_[i], 2 * i + 1);
+    if (!error.empty()) return error;
   }
   if (options.channels > 1) grown_bytes_ = allocated_bytes() - before;
   return {};
@@ -57,23 +55,16 @@ std::string Channels::open(const ChannelsOptions& options) {
 std::string Channels::connect_one(std::size_t index) {
   driver::NetHandle handle{};
   void* listening = nullptr;
-  if (const int result = api_.listen(receiving_, 0, handle.data(), &listening);
-      result != kNetSuccess)
-    return failure("listen", result);
+  std::string error = failure("listen", api_.listen(receiving_, 0, handle.data(), &listening));
+  if (!error.empty()) return error;
   const auto limit = std::chrono::steady_clock::now() + kConnectLimit;
-  std::string error;
   void*& sender = senders_[index].comm;
   void*& receiver = receivers_[index].comm;
   while (error.empty() && (sender == nullptr || receiver == nullptr)) {
-    if (sender == nullptr) {
-      if (const int result = api_.connect(sending_, 0, handle.data(), &sender);
-          result != kNetSuccess)
-        error = failure("connect", result);
-    }
-    if (receiver == nullptr) {
-      if (const int result = api_.accept(listening, &receiver); result != kNetSuccess)
-        error = failure("accept", result);
-    }
+    if (sender == nullptr)
+      error = failure("connect", api_.connect(sending_, 0, handle.data(), &sender));
+    if (error.empty() && receiver == nullptr)
+      error = failure("accept", api_.accept(listening, &receiver));
     if (std::chrono::steady_clock::now() > limit) error = "no connection within a minute";
     ::sched_yield();
   }
@@ -82,16 +73,15 @@ std::string Channels::connect_one(std::size_t index) {
 }
 
 std::string Channels::register_end(End& end, std::size_t place) {
-  const auto begin = (reinterpret_cast<std::uintptr_t>(memory_.data()) + kBufferAlign - 1) /
-                     kBufferAlign * kBufferAlign;
-  end.data =
-      memory_.data() + (begin - reinterpret_cast<std::uintptr_t>(memory_.data())) + place * stride_;
+  void* begin = memory_.data();
+  std::size_t bytes = memory_.size();
+  end.data = static_cast<char*>(std::align(kBufferAlign, 1, begin, bytes)) + place * stride_;
   const int result =
       api_.reg_mr(end.comm,
                   {end.data, std::max<std::size_t>(options_.bytes, 1),
                    options_.memory == Memory::Device ? NCCL_PTR_CUDA : NCCL_PTR_HOST},
                   &end.mhandle);
-  return result == kNetSuccess ? std::string() : failure("regMr", result);
+  return failure("regMr", result);
 }
 
 void Channels::close() {

@@ -1,6 +1,7 @@
 // mesh_instructions moves messages between two communicators of this process in one thread, over
 // the fabric that the environment names, so that callgrind can count. Use it by
 // perf/instructions/run.
+#include "perf/driver/command_line.h"
 #include "perf/driver/own_process.h"
 #include "perf/driver/plugin_log.h"
 #include "perf/instructions/patterns.h"
@@ -16,19 +17,13 @@
 #include <map>
 #include <string>
 
+namespace mesh::instructions {
 namespace {
 
-using mesh::driver::NetApi;
-using mesh::driver::PluginLog;
-using mesh::instructions::Channels;
-using mesh::instructions::ChannelsOptions;
-using mesh::instructions::Completion;
-using mesh::instructions::Contexts;
-using mesh::instructions::Pattern;
-using mesh::instructions::Work;
+using driver::NetApi, driver::PluginLog;
 
 struct Options {
-  std::string plugin = mesh::driver::own_plugin_file();
+  std::string plugin = driver::own_plugin_file();
   ChannelsOptions channels;
   Work work{.messages = 4096};
   std::uint64_t warm_up = 2048;
@@ -49,7 +44,7 @@ double cpu_seconds() {
 
 // Under callgrind the set-up runs without instrumentation, and the warm-up fills the simulated
 // caches. Only this thread is counted, between the two toggles.
-std::string measure_once(Channels& channels, const Work& work, mesh::instructions::Report& report) {
+std::string measure_once(Channels& channels, const Work& work, Report& report) {
   const double before = cpu_seconds();
   CALLGRIND_TOGGLE_COLLECT;
   std::string error = move_messages(channels, work);
@@ -60,8 +55,7 @@ std::string measure_once(Channels& channels, const Work& work, mesh::instruction
   return {};
 }
 
-std::string measure(Channels& channels, const Options& options,
-                    mesh::instructions::Report& report) {
+std::string measure(Channels& channels, const Options& options, Report& report) {
   Work warm_up = options.work;
   warm_up.messages = options.warm_up;
   CALLGRIND_START_INSTRUMENTATION;
@@ -79,8 +73,8 @@ std::string measure(Channels& channels, const Options& options,
 // next init turns the log on again, and waits for that thread.
 std::map<std::string, std::uint64_t> counts_of_fabric(NetApi& api, const PluginLog& log) {
   void* context = nullptr;
-  if (api.init(1, &context) != mesh::driver::kNetSuccess) return {};
-  auto counts = mesh::instructions::fabric_counts(log.texts());
+  if (api.init(1, &context) != driver::kNetSuccess) return {};
+  auto counts = fabric_counts(log.texts());
   api.finalize(context);
   return counts;
 }
@@ -88,13 +82,12 @@ std::map<std::string, std::uint64_t> counts_of_fabric(NetApi& api, const PluginL
 int run(const Options& options) {
   PluginLog& log = PluginLog::instance();
   log.set_filter({NCCL_LOG_INFO, NCCL_ALL});
-  log.set_echo(options.verbose ? mesh::driver::Echo::Everything : mesh::driver::Echo::Warnings,
+  log.set_echo(options.verbose ? driver::Echo::Everything : driver::Echo::Warnings,
                "mesh_instructions: ");
   std::string error;
-  const std::unique_ptr<NetApi> api =
-      NetApi::load(options.plugin, mesh::driver::kNetVersionMax, error);
+  const std::unique_ptr<NetApi> api = NetApi::load(options.plugin, driver::kNetVersionMax, error);
   if (api == nullptr) return fail(error);
-  mesh::instructions::Report report;
+  Report report;
   {
     Channels channels(*api);
     if (error = channels.open(options.channels); !error.empty()) return fail(error);
@@ -104,13 +97,11 @@ int run(const Options& options) {
     report.user_bytes = options.channels.bytes * 2 * channels.count();
   }
   report.fabric = counts_of_fabric(*api, log);
-  std::fputs(mesh::instructions::json(report).c_str(), stdout);
+  std::fputs(json(report).c_str(), stdout);
   return 0;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int parse_and_run(int argc, char** argv) {
   Options options;
   bool marker = false, one_context = false, device = false;
   CLI::App app(
@@ -141,15 +132,15 @@ int main(int argc, char** argv) {
   app.add_flag("--one-context", one_context, "Use one communicator as both ends");
   app.add_option("--plugin", options.plugin, "The plugin's library");
   app.add_flag("-v,--verbose", options.verbose, "Print the plugin's lines (to stderr)");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto end = driver::parse(app, argc, argv)) return *end;
   options.channels.bytes = options.work.bytes;
   options.channels.contexts = one_context ? Contexts::One : Contexts::Two;
-  options.channels.memory =
-      device ? mesh::instructions::Memory::Device : mesh::instructions::Memory::Host;
+  options.channels.memory = device ? Memory::Device : Memory::Host;
   options.work.completion = marker ? Completion::Optional : Completion::Wanted;
   return run(options);
 }
+
+}  // namespace
+}  // namespace mesh::instructions
+
+int main(int argc, char** argv) { return mesh::instructions::parse_and_run(argc, argv); }

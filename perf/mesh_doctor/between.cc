@@ -169,10 +169,10 @@ void Look::draw() {
 BetweenHosts Look::lost() {
   const auto rank = static_cast<std::size_t>(std::max(bootstrap_.lost(), 0));
   const bool known = bootstrap_.lost() >= 0 && rank < cabling_.hosts.size();
-  result_.findings.push_back(finding(
-      "host-lost", known ? cabling_.hosts[rank].host : fmt::format("rank {}", bootstrap_.lost()),
-      {"", "The host took part and does not answer any more.",
-       "Check what mesh_doctor printed on that host, and whether the host still runs."}));
+  add_finding(result_.findings, "host-lost",
+              known ? cabling_.hosts[rank].host : fmt::format("rank {}", bootstrap_.lost()),
+              {"", "The host took part and does not answer any more.",
+               "Check what mesh_doctor printed on that host, and whether the host still runs."});
   result_.whole = false;
   return std::move(result_);
 }

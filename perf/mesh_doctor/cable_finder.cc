@@ -20,11 +20,9 @@ using engine::CableMessage;
 // Returns the pairs of the two hosts' rails of which addresses do not tell whether they meet.
 std::vector<topo::WirePair> doubtful(const HostRails& connector, const HostRails& acceptor) {
   if (connector.rails.empty() || acceptor.rails.empty()) return {};
-  engine::Hello hello;
-  hello.site = connector.site;
-  hello.host_id = connector.host_id;
-  hello.rails = connector.rails;
-  return engine::doubtful_rails(hello, {acceptor.rails, acceptor.site, 0, acceptor.host_id}).up;
+  return engine::doubtful_rails(hello_of(connector),
+                                {acceptor.rails, acceptor.site, 0, acceptor.host_id})
+      .up;
 }
 
 bool any_doubt(const std::vector<HostRails>& hosts) {

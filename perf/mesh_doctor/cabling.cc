@@ -22,6 +22,16 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WireRail, addresses, ethernet, port, mtu, up,
                                    gid_type, partition, identity, speed_mbps, guid, name)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WirePlace, address, ipv4, port)
 
+// As much of a path as a meeting tells.
+static void to_json(nlohmann::json& json, const WirePath& path) {
+  json = {path.connector_rail, path.acceptor_rail, path.mtu};
+}
+static void from_json(const nlohmann::json& json, WirePath& path) {
+  json.at(0).get_to(path.connector_rail);
+  json.at(1).get_to(path.acceptor_rail);
+  json.at(2).get_to(path.mtu);
+}
+
 }  // namespace mesh::engine
 
 namespace mesh::doctor {
@@ -73,7 +83,6 @@ Result<HostRails> rails_from(const std::string& text) {
                      [](const engine::WireRail& each) { return each.addresses.empty(); });
     if (whole) return rails;
   } catch (const Json::exception&) {
-    return Errc::Protocol;
   }
   return Errc::Protocol;
 }
@@ -133,47 +142,32 @@ bool Cabling::joined(std::size_t host, std::size_t other) const {
   return std::any_of(cables.begin(), cables.end(), joins);
 }
 
+engine::Hello hello_of(const HostRails& host) {
+  engine::Hello hello;
+  hello.host = host.host;
+  hello.host_id = host.host_id;
+  hello.site = host.site;
+  hello.rails = host.rails;
+  return hello;
+}
+
 Meeting meeting_of(const HostRails& connector, const HostRails& acceptor,
                    const engine::AskRoute& ask, const topo::CableProof* proof) {
   if (connector.rails.empty() || acceptor.rails.empty()) return {};
-  engine::Hello hello;
-  hello.host = connector.host;
-  hello.host_id = connector.host_id;
-  hello.site = connector.site;
-  hello.rails = connector.rails;
-  return engine::choose_paths(hello, {acceptor.rails, acceptor.site, 0, acceptor.host_id}, ask,
-                              proof)
+  return engine::choose_paths(hello_of(connector),
+                              {acceptor.rails, acceptor.site, 0, acceptor.host_id}, ask, proof)
       .meet;
 }
 
-std::string meetings_text(const std::vector<Meeting>& meetings) {
-  Json all = Json::array();
-  for (const Meeting& meeting : meetings) {
-    Json pairs = Json::array();
-    for (const engine::WirePath& path : meeting)
-      pairs.push_back({path.connector_rail, path.acceptor_rail, path.mtu});
-    all.push_back(std::move(pairs));
-  }
-  return all.dump();
-}
+std::string meetings_text(const std::vector<Meeting>& meetings) { return Json(meetings).dump(); }
 
 Result<std::vector<Meeting>> meetings_from(const std::string& text, std::size_t hosts) {
-  std::vector<Meeting> meetings;
   try {
-    for (const Json& pairs : Json::parse(text)) {
-      Meeting& meeting = meetings.emplace_back();
-      for (const Json& pair : pairs) {
-        engine::WirePath& path = meeting.emplace_back();
-        path.connector_rail = pair.at(0).get<std::uint8_t>();
-        path.acceptor_rail = pair.at(1).get<std::uint8_t>();
-        path.mtu = pair.at(2).get<std::uint8_t>();
-      }
-    }
+    auto meetings = Json::parse(text).get<std::vector<Meeting>>();
+    if (meetings.size() == hosts) return meetings;
   } catch (const Json::exception&) {
-    return Errc::Protocol;
   }
-  if (meetings.size() != hosts) return Errc::Protocol;
-  return meetings;
+  return Errc::Protocol;
 }
 
 Cabling cabling_of(std::vector<HostRails> hosts,

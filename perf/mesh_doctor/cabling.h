@@ -76,6 +76,8 @@ struct Cabling {
   bool joined(std::size_t host, std::size_t other) const;  // by some cable that is up
 };
 
+// Returns the frame with which this host would begin a handshake.
+engine::Hello hello_of(const HostRails& host);
 // The pairs of rails that meet, as the acceptor sees it; the connector's rail comes first.
 using Meeting = std::vector<engine::WirePath>;
 Meeting meeting_of(const HostRails& connector, const HostRails& acceptor,

@@ -9,10 +9,11 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <exception>
-#include <mutex>
+#include <future>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -29,41 +30,31 @@ class Card {
 
   // On the card's thread.
   void run() noexcept {
+    int ports = 0;
     try {
-      ask(*provider_);
+      ports = ask(*provider_);
     } catch (const std::exception&) {  // no memory is no silence of the card's
     }
     provider_.reset();  // before its owner hears that the card has answered
-    end();
+    end(ports);
   }
-  void end() {
-    const std::lock_guard lock(mutex_);
-    over_ = true;
-    ends_.notify_all();
-  }
+  void end(int ports) { answer_.set_value(ports); }
 
-  // Returns false if the card has not answered by then.
-  bool wait_until(std::chrono::steady_clock::time_point end) {
-    std::unique_lock lock(mutex_);
-    return ends_.wait_until(lock, end, [this] { return over_; });
+  // Returns the number of ports, 0 if the card could not be asked; nothing if it has not answered
+  // by then.
+  std::optional<int> ports_until(std::chrono::steady_clock::time_point end) {
+    if (ports_.wait_until(end) == std::future_status::ready) return ports_.get();
+    return std::nullopt;
   }
-  const char* call() const {
-    const std::lock_guard lock(mutex_);
-    return call_;
-  }
-  int ports() const {
-    const std::lock_guard lock(mutex_);
-    return ports_;
-  }
+  const char* call() const { return call_.load(std::memory_order_relaxed); }
 
  private:
-  void ask(verbs::Provider& provider) {
-    calls("ibv_open_device");
+  int ask(verbs::Provider& provider) {
     const verbs::ContextHandle context(provider, provider.open_device(name_));
-    if (!context) return;
+    if (!context) return 0;
     calls("ibv_query_device");
     ibv_device_attr device{};
-    if (provider.query_device(context.get(), &device) != 0) return;
+    if (provider.query_device(context.get(), &device) != 0) return 0;
     calls("ibv_query_port");
     for (int port = 1; port <= device.phys_port_cnt; ++port) {
       ibv_port_attr attr{};
@@ -85,21 +76,15 @@ class Card {
     attr.qp_type = IBV_QPT_RC;
     if (domain && queue) queue_pair = {provider, provider.create_qp(domain.get(), &attr)};
     calls("a call that destroys or closes");  // as the handles end
-    const std::lock_guard lock(mutex_);
-    ports_ = device.phys_port_cnt;
+    return device.phys_port_cnt;
   }
-  void calls(const char* call) {
-    const std::lock_guard lock(mutex_);
-    call_ = call;
-  }
+  void calls(const char* call) { call_.store(call, std::memory_order_relaxed); }
 
   const std::string name_;
   std::shared_ptr<verbs::Provider> provider_;  // the thread's, once there is one
-  mutable std::mutex mutex_;                   // protects all below
-  std::condition_variable ends_;
-  const char* call_ = "ibv_open_device";
-  int ports_ = 0;
-  bool over_ = false;
+  std::atomic<const char*> call_{"ibv_open_device"};
+  std::promise<int> answer_;
+  std::future<int> ports_ = answer_.get_future();
 };
 
 // Has a thread ask the card. If there is none, the card counts as one that has answered.
@@ -108,7 +93,7 @@ void begin(const std::shared_ptr<Card>& card) {
   if (start_own_thread(thread, "doctor-card", [card] { card->run(); }).ok())
     thread.detach();
   else
-    card->end();
+    card->end(0);
 }
 
 // Returns the entry for a port as a list of whole names has it.
@@ -136,14 +121,15 @@ CardAnswers ask_cards(const std::shared_ptr<verbs::Provider>& provider, const Se
   CardAnswers answers;
   std::vector<std::string> entries;
   for (const std::shared_ptr<Card>& card : cards) {
-    if (!card->wait_until(end)) {
+    const std::optional<int> ports = card->ports_until(end);
+    if (!ports) {
       answers.silent.push_back({.card = card->name(),
                                 .call = card->call(),
                                 .waited_ms = static_cast<int>(patience_ns / kNsPerMs)});
       continue;
     }
-    if (card->ports() == 0) entries.push_back(card->name());  // the plugin says why
-    for (int port = 1; port <= card->ports(); ++port)
+    if (*ports == 0) entries.push_back(card->name());  // the plugin says why
+    for (int port = 1; port <= *ports; ++port)
       if (rule.matches(card->name(), port)) entries.push_back(entry_of(rule, card->name(), port));
   }
   if (!entries.empty()) answers.hca = fmt::format("={}", fmt::join(entries, ","));

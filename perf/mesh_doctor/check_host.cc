@@ -69,14 +69,14 @@ std::string remedy_of(RefusalKind kind) {
 
 void check_cards(const HostFacts& facts, Findings& found) {
   for (const SilentCard& each : facts.silent) {
-    found.push_back(finding(
-        "card-silent", facts.host,
+    add_finding(
+        found, "card-silent", facts.host,
         {.about = each.card,
          .evidence =
              fmt::format("{} has not answered {} in {} ms.", each.card, each.call, each.waited_ms),
          .remedy = fmt::format("Look for the cause in the kernel's log (dmesg), and reset the card "
                                "or restart the host. Until then NCCL_IB_HCA=^={} leaves it out.",
-                               each.card)}));
+                               each.card)});
   }
 }
 
@@ -84,21 +84,21 @@ void check_plugin(const HostFacts& facts, Findings& found) {
   const auto explains = [&facts](const Finding& each) { return explains_refusal(facts, each); };
   if (std::any_of(found.begin(), found.end(), explains)) return;
   if (!facts.plugin_error.empty()) {
-    found.push_back(finding(
-        "no-plugin", facts.host,
+    add_finding(
+        found, "no-plugin", facts.host,
         {.about = facts.plugin_file,
          .evidence = facts.plugin_error,
          .remedy = facts.plugin.empty()
                        ? "Install the same nccl-mesh on every host, or name its file with --plugin."
                        : "Correct what the plugin names here: a job with this fault ends, or uses "
-                         "another transport."}));
+                         "another transport."});
     return;
   }
   if (!facts.rails.empty() || std::any_of(found.begin(), found.end(), explains_no_rail)) return;
-  found.push_back(finding("no-rail", facts.host,
-                          {.about = {},
-                           .evidence = fmt::format("{}", fmt::join(facts.notes, "; ")),
-                           .remedy = no_rail_remedy(facts)}));
+  add_finding(found, "no-rail", facts.host,
+              {.about = {},
+               .evidence = fmt::format("{}", fmt::join(facts.notes, "; ")),
+               .remedy = no_rail_remedy(facts)});
 }
 
 bool is_silent(const HostFacts& facts, const PortFacts& port) {

@@ -18,15 +18,14 @@ void check_memlock(const HostFacts& facts, Findings& found) {
   const MachineFacts& machine = facts.machine;
   const bool limited = machine.memlock_bytes >= 0 && machine.memlock_bytes < kLockedMin;
   if (!limited || machine.may_lock) return;
-  found.push_back(
-      finding("memlock-small", facts.host,
+  add_finding(found, "memlock-small", facts.host,
               {.about = "RLIMIT_MEMLOCK",
                .evidence = fmt::format("This process may lock {} KiB of memory, and has no right "
                                        "to lock more (CAP_IPC_LOCK). NCCL registers many MiB.",
                                        machine.memlock_bytes / 1024),
                .remedy = "Remove the limit: ulimit -l unlimited in a shell, memlock in "
                          "/etc/security/limits.d, LimitMEMLOCK=infinity for a service (sshd, "
-                         "slurmd), or --ulimit memlock=-1 for a container."}));
+                         "slurmd), or --ulimit memlock=-1 for a container."});
 }
 
 // Kexec handover (KHO) takes its memory at boot, marks it as CMA and counts it as free but not in
@@ -38,8 +37,8 @@ void check_contiguous(const HostFacts& facts, Findings& found) {
   if (machine.cma_free_kib < 0 || machine.cma_total_kib < 0) return;
   const std::int64_t uncounted = machine.cma_free_kib - machine.cma_total_kib;
   if (uncounted <= kCountErrorKib) return;
-  found.push_back(finding(
-      "no-contiguous-memory", facts.host,
+  add_finding(
+      found, "no-contiguous-memory", facts.host,
       {.about = "/proc/meminfo",
        .evidence = fmt::format("CmaFree ({} kB) is above CmaTotal ({} kB){}. The kernel keeps {} "
                                "MiB for kexec handover (KHO), and when programs have filled the "
@@ -47,8 +46,8 @@ void check_contiguous(const HostFacts& facts, Findings& found) {
                                machine.cma_free_kib, machine.cma_total_kib,
                                machine.kernel.empty() ? "" : " on kernel " + machine.kernel,
                                uncounted / 1024),
-       .remedy = "Set kho=off on the kernel's command line, or install a kernel 6.17, and "
-                 "reboot."}));
+       .remedy =
+           "Set kho=off on the kernel's command line, or install a kernel 6.17, and reboot."});
 }
 
 void check_huge_pages(const HostFacts& facts, Findings& found) {
@@ -56,13 +55,13 @@ void check_huge_pages(const HostFacts& facts, Findings& found) {
   const std::int64_t idle = machine.huge_pages_free * machine.huge_page_kib;
   if (machine.huge_pages <= 0 || idle <= 0 || machine.memory_kib <= 0) return;
   if (idle * 2 < machine.memory_kib) return;
-  found.push_back(finding(
-      "huge-pages-idle", facts.host,
+  add_finding(
+      found, "huge-pages-idle", facts.host,
       {.about = "HugePages_Free",
        .evidence = fmt::format("{} of {} MiB of memory are reserved as huge pages that nobody "
                                "uses; buffers cannot use them.",
                                idle / 1024, machine.memory_kib / 1024),
-       .remedy = "Run sysctl vm.nr_hugepages=0, unless a program on this host needs huge pages."}));
+       .remedy = "Run sysctl vm.nr_hugepages=0, unless a program on this host needs huge pages."});
 }
 
 bool only_host_memory(const HostFacts& facts) {
@@ -77,16 +76,15 @@ void check_peer_memory(const HostFacts& facts, Findings& found) {
   if (is_spark(facts.machine)) return;
   if (facts.machine.gpus.empty() || !only_host_memory(facts)) return;
   const std::vector<std::string>& modules = facts.machine.modules;
-  found.push_back(finding(
-      "no-gpu-memory", facts.host,
-      {.about = facts.machine.gpus.front(),
-       .evidence =
-           fmt::format("The host has {} NVIDIA GPUs, and no rail can register their memory: there "
-                       "are neither DMA buffers nor a peer-memory module. Loaded modules: {}.",
-                       facts.machine.gpus.size(),
-                       modules.empty() ? "none" : fmt::format("{}", fmt::join(modules, " "))),
-       .remedy = "Run modprobe nvidia_peermem, or use NVIDIA's open kernel modules on a kernel "
-                 "with DMA buffers for RDMA (5.12 and later)."}));
+  add_finding(found, "no-gpu-memory", facts.host,
+              {.about = facts.machine.gpus.front(),
+               .evidence = fmt::format(
+                   "The host has {} NVIDIA GPUs, and no rail can register their memory: there are "
+                   "neither DMA buffers nor a peer-memory module. Loaded modules: {}.",
+                   facts.machine.gpus.size(),
+                   modules.empty() ? "none" : fmt::format("{}", fmt::join(modules, " "))),
+               .remedy = "Run modprobe nvidia_peermem, or use NVIDIA's open kernel modules on a "
+                         "kernel with DMA buffers for RDMA (5.12 and later)."});
 }
 
 void check_iommu(const HostFacts& facts, Findings& found) {
@@ -95,24 +93,24 @@ void check_iommu(const HostFacts& facts, Findings& found) {
     return each.iommu.starts_with("DMA");
   });
   if (card != facts.pcie.end()) {
-    found.push_back(finding(
-        "iommu-translates", facts.host,
+    add_finding(
+        found, "iommu-translates", facts.host,
         {.about = card->pci,
          .evidence = fmt::format("The IOMMU translates this card's accesses (its group has the "
                                  "type {}), so traffic to a GPU passes through the CPU.",
                                  card->iommu),
          .remedy =
-             "Add iommu=pt to the kernel's command line, or turn the IOMMU off, and reboot."}));
+             "Add iommu=pt to the kernel's command line, or turn the IOMMU off, and reboot."});
   }
   if (facts.machine.acs_bridges.empty()) return;
-  found.push_back(finding(
-      "acs-redirects", facts.host,
+  add_finding(
+      found, "acs-redirects", facts.host,
       {.about = facts.machine.acs_bridges.front(),
        .evidence = fmt::format("PCIe access control (ACS) redirects traffic between devices "
                                "through the CPU on {} bridges, of which this is the first.",
                                facts.machine.acs_bridges.size()),
        .remedy = "Turn ACS off in the firmware set-up, or run setpci -s BRIDGE ECAP_ACS+6.w=0 for "
-                 "each bridge at every boot."}));
+                 "each bridge at every boot."});
 }
 
 }  // namespace

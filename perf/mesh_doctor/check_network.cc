@@ -57,16 +57,16 @@ std::map<std::string, Shared> subnets_of(const HostFacts& facts) {
 void check_subnets(const HostFacts& facts, Findings& found) {
   for (const auto& [subnet, shared] : subnets_of(facts)) {
     if (!shared.several || !shared.answers) continue;
-    found.push_back(finding(
-        "same-subnet", facts.host,
+    add_finding(
+        found, "same-subnet", facts.host,
         {.about = subnet,
-         .evidence = fmt::format("These ports are in one subnet: {}. The kernel answers ARP for "
-                                 "the address of one over another (arp_ignore is 0), so a peer may "
-                                 "send to the wrong port.",
-                                 shared.ports),
-         .remedy = "Give each cable a subnet of its own, or run sysctl -w "
-                   "net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 on every "
-                   "host."}));
+         .evidence = fmt::format(
+             "These ports are in one subnet: {}. The kernel answers ARP for the address of one "
+             "over another (arp_ignore is 0), so a peer may send to the wrong port.",
+             shared.ports),
+         .remedy =
+             "Give each cable a subnet of its own, or run sysctl -w net.ipv4.conf.all.arp_ignore=1 "
+             "net.ipv4.conf.all.arp_announce=2 on every host."});
   }
 }
 
@@ -89,17 +89,17 @@ void check_class(const HostFacts& facts, const PortFacts& port, Findings& found)
   if (own < 0 || static_cast<std::size_t>(own) >= classes.limit_mbps.size()) return;
   const int limit_mbps = classes.limit_mbps[static_cast<std::size_t>(own)];
   if (limit_mbps <= 0 || port.rate_mbps < 0 || limit_mbps >= port.rate_mbps) return;
-  found.push_back(finding(
-      "traffic-class-slow", facts.host,
+  add_finding(
+      found, "traffic-class-slow", facts.host,
       {.about = port.name,
-       .evidence = fmt::format("Packets of a job (NCCL_IB_TC {}, NCCL_IB_SL {}) have priority {} "
-                               "and traffic class {}, which this port limits to {:g} of its {:g} "
-                               "Gb/s.",
-                               traffic_class, number_of(facts, "NCCL_IB_SL"), priority, own,
-                               limit_mbps / 1000.0, port.rate_mbps / 1000.0),
+       .evidence =
+           fmt::format("Packets of a job (NCCL_IB_TC {}, NCCL_IB_SL {}) have priority {} and "
+                       "traffic class {}, which this port limits to {:g} of its {:g} Gb/s.",
+                       traffic_class, number_of(facts, "NCCL_IB_SL"), priority, own,
+                       limit_mbps / 1000.0, port.rate_mbps / 1000.0),
        .remedy = fmt::format("Take the limit away (dcb maxrate show dev {0}, or mlnx_qos -i {0}), "
                              "or choose another class with NCCL_IB_TC on every host.",
-                             port.netdev)}));
+                             port.netdev)});
 }
 
 // ---- Between hosts.

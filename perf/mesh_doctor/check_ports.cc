@@ -43,12 +43,11 @@ void check_use(const HostFacts& facts, const PortFacts& port, Findings& found) {
   if (!active(port) || facts.rails.empty() || rail_of(facts, port.name) || left_out(facts, port))
     return;
   if (!port.other_half.empty() && rail_of(facts, port.other_half)) return;  // it has the finding
-  found.push_back(finding(
-      "port-not-used", facts.host,
-      {.about = port.name,
-       .evidence =
-           fmt::format("The port is active, and the plugin does not offer it to NCCL: {}.", reason),
-       .remedy = remedy_of(facts, port)}));
+  add_finding(found, "port-not-used", facts.host,
+              {.about = port.name,
+               .evidence = fmt::format(
+                   "The port is active, and the plugin does not offer it to NCCL: {}.", reason),
+               .remedy = remedy_of(facts, port)});
 }
 
 void check_half(const HostFacts& facts, const PortFacts& port, Findings& found) {
@@ -56,16 +55,15 @@ void check_half(const HostFacts& facts, const PortFacts& port, Findings& found) 
       is_silent(facts, port))
     return;
   const std::string reason = reason_of(facts, port);
-  found.push_back(finding(
-      "half-unused", facts.host,
+  add_finding(
+      found, "half-unused", facts.host,
       {.about = port.name,
        .evidence = fmt::format("{} and {} are the two PCIe halves of one socket. {} is a rail, and "
                                "{} is not: its state is {}{}.",
                                port.other_half, port.name, port.other_half, port.name, port.state,
                                reason.empty() ? "" : ", and the plugin says that " + reason),
-       .remedy = remedy_of(facts, port) +
-                 " Only both halves together carry the cable's full rate, each with an address in "
-                 "a subnet of its own."}));
+       .remedy = remedy_of(facts, port) + " Only both halves together carry the cable's full rate, "
+                                          "each with an address in a subnet of its own."});
 }
 
 void check_mtu(const HostFacts& facts, const PortFacts& port, Findings& found) {
@@ -75,36 +73,35 @@ void check_mtu(const HostFacts& facts, const PortFacts& port, Findings& found) {
   const int possible = roce_mtu(port.netdev_mtu);
   if (rail->mtu >= kRoceMtuMax) return;
   if (possible > rail->mtu) {
-    found.push_back(finding(
-        "mtu-not-taken", facts.host,
+    add_finding(
+        found, "mtu-not-taken", facts.host,
         {.about = port.name,
          .evidence = fmt::format(
              "RDMA packets carry {} bytes, although the MTU of {} is {}, which allows {} bytes.",
              rail->mtu, port.netdev, port.netdev_mtu, possible),
          .remedy = fmt::format(
              "Set {} down and up again (ip link set), so that the RDMA device adopts its MTU.",
-             port.netdev)}));
+             port.netdev)});
     return;
   }
-  found.push_back(finding(
-      "mtu-small", facts.host,
+  add_finding(
+      found, "mtu-small", facts.host,
       {.about = port.name,
        .evidence = fmt::format("The MTU of {} is {}, so RDMA packets carry {} bytes instead of {}.",
                                port.netdev, port.netdev_mtu, rail->mtu, kRoceMtuMax),
        .remedy = fmt::format("Run ip link set {} mtu 9000, do so at the other end of the cable "
                              "too, and set the MTU of a switch in between.",
-                             port.netdev)}));
+                             port.netdev)});
 }
 
 void check_speed(const HostFacts& facts, const PortFacts& port, Findings& found) {
   if (!active(port) || port.rate_mbps < 0 || port.capable_mbps <= port.rate_mbps) return;
-  found.push_back(
-      finding("port-slow", facts.host,
+  add_finding(found, "port-slow", facts.host,
               {.about = port.name,
                .evidence = fmt::format("The link runs at {:g} Gb/s; the port supports {:g} Gb/s.",
                                        port.rate_mbps / 1000.0, port.capable_mbps / 1000.0),
                .remedy = "Check the cable's rating and seat, and the speed that is set at the "
-                         "other end (ethtool)."}));
+                         "other end (ethtool)."});
 }
 
 // Returns true if the user has chosen the older type instead of RoCE v2.
@@ -135,35 +132,33 @@ void check_pinned_gid(const HostFacts& facts, const PortFacts& port, Findings& f
                                 [index](const GidFacts& each) { return each.index == index; });
   const bool there = gid != port.gids.end();
   if (there && gid->type == "RoCE v2") return;
-  found.push_back(finding(
-      "gid-pinned", facts.host,
-      {.about = port.name,
-       .evidence = fmt::format("NCCL_IB_GID_INDEX={} (from {}) names {} of this port.", index,
-                               pinned->source,
-                               there ? "a GID of type " + gid->type : std::string("no GID")),
-       .remedy = "Unset NCCL_IB_GID_INDEX: the plugin then chooses the GID by type and address, "
-                 "also after the table has changed."}));
+  add_finding(found, "gid-pinned", facts.host,
+              {.about = port.name,
+               .evidence = fmt::format(
+                   "NCCL_IB_GID_INDEX={} (from {}) names {} of this port.", index, pinned->source,
+                   there ? "a GID of type " + gid->type : std::string("no GID")),
+               .remedy = "Unset NCCL_IB_GID_INDEX: the plugin then chooses the GID by type and "
+                         "address, also after the table has changed."});
 }
 
 void check_types(const HostFacts& facts, const PortFacts& port, Findings& found) {
   if (!lacks_gid(facts, port)) return;
   const std::string about = port.name;
   if (port.gids.empty()) {
-    found.push_back(
-        finding("gid-none", facts.host,
+    add_finding(found, "gid-none", facts.host,
                 {.about = about,
                  .evidence = "The port is active, and its GID table is empty.",
                  .remedy = fmt::format("Bring {} up and give it an address.",
-                                       port.netdev.empty() ? "its interface" : port.netdev)}));
+                                       port.netdev.empty() ? "its interface" : port.netdev)});
     return;
   }
-  found.push_back(finding(
-      "gid-old-type", facts.host,
+  add_finding(
+      found, "gid-old-type", facts.host,
       {.about = about,
        .evidence = fmt::format(
            "None of the port's {} GIDs has the type RoCE v2; the first has the type {}.",
            port.gids.size(), port.gids.front().type),
-       .remedy = "Enable RoCE v2 on the card (cma_roce_mode, or the firmware's ROCE settings)."}));
+       .remedy = "Enable RoCE v2 on the card (cma_roce_mode, or the firmware's ROCE settings)."});
 }
 
 }  // namespace
@@ -210,11 +205,11 @@ void check_counters(const HostFacts& facts, Findings& found) {
           fmt::format("{}{} from {} to {}", moved.empty() ? "" : ", ", name, before->second, later);
     }
     if (moved.empty()) continue;
-    found.push_back(finding("errors-move", facts.host,
-                            {.about = port.name,
-                             .evidence = "Error counters rose while the doctor ran: " + moved + ".",
-                             .remedy = "Clean and reseat the cable, or replace it. If a switch "
-                                       "drops packets, check its flow control (PFC, ECN)."}));
+    add_finding(found, "errors-move", facts.host,
+                {.about = port.name,
+                 .evidence = "Error counters rose while the doctor ran: " + moved + ".",
+                 .remedy = "Clean and reseat the cable, or replace it. If a switch drops packets, "
+                           "check its flow control (PFC, ECN)."});
   }
 }
 

@@ -35,10 +35,10 @@ void check_net(const HostFacts& facts, Findings& found) {
   const char* const effect =
       net->value.empty() ? " is the name of no network, so NCCL fails at the start of every job."
                          : " keeps NCCL from using nccl-mesh, whose network is called Mesh.";
-  found.push_back(finding("other-net", facts.host,
-                          {.about = "NCCL_NET",
-                           .evidence = text_of(*net) + effect,
-                           .remedy = "Unset NCCL_NET, or set it to Mesh."}));
+  add_finding(found, "other-net", facts.host,
+              {.about = "NCCL_NET",
+               .evidence = text_of(*net) + effect,
+               .remedy = "Unset NCCL_NET, or set it to Mesh."});
 }
 
 void check_plugin_off(const HostFacts& facts, Findings& found) {
@@ -48,11 +48,10 @@ void check_plugin_off(const HostFacts& facts, Findings& found) {
   if (named ? !same(plugin->value, "none") : !takes_empty_for_none(facts.software.nccl)) return;
   const char* const why =
       named ? "." : ": NCCL 2.27 and later takes a list without a name for none.";
-  found.push_back(
-      finding("plugin-off", facts.host,
+  add_finding(found, "plugin-off", facts.host,
               {.about = "NCCL_NET_PLUGIN",
                .evidence = text_of(*plugin) + " keeps NCCL from loading any plugin" + why,
-               .remedy = "Set NCCL_NET_PLUGIN=" + facts.plugin_file}));
+               .remedy = "Set NCCL_NET_PLUGIN=" + facts.plugin_file});
 }
 
 void check_hca(const HostFacts& facts, Findings& found) {
@@ -64,11 +63,10 @@ void check_hca(const HostFacts& facts, Findings& found) {
     if (rule.matches(port.device, port.port)) return;
     ports += (ports.empty() ? "" : ", ") + port.name;
   }
-  found.push_back(
-      finding("hca-names-none", facts.host,
+  add_finding(found, "hca-names-none", facts.host,
               {.about = "NCCL_IB_HCA",
                .evidence = text_of(*hca) + " selects none of this host's ports: " + ports + ".",
-               .remedy = "Unset NCCL_IB_HCA, or name ports of this host."}));
+               .remedy = "Unset NCCL_IB_HCA, or name ports of this host."});
 }
 
 void check_interface(const HostFacts& facts, Findings& found) {
@@ -79,12 +77,12 @@ void check_interface(const HostFacts& facts, Findings& found) {
   if (std::any_of(all.begin(), all.end(),
                   [&rule](const std::string& each) { return rule.matches(each); }))
     return;
-  found.push_back(finding(
-      "interface-names-none", facts.host,
+  add_finding(
+      found, "interface-names-none", facts.host,
       {.about = "NCCL_SOCKET_IFNAME",
        .evidence = fmt::format("{} names none of this host's interfaces: {}.", text_of(*name),
                                fmt::join(all, ", ")),
-       .remedy = "Set NCCL_SOCKET_IFNAME to the interface of the network that all hosts share."}));
+       .remedy = "Set NCCL_SOCKET_IFNAME to the interface of the network that all hosts share."});
 }
 
 void check_unknown(const HostFacts& facts, const SettingFacts& setting, Findings& found) {
@@ -93,11 +91,10 @@ void check_unknown(const HostFacts& facts, const SettingFacts& setting, Findings
     return each.name == setting.name;
   });
   if (known || !setting.name.starts_with("NCCL_MESH_")) return;
-  found.push_back(
-      finding("setting-unknown", facts.host,
+  add_finding(found, "setting-unknown", facts.host,
               {.about = setting.name,
                .evidence = text_of(setting) + ": nccl-mesh has no such setting.",
-               .remedy = "Correct the name (plugin/REFERENCE.md has all settings), or unset it."}));
+               .remedy = "Correct the name (plugin/REFERENCE.md has all settings), or unset it."});
 }
 
 void check_idle(const HostFacts& facts, const SettingFacts& setting, Findings& found) {
@@ -108,11 +105,11 @@ void check_idle(const HostFacts& facts, const SettingFacts& setting, Findings& f
   if (row == table.end() || row->standing == Standing::Honoured || setting.value == row->usual ||
       setting.value.empty())
     return;
-  found.push_back(finding("setting-idle", facts.host,
-                          {.about = setting.name,
-                           .evidence = fmt::format("{} has no effect with nccl-mesh: {}.",
-                                                   text_of(setting), row->reason),
-                           .remedy = "Unset it, so that nobody relies on it."}));
+  add_finding(found, "setting-idle", facts.host,
+              {.about = setting.name,
+               .evidence = fmt::format("{} has no effect with nccl-mesh: {}.", text_of(setting),
+                                       row->reason),
+               .remedy = "Unset it, so that nobody relies on it."});
 }
 
 // A setting that has a finding of its own gets no second one.
@@ -124,13 +121,12 @@ void check_leftover(const HostFacts& facts, const SettingFacts& setting, Finding
     return each.about == setting.name;
   });
   if (in_environment(setting) || !chooses || mesh || known) return;
-  found.push_back(
-      finding("conf-leftover", facts.host,
+  add_finding(found, "conf-leftover", facts.host,
               {.about = setting.source,
                .evidence = fmt::format(
                    "This file sets {}={} for every job of this host that does not set it itself.",
                    setting.name, setting.value),
-               .remedy = "Remove the line, unless all jobs of this host need it."}));
+               .remedy = "Remove the line, unless all jobs of this host need it."});
 }
 
 }  // namespace

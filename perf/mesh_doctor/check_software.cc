@@ -26,19 +26,18 @@ void check_version(const HostFacts& facts, const LibraryFacts& library, Findings
   const NcclVersion version = version_numbers(library.version);
   const std::string evidence = library_text(library);
   if (version < kOldest) {
-    found.push_back(
-        finding("nccl-too-old", facts.host,
+    add_finding(found, "nccl-too-old", facts.host,
                 {.about = library.path,
                  .evidence = evidence + " has none of the interfaces that nccl-mesh offers.",
-                 .remedy = "Install NCCL 2.12 or later, one version on every host."}));
+                 .remedy = "Install NCCL 2.12 or later, one version on every host."});
   } else if (version < kArmMended && facts.machine.processor == "aarch64") {
-    found.push_back(finding(
-        "nccl-hangs", facts.host,
+    add_finding(
+        found, "nccl-hangs", facts.host,
         {.about = library.path,
          .evidence = evidence +
                      " can hang in its proxy on this processor (aarch64), whatever plugin it uses.",
          .remedy =
-             "Install NCCL 2.29.3 or later: pip install --upgrade nvidia-nccl-cu13 (or -cu12)."}));
+             "Install NCCL 2.29.3 or later: pip install --upgrade nvidia-nccl-cu13 (or -cu12)."});
   }
 }
 
@@ -49,13 +48,12 @@ void check_two(const HostFacts& facts, Findings& found) {
     return known && each.version != all.front().version && each.file != all.front().file;
   });
   if (other == all.end()) return;
-  found.push_back(
-      finding("two-nccl", facts.host,
+  add_finding(found, "two-nccl", facts.host,
               {.about = "libnccl.so.2",
                .evidence = fmt::format("Two versions are found: {}, and {}.",
                                        library_text(all.front()), library_text(*other)),
                .remedy = "Remove one of them, or take it out of LD_PRELOAD and LD_LIBRARY_PATH. "
-                         "NCCL_DEBUG=VERSION shows which one a job loads."}));
+                         "NCCL_DEBUG=VERSION shows which one a job loads."});
 }
 
 // Returns false if NCCL looks for the library of its own name.
@@ -75,47 +73,45 @@ std::string chosen_plugin(const HostFacts& facts) {
 // Without files of the host nothing is known of a job's environment.
 void check_chosen(const HostFacts& facts, Findings& found) {
   if (facts.machine.processor.empty() || names_plugin(facts)) return;
-  found.push_back(finding(
-      "plugin-not-chosen", facts.host,
+  add_finding(
+      found, "plugin-not-chosen", facts.host,
       {.about = "NCCL_NET_PLUGIN",
        .evidence = chosen_plugin(facts) +
                    " in the environment or in nccl.conf, and no libnccl-net.so is installed. A job "
                    "started from here runs without nccl-mesh, and NCCL says nothing.",
        .remedy = fmt::format("Set NCCL_NET_PLUGIN={} and NCCL_NET=Mesh for every rank: with both, "
                              "a job fails rather than use another transport.",
-                             facts.plugin_file)}));
+                             facts.plugin_file)});
 }
 
 void check_choice(const HostFacts& facts, Findings& found) {
   const SoftwareFacts& software = facts.software;
   for (const std::string& name : software.missing_plugins) {
-    found.push_back(finding("plugin-missing", facts.host,
-                            {.about = name,
-                             .evidence = "NCCL_NET_PLUGIN names this library, and the loader does "
-                                         "not find it; NCCL then runs without it.",
-                             .remedy = "Set NCCL_NET_PLUGIN=" + facts.plugin_file}));
+    add_finding(found, "plugin-missing", facts.host,
+                {.about = name,
+                 .evidence = "NCCL_NET_PLUGIN names this library, and the loader does not find it; "
+                             "NCCL then runs without it.",
+                 .remedy = "Set NCCL_NET_PLUGIN=" + facts.plugin_file});
   }
   if (software.plugins.empty()) return check_chosen(facts, found);
   const LibraryFacts& first = software.plugins.front();
   if (!first.ours) {
-    found.push_back(finding(
-        "foreign-plugin", facts.host,
-        {.about = first.path,
-         .evidence = fmt::format("NCCL would load this library, which is not nccl-mesh: {} (found "
-                                 "by {}).",
-                                 chosen_plugin(facts), first.found_by),
-         .remedy = "Set NCCL_NET_PLUGIN=" + facts.plugin_file}));
+    add_finding(found, "foreign-plugin", facts.host,
+                {.about = first.path,
+                 .evidence = fmt::format(
+                     "NCCL would load this library, which is not nccl-mesh: {} (found by {}).",
+                     chosen_plugin(facts), first.found_by),
+                 .remedy = "Set NCCL_NET_PLUGIN=" + facts.plugin_file});
     return;
   }
   const std::string& loaded = facts.plugin_version;
   if (loaded.empty() || loaded == version()) return;
-  found.push_back(finding(
-      "plugin-other-version", facts.host,
-      {.about = facts.plugin_file,
-       .evidence =
-           fmt::format("NCCL would load nccl-mesh {}, and this tool belongs to nccl-mesh {}.",
-                       loaded, version()),
-       .remedy = "Set NCCL_NET_PLUGIN to the newer one on every host."}));
+  add_finding(found, "plugin-other-version", facts.host,
+              {.about = facts.plugin_file,
+               .evidence = fmt::format(
+                   "NCCL would load nccl-mesh {}, and this tool belongs to nccl-mesh {}.", loaded,
+                   version()),
+               .remedy = "Set NCCL_NET_PLUGIN to the newer one on every host."});
 }
 
 bool selected(const HostFacts& facts, const PortFacts& port) {
@@ -125,8 +121,8 @@ bool selected(const HostFacts& facts, const PortFacts& port) {
 
 void check_provider(const HostFacts& facts, const PortFacts& port, Findings& found) {
   const std::vector<std::string>& providers = facts.software.verbs_providers;
-  found.push_back(finding(
-      "no-provider", facts.host,
+  add_finding(
+      found, "no-provider", facts.host,
       {.about = port.device,
        .evidence =
            fmt::format("The kernel has this device, and libibverbs does not show it: {}.",
@@ -135,12 +131,12 @@ void check_provider(const HostFacts& facts, const PortFacts& port, Findings& fou
                            ? "libibverbs has no user-space driver (provider) in its folder"
                            : fmt::format("none of its user-space drivers (providers) takes it: {}",
                                          fmt::join(providers, ", "))),
-       .remedy = port.verbs_file.empty()
-                     ? "Give the container the device (--device /dev/infiniband), or load the "
-                       "kernel's module ib_uverbs."
-                     : "Install libibverbs and its providers from one release (rdma-core, "
-                       "ibverbs-providers, or the vendor's OFED); ibv_devinfo then shows the "
-                       "device."}));
+       .remedy =
+           port.verbs_file.empty()
+               ? "Give the container the device (--device /dev/infiniband), or load the kernel's "
+                 "module ib_uverbs."
+               : "Install libibverbs and its providers from one release (rdma-core, "
+                 "ibverbs-providers, or the vendor's OFED); ibv_devinfo then shows the device."});
 }
 
 }  // namespace

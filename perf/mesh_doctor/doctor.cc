@@ -1,6 +1,7 @@
 #include "perf/mesh_doctor/doctor.h"
 
 #include "perf/driver/plugin_log.h"
+#include "perf/driver/rank_options.h"
 #include "perf/mesh_doctor/between.h"
 #include "perf/mesh_doctor/checks.h"
 #include "perf/mesh_doctor/finding.h"
@@ -44,21 +45,16 @@ Finding missing_rank(const Options& options, int rank) {
 // `missing` then gets a finding for each. Fails if the rendezvous itself cannot be; `why` says so.
 Result<driver::Bootstrap> gather_hosts(const Options& options, std::vector<Finding>& missing,
                                        std::string& why) {
-  const driver::World& world = options.world;
   if (!options.is_rank()) return driver::Bootstrap::join({});
   std::vector<int> ranks;
-  auto bootstrap = driver::Bootstrap::join({.rank = world.rank,
-                                            .world = world.size,
-                                            .address = world.rendezvous,
-                                            .listening_fd = options.rendezvous_fd,
-                                            .timeout = std::chrono::seconds(options.wait_s),
-                                            .missing = &ranks,
-                                            .why = &why});
+  auto wanted = driver::bootstrap_options(options, std::chrono::seconds(options.wait_s), &why);
+  wanted.missing = &ranks;
+  auto bootstrap = driver::Bootstrap::join(wanted);
   if (bootstrap.ok()) {
     bootstrap->set_timeout(std::chrono::seconds(options.timeout_s));
     return bootstrap;
   }
-  if (world.rank != 0 && bootstrap.code() == Errc::Timeout) ranks = {0};
+  if (options.world.rank != 0 && bootstrap.code() == Errc::Timeout) ranks = {0};
   if (ranks.empty()) return bootstrap;
   for (const int rank : ranks) missing.push_back(missing_rank(options, rank));
   return driver::Bootstrap::join({});

@@ -77,9 +77,9 @@ bool Comparison::note_host(const std::string& port) {
   const auto is_it = [&](const HostRails& each) { return each.host == host; };
   if (std::any_of(cabling_.hosts.begin(), cabling_.hosts.end(), is_it)) return true;
   if (absent_hosts_.insert(host).second) {
-    findings_.push_back(finding("host-missing", host,
-                                {"", "The expected map has this host, and it takes no part.",
-                                 "Start mesh_doctor there too, or take the host out of the map."}));
+    add_finding(findings_, "host-missing", host,
+                {"", "The expected map has this host, and it takes no part.",
+                 "Start mesh_doctor there too, or take the host out of the map."});
   }
   return false;
 }
@@ -148,8 +148,8 @@ std::string Comparison::end_text(const std::string& name, const std::optional<En
 
 void Comparison::add(const char* name, const Wanted& wanted, const std::string& evidence,
                      const std::string& remedy) {
-  findings_.push_back(finding(name, host_of(wanted.names.a) + " and " + host_of(wanted.names.b),
-                              {wanted.names.a + " -- " + wanted.names.b, evidence, remedy}));
+  add_finding(findings_, name, host_of(wanted.names.a) + " and " + host_of(wanted.names.b),
+              {wanted.names.a + " -- " + wanted.names.b, evidence, remedy});
 }
 
 void Comparison::look_at(const Wanted& wanted) {
@@ -180,10 +180,10 @@ void Comparison::look_at(const Half& half) {
   if (expected_.contains(ordered(half.a, half.b))) return;
   // A port of the map that meets a wrong port is told where its own cable is missed.
   if (expected_ends_.contains(half.a) || expected_ends_.contains(half.b)) return;
-  findings_.push_back(finding(
-      "extra-cable", cabling_.hosts[half.a.host].host + " and " + cabling_.hosts[half.b.host].host,
-      {cabling_.text(half), "The expected map has neither port of this cable.",
-       "Remove the cable, or add it to the map (mesh_doctor --write-map)."}));
+  add_finding(findings_, "extra-cable",
+              cabling_.hosts[half.a.host].host + " and " + cabling_.hosts[half.b.host].host,
+              {cabling_.text(half), "The expected map has neither port of this cable.",
+               "Remove the cable, or add it to the map (mesh_doctor --write-map)."});
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
 
 namespace mesh::doctor {
 namespace {
@@ -119,6 +118,11 @@ Finding finding(std::string_view name, const std::string& host, Remark remark) {
           .about = std::move(remark.about),
           .evidence = std::move(remark.evidence),
           .remedy = std::move(remark.remedy)};
+}
+
+void add_finding(std::vector<Finding>& found, std::string_view name, const std::string& host,
+                 Remark remark) {
+  found.push_back(finding(name, host, std::move(remark)));
 }
 
 std::vector<Finding> without_echoes(std::vector<Finding> between, const std::vector<Finding>& own) {

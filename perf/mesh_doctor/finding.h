@@ -41,6 +41,8 @@ struct Remark {
 
 // Makes a finding; `name` must be one of the table.
 Finding finding(std::string_view name, const std::string& host, Remark remark);
+void add_finding(std::vector<Finding>& found, std::string_view name, const std::string& host,
+                 Remark remark);
 
 // Returns the findings between hosts, without those whose cause is among a host's own findings.
 std::vector<Finding> without_echoes(std::vector<Finding> between, const std::vector<Finding>& own);

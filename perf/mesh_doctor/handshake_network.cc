@@ -124,13 +124,12 @@ void note_unreached(HandshakeLook& look, const std::vector<std::string>& hosts, 
                     const std::string& reached) {
   for (std::size_t to = 0; to < hosts.size() && to < reached.size(); ++to) {
     if (to == from || reached[to] == '1') continue;
-    look.findings.push_back(
-        finding("handshake-network", hosts[from] + " and " + hosts[to],
+    add_finding(look.findings, "handshake-network", hosts[from] + " and " + hosts[to],
                 {"",
                  fmt::format("{} listens at the addresses {}, and {} reaches none of them by TCP.",
                              hosts[to], look.addresses[to], hosts[from]),
                  "Set NCCL_SOCKET_IFNAME on every host to the interface of the network that all "
-                 "hosts share, and open its TCP ports between the hosts."}));
+                 "hosts share, and open its TCP ports between the hosts."});
   }
 }
 

@@ -69,8 +69,7 @@ class CableJudge {
   void slow(const Rate& rate, const char* finding_name, const char* remedy);
   void one_direction(const Rate& rate);
   void add(const char* name, const std::string& about, std::string evidence, const char* remedy) {
-    findings_.push_back(
-        finding(name, cabling_.hosts_of(cable_), {about, std::move(evidence), remedy}));
+    add_finding(findings_, name, cabling_.hosts_of(cable_), {about, std::move(evidence), remedy});
   }
 
   const Cabling& cabling_;

@@ -27,35 +27,33 @@ void look_at_halves(const Cabling& cabling, const Cable& cable, std::vector<Find
   const std::size_t most = std::max(at_a.size(), at_b.size());
   const bool whole = at_a.size() == at_b.size() && down == 0;
   if (whole || most < 2) return;
-  findings.push_back(
-      finding("half-missing", cabling.hosts_of(cable),
+  add_finding(findings, "half-missing", cabling.hosts_of(cable),
               {cabling.text(cable),
                fmt::format("One end shows the cable as {}, the other as {}.",
                            names_of(cabling, at_a), names_of(cabling, at_b)),
                "Bring the missing half up and give it an address: the cable reaches its rate only "
-               "over both PCIe halves of its port. mesh_rails tells why a port is no rail."}));
+               "over both PCIe halves of its port. mesh_rails tells why a port is no rail."});
 }
 
 void look_at_ports(const Cabling& cabling, const Cable& cable, std::vector<Finding>& findings) {
   for (const Half& half : cable.halves) {
     if (!half.up && cable.halves.size() == 1 && cabling.ports_of(half.a).size() == 1) {
-      findings.push_back(
-          finding("cable-down", cabling.hosts_of(cable),
+      add_finding(findings, "cable-down", cabling.hosts_of(cable),
                   {cabling.text(half),
                    fmt::format("Port {} is down.",
                                cabling.text(cabling.rail(half.a).up == 0 ? half.a : half.b)),
-                   "Plug the cable in at both ends, and check the kernel's log of both hosts."}));
+                   "Plug the cable in at both ends, and check the kernel's log of both hosts."});
     }
     const std::uint32_t a = mtu_bytes(cabling.rail(half.a).mtu),
                         b = mtu_bytes(cabling.rail(half.b).mtu);
     if (a == b || !half.up) continue;
-    findings.push_back(finding(
-        "mtu-differs", cabling.hosts_of(cable),
+    add_finding(
+        findings, "mtu-differs", cabling.hosts_of(cable),
         {cabling.text(half),
          fmt::format(
              "Packets carry {} bytes at {} and {} bytes at {}; both ends use the smaller size.", a,
              cabling.text(half.a), b, cabling.text(half.b)),
-         "Give both interfaces one MTU: 9000, or at least 4200, for packets of 4096 bytes."}));
+         "Give both interfaces one MTU: 9000, or at least 4200, for packets of 4096 bytes."});
   }
 }
 
@@ -70,11 +68,6 @@ std::vector<Unfit> unfit_ends(const Cabling& cabling) {
   for (std::size_t i = 0; i < cabling.hosts.size(); ++i) {
     for (std::size_t j = i + 1; j < cabling.hosts.size(); ++j) {
       const HostRails &one = cabling.hosts[i], &other = cabling.hosts[j];
-      engine::Hello hello;
-      hello.host = one.host;
-      hello.host_id = one.host_id;
-      hello.site = one.site;
-      hello.rails = one.rails;
       engine::PathChoice choice;
       for (const Cable& cable : cabling.cables) {
         for (const Half& half : cable.halves) {
@@ -85,7 +78,7 @@ std::vector<Unfit> unfit_ends(const Cabling& cabling) {
         }
       }
       for (const engine::MisfitLine& line : engine::misfit_lines(
-               hello, {other.rails, other.site, 0, other.host_id}, choice, other.host)) {
+               hello_of(one), {other.rails, other.site, 0, other.host_id}, choice, other.host)) {
         const End a{i, line.theirs}, b{j, line.ours};
         if (cabling.met_by(a).empty() && cabling.met_by(b).empty()) found.push_back({a, b, line});
       }
@@ -105,11 +98,10 @@ std::vector<Finding> look_at_map(const Cabling& cabling) {
   for (const Unfit& each : unfit_ends(cabling)) {
     std::string remedy = each.why.remedy + ".";
     remedy.front() = static_cast<char>(std::toupper(remedy.front()));
-    findings.push_back(
-        finding("ends-do-not-fit",
+    add_finding(findings, "ends-do-not-fit",
                 cabling.hosts[each.a.host].host + " and " + cabling.hosts[each.b.host].host,
                 {cabling.text(each.a) + " -- " + cabling.text(each.b), "The " + each.why.what + ".",
-                 remedy}));
+                 remedy});
   }
   return findings;
 }
@@ -131,15 +123,14 @@ std::vector<Finding> lone_rails(const Cabling& cabling) {
       if (cabling.hosts.size() < 2 || cabling.rail(end).up == 0 ||
           std::any_of(ports.begin(), ports.end(), meets))
         continue;
-      findings.push_back(
-          finding("lone-rail", cabling.hosts[host].host,
+      add_finding(findings, "lone-rail", cabling.hosts[host].host,
                   {cabling.text(end),
                    fmt::format("The rail's address is {}, and no rail of another host is in that "
                                "subnet or has a route to it.",
                                address_of(cabling.rail(end))),
                    "Give both ends of the cable addresses in one subnet with one prefix length. If "
                    "the other end is at a host that takes no part, start mesh_doctor there too. "
-                   "Exclude a port that is not for NCCL by NCCL_IB_HCA."}));
+                   "Exclude a port that is not for NCCL by NCCL_IB_HCA."});
     }
   }
   return findings;

@@ -70,6 +70,11 @@ void for_each_message(Bytes answer, Visit&& visit) {
   }
 }
 
+nlmsghdr header_of(std::uint32_t bytes, std::uint16_t type, std::uint16_t flags) {
+  return {
+      .nlmsg_len = bytes, .nlmsg_type = type, .nlmsg_flags = flags, .nlmsg_seq = 1, .nlmsg_pid = 0};
+}
+
 // A socket that asks one question.
 class Question {
  public:
@@ -137,11 +142,7 @@ TrafficClasses traffic_classes(const std::string& netdev) {
     std::array<char, IFNAMSIZ> text{};
   } message;
   if (netdev.empty() || netdev.size() >= IFNAMSIZ) return {};
-  message.header = {.nlmsg_len = sizeof message,
-                    .nlmsg_type = RTM_GETDCB,
-                    .nlmsg_flags = NLM_F_REQUEST,
-                    .nlmsg_seq = 1,
-                    .nlmsg_pid = 0};
+  message.header = header_of(sizeof message, RTM_GETDCB, NLM_F_REQUEST);
   message.dcb = {.dcb_family = AF_UNSPEC, .cmd = DCB_CMD_IEEE_GET, .dcb_pad = 0};
   message.name = {.nla_len = sizeof(nlattr) + IFNAMSIZ, .nla_type = DCB_ATTR_IFNAME};
   netdev.copy(message.text.data(), netdev.size());
@@ -171,11 +172,8 @@ std::string forward_policy() {
     nlmsghdr header{};
     nfgenmsg netfilter{};
   } message;
-  message.header = {.nlmsg_len = sizeof message,
-                    .nlmsg_type = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETCHAIN,
-                    .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
-                    .nlmsg_seq = 1,
-                    .nlmsg_pid = 0};
+  message.header = header_of(sizeof message, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETCHAIN,
+                             NLM_F_REQUEST | NLM_F_DUMP);
   message.netfilter = {.nfgen_family = NFPROTO_UNSPEC, .version = NFNETLINK_V0, .res_id = 0};
   Question question(NETLINK_NETFILTER, &message, sizeof message);
   bool done = false, refused = false;

@@ -4,30 +4,29 @@
 #include "perf/driver/local_ranks.h"
 #include "perf/mesh_doctor/doctor.h"
 
+namespace mesh::doctor {
 namespace {
-
-using mesh::doctor::Options;
 
 // Starts the hosts. Rank 0 prints the report, and its exit status is the result.
 int launch(const Options& options, int argc, char** argv) {
-  const auto end =
-      mesh::driver::run_local_ranks({.tool = "mesh_doctor",
-                                     .fabric = options.fabric,
-                                     .hosts = options.hosts,
-                                     .arguments = {argv + 1, argv + argc},
-                                     .timeout = std::chrono::seconds(options.timeout_s)});
-  if (!end) return mesh::driver::kUsage;
-  if (end->ends.empty() || !end->ends.front()) return mesh::doctor::kNoLook;
-  const mesh::driver::ProcessEnd& first = *end->ends.front();
-  return first.exited ? first.code : mesh::doctor::kNoLook;
+  const auto end = driver::run_local_ranks({.tool = "mesh_doctor",
+                                            .fabric = options.fabric,
+                                            .hosts = options.hosts,
+                                            .arguments = {argv + 1, argv + argc},
+                                            .timeout = std::chrono::seconds(options.timeout_s)});
+  if (!end) return driver::kUsage;
+  if (end->ends.empty() || !end->ends.front()) return kNoLook;
+  const driver::ProcessEnd& first = *end->ends.front();
+  return first.exited ? first.code : kNoLook;
 }
 
 }  // namespace
+}  // namespace mesh::doctor
 
 int main(int argc, char** argv) {
-  Options options;
+  mesh::doctor::Options options;
   int exit_code = 0;
   if (!mesh::doctor::parse_options(argc, argv, options, &exit_code)) return exit_code;
-  if (options.launches()) return launch(options, argc, argv);
+  if (options.launches()) return mesh::doctor::launch(options, argc, argv);
   return mesh::doctor::run_doctor(options);
 }

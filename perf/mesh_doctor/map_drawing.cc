@@ -1,32 +1,14 @@
 #include "perf/mesh_doctor/map.h"
 
+#include "perf/driver/text_table.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-
-#include <algorithm>
-#include <array>
 
 namespace mesh::doctor {
 namespace {
 
 constexpr std::size_t kPeersShown = 8;  // of one port, on a switch
-
-template <std::size_t Columns>
-using Rows = std::vector<std::array<std::string, Columns>>;
-
-template <std::size_t Columns>
-std::string table(const Rows<Columns>& rows) {
-  std::array<std::size_t, Columns> widths{};
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i < Columns; ++i) widths[i] = std::max(widths[i], row[i].size());
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line = " ";
-    for (std::size_t i = 0; i < Columns; ++i) line += fmt::format(" {:<{}}", row[i], widths[i] + 1);
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return text;
-}
 
 std::string peers_text(const Cabling& cabling, const End& end) {
   const std::vector<End> others = cabling.met_by(end);
@@ -80,7 +62,7 @@ std::string map_text(const Cabling& cabling) {
 
 std::string map_section(const MapView& view) {
   const Cabling& cabling = view.cabling;
-  Rows<6> rows{{"host", "port", "address", "speed", "MTU", "meets"}};
+  driver::Rows<6> rows{{"host", "port", "address", "speed", "MTU", "meets"}};
   for (std::size_t host = 0; host < cabling.hosts.size(); ++host) {
     const HostRails& each = cabling.hosts[host];
     for (std::size_t i = 0; i < each.rails.size(); ++i) {
@@ -90,14 +72,14 @@ std::string map_section(const MapView& view) {
     }
     if (each.rails.empty()) rows.push_back({each.host, "no rail", "", "", "", ""});
   }
-  return "Cabling map: each port, and the port at the other end\n" + table(rows);
+  return "Cabling map: each port, and the port at the other end\n" + driver::text_table(rows, "  ");
 }
 
 std::string rates_section(const MapView& view) {
   if (view.measured.empty()) return {};
-  Rows<5> rows{{"A -- B", "A to B", "B to A", "expected", "latency us"}};
+  driver::Rows<5> rows{{"A -- B", "A to B", "B to A", "expected", "latency us"}};
   for (const Measured& each : view.measured) rows.push_back(rate_row(view.cabling, each));
-  return "Cables, both directions at once, Gb/s of payload\n" + table(rows);
+  return "Cables, both directions at once, Gb/s of payload\n" + driver::text_table(rows, "  ");
 }
 
 nlohmann::ordered_json cables_json(const MapView& view) {

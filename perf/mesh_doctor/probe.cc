@@ -5,6 +5,7 @@
 #include "perf/driver/registered.h"
 #include "perf/driver/world.h"
 #include "perf/mesh_doctor/flood.h"
+#include "perf/results/result.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -138,13 +139,6 @@ int exchange(driver::ProgressThread& progress, const std::array<driver::Pipe*, 2
   return result;
 }
 
-double median_of(std::vector<double> samples) {
-  if (samples.empty()) return 0;
-  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
-  std::nth_element(samples.begin(), middle, samples.end());
-  return *middle;
-}
-
 }  // namespace
 
 // Sends a message each way, whose content tells that it is the other end's, and whole.
@@ -175,7 +169,7 @@ bool Probe::round_trips(const Memory& memory) {
   const int result = progress.wait_idle(times_.patience);
   for (driver::Task* task : tasks) progress.detach(*task);
   if (result != kNetSuccess) return fail("small messages", result);
-  seen_.latency_us = median_of(volley.samples_us());
+  seen_.latency_us = results::latency_of(volley.samples_us()).value_or(results::Latency{}).median;
   return true;
 }
 

@@ -81,11 +81,10 @@ Result<std::vector<topo::CableProof>> proofs_from(const std::string& text, std::
         if (each.at(2).get<bool>()) proof.met.push_back(pair);
       }
     }
+    if (proofs.size() == hosts) return proofs;
   } catch (const Json::exception&) {
-    return Errc::Protocol;
   }
-  if (proofs.size() != hosts) return Errc::Protocol;
-  return proofs;
+  return Errc::Protocol;
 }
 
 bool are_cabled_elsewhere(const Proofs& proofs, std::size_t host, std::size_t other) {

@@ -10,19 +10,12 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
+namespace mesh::fault {
 namespace {
 
-using mesh::Errc;
-using mesh::Result;
-using mesh::soft::FabricFile;
-using mesh::soft::Fault;
-using mesh::soft::FaultAnswer;
-using mesh::soft::FaultKind;
-using mesh::soft::FaultOrder;
-using mesh::soft::FaultVerb;
-using mesh::soft::NicRef;
+using soft::FabricFile, soft::FaultAnswer, soft::FaultKind, soft::FaultOrder, soft::FaultVerb,
+    soft::NicRef;
 
 constexpr const char* kFooter =
     "ACTION is one of\n  down         the port goes down at both ends of a cable (--one-end: only "
@@ -77,13 +70,6 @@ const std::map<std::string, std::pair<FaultVerb, FaultKind>> kMeanings = {
     {"show", {FaultVerb::Look, {}}},
 };
 
-std::vector<std::string> actions() {
-  std::vector<std::string> names;
-  names.reserve(kMeanings.size());
-  for (const auto& [name, meaning] : kMeanings) names.push_back(name);
-  return names;
-}
-
 FaultOrder order_of(const Options& options) {
   const auto& [verb, kind] = kMeanings.at(options.action);
   FaultOrder order{.verb = verb, .queue_pair = options.queue_pair};
@@ -104,14 +90,14 @@ int tell(const FabricFile& fabric, NicRef end, FaultOrder order) {
   const std::string& host = fabric.hosts[static_cast<std::size_t>(end.host)].name;
   order.fault.nic = fabric.nic(end).name;
   const std::string name = host + "/" + fabric.nic(end).name;
-  const Result<FaultAnswer> answer = mesh::soft::tell_host(fabric, host, order);
+  const Result<FaultAnswer> answer = soft::tell_host(fabric, host, order);
   if (answer.code() == Errc::NotFound)
     return fail(1, "host " + host + " of " + fabric.name +
                        " does not run here, or belongs to another user");
   if (!answer.ok())
-    return fail(1, "host " + host + " does not answer within " +
-                       std::to_string(mesh::soft::kAnswerMs) + " ms");
-  if (answer->code != Errc::Ok) return fail(1, name + ": " + mesh::errc_name(answer->code));
+    return fail(
+        1, "host " + host + " does not answer within " + std::to_string(soft::kAnswerMs) + " ms");
+  if (answer->code != Errc::Ok) return fail(1, name + ": " + errc_name(answer->code));
   if (order.verb == FaultVerb::Look) show(name, *answer);
   if (order.verb != FaultVerb::FailQueuePairs) return 0;
   std::printf("%s: %u queue pairs failed\n", name.c_str(), answer->count);
@@ -157,8 +143,7 @@ std::string mistake_in(const Options& options, const FabricFile& fabric) {
 
 int run(const Options& options) {
   Result<FabricFile> fabric = Errc::NotFound;
-  const std::string warning =
-      mesh::driver::first_warning([&] { fabric = mesh::soft::load(options.fabric); });
+  const std::string warning = driver::first_warning([&] { fabric = soft::load(options.fabric); });
   if (!fabric.ok()) return fail(2, warning);
   if (const std::string why = mistake_in(options, *fabric); !why.empty()) return fail(2, why);
   NicRef other;
@@ -178,18 +163,19 @@ int run(const Options& options) {
 }
 
 }  // namespace
+}  // namespace mesh::fault
 
 int main(int argc, char** argv) {
-  Options options;
+  mesh::fault::Options options;
   CLI::App app("Makes a NIC of a running host of the software fabric fail, or repairs it.",
                "mesh_fault");
-  app.footer(kFooter);
+  app.footer(mesh::fault::kFooter);
   app.add_option("--fabric", options.fabric, "The fabric file")->required();
   app.add_option("HOST", options.host, "The host, by its name in the file")->required();
   app.add_option("NIC", options.nic, "Its NIC, by its name in the file")->required();
   app.add_option("ACTION", options.action, "The fault")
       ->required()
-      ->check(mesh::driver::one_of_words(actions()));
+      ->check(mesh::driver::name_of(mesh::fault::kMeanings));
   app.add_flag("--one-end", options.one_end,
                "down, up, card-left, card-replaced, card-back: only this port, as with a switch or "
                "a sick adapter");
@@ -202,5 +188,5 @@ int main(int argc, char** argv) {
                  "down, mtu, peer-lost, mute, card-replaced: until so many milliseconds later")
       ->check(mesh::driver::in_range(std::uint64_t{0}, std::uint64_t{3'600'000}));
   if (const auto end = mesh::driver::parse(app, argc, argv)) return *end;
-  return run(options);
+  return mesh::fault::run(options);
 }

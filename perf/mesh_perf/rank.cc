@@ -2,6 +2,7 @@
 
 #include "perf/collectives/carriers.h"
 #include "perf/driver/plugin_log.h"
+#include "perf/driver/rank_options.h"
 #include "perf/mesh_perf/ceiling.h"
 #include "perf/mesh_perf/ground.h"
 #include "perf/mesh_perf/report.h"
@@ -235,12 +236,7 @@ int run_rank(const Options& options) {
       options.verbose ? driver::Echo::Everything : driver::Echo::Warnings,
       "mesh_perf: rank " + std::to_string(options.world.rank) + ": ");
   std::string error;
-  auto bootstrap = driver::Bootstrap::join({.rank = options.world.rank,
-                                            .world = options.world.size,
-                                            .address = options.world.rendezvous,
-                                            .listening_fd = options.rendezvous_fd,
-                                            .timeout = patience,
-                                            .why = &error});
+  auto bootstrap = driver::Bootstrap::join(driver::bootstrap_options(options, patience, &error));
   if (!bootstrap.ok()) return fail(limit, "the ranks do not meet", error);
   if (!agree_on_end(*bootstrap, limit)) return fail(limit, "rendezvous failed", "a rank was lost");
   limit.enter("plugin start");

@@ -2,11 +2,10 @@
 
 #include "perf/collectives/ring_channel.h"
 #include "perf/mesh_perf/ceiling.h"
-#include "perf/results/result.h"
+#include "src/base/setting_value.h"
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstdio>
 #include <numeric>
 
@@ -16,11 +15,7 @@ namespace {
 // Returns a setting as the plugin of rank 0 finds it. Returns nothing if it is unset or auto, so
 // that the plugin chooses.
 std::optional<std::uint64_t> setting(const Environment& environment, const std::string& name) {
-  const std::string text = driver::variable(environment, name);
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  return read_bytes(driver::variable(environment, name));
 }
 
 std::uint64_t outstanding(const Options& options) {

@@ -1,12 +1,12 @@
 #include "perf/mesh_rails/report.h"
 
+#include "perf/driver/text_table.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <cstdio>
 
 namespace mesh::rails {
 namespace {
@@ -51,38 +51,26 @@ int ask(driver::NetApi& api, Report& report) {
   return result != kNetSuccess ? result : closed;
 }
 
-constexpr std::size_t kColumns = 9;
-using Cells = std::array<std::string, kColumns>;
+using Rows = driver::Rows<9>;
 
-// Writes enough digits to tell 2.5 from 25, and no more.
-std::string speed_text(int mbps) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%g", mbps / 1000.0);
-  return text.data();
-}
-
-std::string guid_text(std::uint64_t guid) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(guid));
-  return text.data();
-}
+std::string guid_text(std::uint64_t guid) { return fmt::format("{:016x}", guid); }
 
 // Returns a rail's rows. The first has everything; the others have its other addresses.
-std::vector<Cells> rows_of(const Rail& rail) {
-  Cells first{std::to_string(rail.index),
-              rail.properties.name,
-              "?",
-              "?",
-              speed_text(rail.properties.speed_mbps),
-              "?",
-              "?",
-              "?",
-              guid_text(rail.properties.guid)};
+Rows rows_of(const Rail& rail) {
+  Rows::value_type first{std::to_string(rail.index),
+                         rail.properties.name,
+                         "?",
+                         "?",
+                         fmt::format("{:g}", rail.properties.speed_mbps / 1000.0),
+                         "?",
+                         "?",
+                         "?",
+                         guid_text(rail.properties.guid)};
   if (!rail.known) return {first};
   first[5] = std::to_string(rail.known->mtu);
   first[6] = rail.known->numa_node < 0 ? "none" : std::to_string(rail.known->numa_node);
   first[7] = rail.known->pci.empty() ? "none" : rail.known->pci;
-  std::vector<Cells> rows{first};
+  Rows rows{first};
   for (std::size_t i = 0; i < rail.known->addresses.size(); ++i) {
     if (i > 0) rows.emplace_back();
     rows.back()[2] = rail.known->addresses[i].address;
@@ -90,14 +78,6 @@ std::vector<Cells> rows_of(const Rail& rail) {
         rail.known->gid_type + " at " + std::to_string(rail.known->addresses[i].gid_index);
   }
   return rows;
-}
-
-std::array<std::size_t, kColumns> widths_of(const std::vector<Cells>& rows) {
-  std::array<std::size_t, kColumns> widths{};
-  for (const Cells& cells : rows) {
-    for (std::size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], cells[i].size());
-  }
-  return widths;
 }
 
 // Returns an empty text if nothing is known of any rail.
@@ -151,19 +131,12 @@ std::vector<std::string> notes_of(const Snapshot& snapshot) {
 }
 
 std::string table(const Report& report) {
-  std::vector<Cells> rows{{"#", "rail", "address", "GID", "Gb/s", "MTU", "NUMA", "PCI", "guid"}};
+  Rows rows{{"#", "rail", "address", "GID", "Gb/s", "MTU", "NUMA", "PCI", "guid"}};
   for (const Rail& rail : report.rails) {
-    for (Cells& cells : rows_of(rail)) rows.push_back(std::move(cells));
+    for (auto& row : rows_of(rail)) rows.push_back(std::move(row));
   }
-  const auto widths = widths_of(rows);
   std::string text = report.plugin + "\n";
-  if (report.rails.empty()) rows.clear();
-  for (const Cells& cells : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < kColumns; ++i)
-      line += cells[i] + std::string(widths[i] + 2 - cells[i].size(), ' ');
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
+  if (!report.rails.empty()) text += driver::text_table(rows);
   for (const std::string& note : report.notes) text += note + "\n";
   return text + ways_table(report);
 }

@@ -1,10 +1,10 @@
 // mesh_tune runs on the model, as the launcher of two ranks over the software fabric, or as one of
 // two ranks.
-#include "perf/driver/bootstrap.h"
 #include "perf/driver/command_line.h"
 #include "perf/driver/local_ranks.h"
 #include "perf/driver/own_process.h"
 #include "perf/driver/plugin_log.h"
+#include "perf/driver/rank_options.h"
 #include "perf/driver/soft_fabric.h"
 #include "perf/mesh_tune/bench.h"
 #include "perf/mesh_tune/live_bench.h"
@@ -62,12 +62,7 @@ int run_rank(const Options& options) {
   driver::write_no_metrics();
   driver::PluginLog::instance().set_echo(driver::Echo::Warnings, "mesh_tune: ");
   std::string why;
-  auto bootstrap = driver::Bootstrap::join({.rank = options.world.rank,
-                                            .world = options.world.size,
-                                            .address = options.world.rendezvous,
-                                            .listening_fd = options.rendezvous_fd,
-                                            .timeout = kPatience,
-                                            .why = &why});
+  auto bootstrap = driver::Bootstrap::join(driver::bootstrap_options(options, kPatience, &why));
   if (!bootstrap.ok()) return fail(why);
   LiveOptions live{.plugin = options.plugin,
                    .fabric_name = {},

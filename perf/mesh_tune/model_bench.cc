@@ -63,7 +63,7 @@ class ModelBench final : public Bench {
       if (found && found->messages_per_us > 0) one.time_us = 1 / found->messages_per_us;
     } else {
       const auto found = model::measure_latency(experiment, load, 0, one.why);
-      if (found) one.time_us = found->median_us;
+      if (found) one.time_us = found->median;
     }
     return one;
   }

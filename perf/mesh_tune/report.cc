@@ -1,14 +1,13 @@
 #include "perf/mesh_tune/report.h"
 
 #include "perf/mesh_tune/conf.h"
+#include "src/base/log_time.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include <array>
 #include <cstdio>
-#include <ctime>
 #include <fstream>
 
 namespace mesh::tune {
@@ -77,13 +76,7 @@ ordered_json json_of(const StageReport& report) {
   return stage;
 }
 
-std::string now_text() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  ::gmtime_r(&now, &utc);
-  std::array<char, 32> text{};
-  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc)};
-}
+std::string now_text() { return log_time().substr(0, 19) + "Z"; }  // to a second
 
 bool write_text(const std::string& path, const std::string& text) {
   std::ofstream file(path);

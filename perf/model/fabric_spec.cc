@@ -1,5 +1,6 @@
 #include "perf/model/fabric_spec.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace mesh::model {
@@ -72,10 +73,7 @@ Places row_of_hosts(const FabricSpec& spec) {
   return places;
 }
 
-}  // namespace
-
-std::string fabric_text(const FabricSpec& spec) {
-  const Places places = spec.via > 0 ? row_of_hosts(spec) : two_hosts(spec);
+std::string text_of(const Places& places, const FabricSpec& spec) {
   const ordered_json costs{{"quantum_bytes", spec.quantum_bytes},
                            {"fetch_ns", spec.fetch_ns},
                            {"post_ns", spec.post_ns},
@@ -84,6 +82,28 @@ std::string fabric_text(const FabricSpec& spec) {
   return ordered_json{
       {"name", "model"}, {"hosts", places.hosts}, {"links", places.links}, {"nic_costs", costs}}
       .dump();
+}
+
+}  // namespace
+
+std::string fabric_text(const FabricSpec& spec) {
+  return text_of(spec.via > 0 ? row_of_hosts(spec) : two_hosts(spec), spec);
+}
+
+std::string fabric_text(const FabricSpec& spec, std::size_t hosts, const Cables& cables) {
+  Places places;
+  for (std::size_t host = 0; host < hosts; ++host)
+    places.hosts.push_back({{"name", fmt::format("h{}", host)}, {"nics", ordered_json::array()}});
+  for (std::size_t i = 0; i < cables.size(); ++i) {
+    const auto [a, b] = cables[i];
+    for (const auto& [host, end] : {std::pair{a, 1}, std::pair{b, 2}})
+      places.hosts[host]["nics"].push_back(
+          {{"name", fmt::format("n{}", i)}, {"address", fmt::format("10.0.{}.{}/24", i + 1, end)}});
+    places.links.push_back(link_of(fmt::format("h{}/n{}", a, i), fmt::format("h{}/n{}", b, i),
+                                   spec.paths.front(),
+                                   {.mtu = spec.mtu, .delay_ns = spec.delay_ns}));
+  }
+  return text_of(places, spec);
 }
 
 FabricTraits traits_of(const soft::FabricFile& fabric) {

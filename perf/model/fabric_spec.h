@@ -40,6 +40,9 @@ inline constexpr std::uint32_t kViaMax = 3;
 
 // Returns the text of a fabric file, for soft::parse().
 std::string fabric_text(const FabricSpec& spec);
+// The hosts h0, h1, ... with a cable of the first path's rate between each of these pairs.
+using Cables = std::vector<std::pair<std::size_t, std::size_t>>;
+std::string fabric_text(const FabricSpec& spec, std::size_t hosts, const Cables& cables);
 
 // Returns the traits of the first host's rails that tuning needs: how many they are.
 FabricTraits traits_of(const soft::FabricFile& fabric);

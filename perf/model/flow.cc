@@ -47,10 +47,10 @@ void Flow::rewind() {
   received_ns_.clear();
 }
 
-std::vector<std::uint64_t> Flow::latencies_ns() const {
-  std::vector<std::uint64_t> latencies;
+std::vector<double> Flow::latencies_us() const {
+  std::vector<double> latencies;
   for (std::size_t i = load.warmup; i < received_ns_.size(); ++i)
-    latencies.push_back(received_ns_[i] - started_ns_[i]);
+    latencies.push_back(static_cast<double>(received_ns_[i] - started_ns_[i]) / 1000);
   return latencies;
 }
 

@@ -53,8 +53,8 @@ class Flow {
 
   // Figures of the messages after the warm-up. The rate leaves out as many at the end, where fewer
   // and fewer are in flight.
-  std::vector<std::uint64_t> latencies_ns() const;  // from isend to the receiver's test
-  double bytes_per_ns() const;                      // from completion to completion at the receiver
+  std::vector<double> latencies_us() const;  // from isend to the receiver's test
+  double bytes_per_ns() const;               // from completion to completion at the receiver
   double messages_per_us() const { return bytes_per_ns() * 1000 / static_cast<double>(load.bytes); }
   std::uint64_t completed() const noexcept { return received_ns_.size(); }
 

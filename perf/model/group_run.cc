@@ -140,10 +140,10 @@ GroupRun::~GroupRun() = default;
 Driven& GroupRun::member(std::size_t rank) noexcept { return *members_[rank]; }
 std::size_t GroupRun::steps() const noexcept { return members_[0]->steps(); }
 
-std::vector<std::uint64_t> GroupRun::latencies_ns() const {
-  std::vector<std::uint64_t> latencies;
+std::vector<double> GroupRun::latencies_us() const {
+  std::vector<double> latencies;
   for (std::size_t i = order_.load.warmup; i < rounds_.size(); ++i)
-    latencies.push_back(rounds_[i].ended_ns - rounds_[i].began_ns);
+    latencies.push_back(static_cast<double>(rounds_[i].ended_ns - rounds_[i].began_ns) / 1000);
   return latencies;
 }
 

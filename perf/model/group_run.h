@@ -43,7 +43,7 @@ class GroupRun {
   Driven& member(std::size_t rank) noexcept;
   std::size_t steps() const noexcept;
   // From the first host's call to the last host's end, of each round after the warm-up.
-  std::vector<std::uint64_t> latencies_ns() const;
+  std::vector<double> latencies_us() const;
 
  private:
   class Member;

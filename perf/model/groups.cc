@@ -4,17 +4,12 @@
 #include "perf/model/measure.h"
 #include "tuning/derive.h"
 
-#include <fmt/format.h>
-
 #include <cstdio>
-#include <string>
 #include <utility>
 #include <vector>
 
 namespace mesh::model {
 namespace {
-
-using Cables = std::vector<std::pair<std::size_t, std::size_t>>;
 
 Cables full_mesh(std::size_t hosts) {
   Cables cables;
@@ -43,35 +38,13 @@ Cables cables_of(const std::string& name, std::size_t hosts) {
   return name == "ring" ? ring(hosts) : cube();
 }
 
-std::string fabric_of(const Cables& cables, std::size_t count, const FabricSpec& spec) {
-  std::vector<std::string> nics(count);
-  std::string links, hosts;
-  for (std::size_t i = 0; i < cables.size(); ++i) {
-    const auto [a, b] = cables[i];
-    for (const auto& [host, end] : {std::pair{a, 1}, std::pair{b, 2}})
-      nics[host] += fmt::format(R"({}{{"name":"n{}","address":"10.0.{}.{}/24"}})",
-                                nics[host].empty() ? "" : ",", i, i + 1, end);
-    links += fmt::format(R"({}{{"ends":["h{}/n{}","h{}/n{}"],"gbps":{},"mtu":{},"delay_us":{}}})",
-                         i == 0 ? "" : ",", a, i, b, i, spec.paths.front(), spec.mtu,
-                         static_cast<double>(spec.delay_ns) / 1000);
-  }
-  for (std::size_t host = 0; host < count; ++host)
-    hosts +=
-        fmt::format(R"({}{{"name":"h{}","nics":[{}]}})", host == 0 ? "" : ",", host, nics[host]);
-  return fmt::format(
-      R"({{"name":"group","hosts":[{}],"links":[{}],"nic_costs":{{"quantum_bytes":{},)"
-      R"("fetch_ns":{},"post_ns":{},"doorbell_ns":{},"completion_ns":{}}}}})",
-      hosts, links, spec.quantum_bytes, spec.fetch_ns, spec.post_ns, spec.doorbell_ns,
-      spec.completion_ns);
-}
-
 }  // namespace
 
 GroupPoint measure_group(const Options& options, const std::string& name, std::size_t hosts,
                          std::size_t bytes) {
   GroupPoint point;
   const Cables cables = cables_of(name, hosts);
-  const auto fabric = soft::parse(fabric_of(cables, hosts, options.spec));
+  const auto fabric = soft::parse(fabric_text(options.spec, hosts, cables));
   if (!fabric.ok()) return point.why = "the fabric cannot be read", point;
   const auto world =
       World::open({.fabric = *fabric,
@@ -83,7 +56,7 @@ GroupPoint measure_group(const Options& options, const std::string& name, std::s
   GroupRun* const group = world ? world->add_group({.bytes = bytes}, point.why) : nullptr;
   if (group == nullptr || !world->run([] { return false; }, point.why)) return point;
   point.steps = group->steps();
-  point.us = figures_of(group->latencies_ns()).median_us;
+  point.us = results::latency_of(group->latencies_us()).value_or(results::Latency{}).median;
   return point;
 }
 

@@ -39,7 +39,7 @@ void show_progress(const Row& row) {
 // One size's bandwidth or latency. A world for each, so that they run beside each other.
 struct Piece {
   std::optional<Throughput> throughput;
-  std::optional<LatencyFigures> latency;
+  std::optional<results::Latency> latency;
   std::string why;
 };
 
@@ -50,7 +50,7 @@ class Sizes {
     for (std::size_t bytes = options.bytes_min; bytes <= options.bytes_max;
          bytes *= options.step_factor)
       rows_.push_back(
-          {.bytes = bytes, .load = load_for(options, bytes), .throughput = {}, .latency = {}});
+          {.bytes = bytes, .load = load_for(options, bytes), .throughput = {}, .latency_us = {}});
   }
 
   bool run(Report& report) {
@@ -78,7 +78,7 @@ class Sizes {
     }
     show_progress(row);
     if (piece.throughput) row.throughput = *piece.throughput;
-    if (piece.latency) row.latency = *piece.latency;
+    if (piece.latency) row.latency_us = *piece.latency;
     if (i % 2 == 1) report.add(row);
     return true;
   }

@@ -1,7 +1,5 @@
 #include "perf/model/measure.h"
 
-#include <algorithm>
-
 namespace mesh::model {
 namespace {
 
@@ -61,8 +59,8 @@ std::optional<Throughput> measure_throughput(const Experiment& experiment, const
   return result;
 }
 
-std::optional<LatencyFigures> measure_latency(const Experiment& experiment, const Load& load,
-                                              std::size_t beside_bytes, std::string& why) {
+std::optional<results::Latency> measure_latency(const Experiment& experiment, const Load& load,
+                                                std::size_t beside_bytes, std::string& why) {
   const std::unique_ptr<World> world = open_world(experiment, why);
   if (world == nullptr) return std::nullopt;
   Load single = load;
@@ -80,7 +78,7 @@ std::optional<LatencyFigures> measure_latency(const Experiment& experiment, cons
   if (!world->run(done, why)) return std::nullopt;
   if (flow->completed() <= single.warmup)
     return why = "the large message was over before there was a latency", std::nullopt;
-  return figures_of(flow->latencies_ns());
+  return results::latency_of(flow->latencies_us());
 }
 
 std::optional<Yielding> measure_yielding(const Experiment& experiment, const Load& own,
@@ -120,17 +118,6 @@ std::optional<double> measure_ring(const Experiment& experiment, const Load& loa
   double sum = 0;
   for (const Flow* const flow : flows) sum += flow->bytes_per_ns();
   return sum / static_cast<double>(flows.size());
-}
-
-// Returns figures by the nearest rank, so that every figure is a latency that occurred.
-LatencyFigures figures_of(std::vector<std::uint64_t> latencies_ns) {
-  if (latencies_ns.empty()) return {};
-  std::sort(latencies_ns.begin(), latencies_ns.end());
-  const auto at_most = [&](std::uint64_t per_mille) {
-    const std::size_t rank = (latencies_ns.size() * per_mille + 999) / 1000;
-    return static_cast<double>(latencies_ns[std::max<std::size_t>(rank, 1) - 1]) / 1000;
-  };
-  return {at_most(0), at_most(500), at_most(990), at_most(999), latencies_ns.size()};
 }
 
 }  // namespace mesh::model

@@ -4,6 +4,7 @@
 // Thread: any, one world for each call. Bounds: those of Load.
 
 #include "perf/model/world.h"
+#include "perf/results/result.h"
 
 #include <cstdint>
 #include <optional>
@@ -33,18 +34,14 @@ struct Throughput {
   double completions_per_message = 0;  // of sends, both hosts together
 };
 
-struct LatencyFigures {
-  double min_us = 0, median_us = 0, p99_us = 0, p999_us = 0;  // from isend to the receiver's test
-  std::uint64_t samples = 0;
-};
-
 // Returns nothing if it fails; `why` says why.
 std::optional<Throughput> measure_throughput(const Experiment& experiment, const Load& load,
                                              std::string& why);
-// Measures one message at a time, whatever the load says. With beside_bytes above 0, another
-// channel sends one message of that size meanwhile, and its end ends the measurement.
-std::optional<LatencyFigures> measure_latency(const Experiment& experiment, const Load& load,
-                                              std::size_t beside_bytes, std::string& why);
+// Measures one message at a time, from isend to the receiver's test, whatever the load says. With
+// beside_bytes above 0, another channel sends one message of that size meanwhile, and its end ends
+// the measurement.
+std::optional<results::Latency> measure_latency(const Experiment& experiment, const Load& load,
+                                                std::size_t beside_bytes, std::string& why);
 
 // The rate of the last but one host to the last one, alone and while it also carries messages of
 // the first host there: 10^9 bytes a second of each traffic.
@@ -58,7 +55,5 @@ std::optional<Yielding> measure_yielding(const Experiment& experiment, const Loa
 // average of such a flow in 10^9 bytes a second.
 std::optional<double> measure_ring(const Experiment& experiment, const Load& load,
                                    std::string& why);
-
-LatencyFigures figures_of(std::vector<std::uint64_t> latencies_ns);
 
 }  // namespace mesh::model

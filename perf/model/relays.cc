@@ -51,7 +51,7 @@ bool measure_row(const Options& options, std::uint32_t via, Row* row) {
   const auto latency =
       measure_latency(experiment, {.bytes = kSmall, .messages = 1000, .warmup = 100}, 0, why);
   if (rate) row->gbytes_per_s = rate->gbytes_per_s;
-  if (latency) row->latency_us = latency->median_us;
+  if (latency) row->latency_us = latency->median;
   bool good = rate && latency;
   if (good && via > 0) {
     const auto yielding = measure_yielding(experiment, large, carried, why);

@@ -1,6 +1,5 @@
 #include "perf/model/report.h"
 
-#include "perf/results/result.h"
 #include "src/soft/wire_model.h"
 
 #include <fmt/format.h>
@@ -63,13 +62,13 @@ void Report::print_header() const {
 void Report::add(const Row& row) {
   rows_.push_back(row);
   const Throughput& t = row.throughput;
-  const LatencyFigures& l = row.latency;
+  const results::Latency& l = row.latency_us;
   const std::string share =
       ceiling_ > 0 ? fmt::format("{:.1f}", 100 * t.gbytes_per_s / ceiling_) : "-";
   say(fmt::format(
       "  {:>10} {:>9} {:>9.3f} {:>8} {:>9.3f} {:>8.2f}   {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f}\n",
       row.bytes, row.load.messages, t.gbytes_per_s, share, t.messages_per_us,
-      t.doorbells_per_message, l.min_us, l.median_us, l.p99_us, l.p999_us));
+      t.doorbells_per_message, l.min, l.median, l.p99, l.p999));
 }
 
 results::Series Report::series(const std::string& operation, std::uint32_t outstanding) const {
@@ -114,9 +113,8 @@ results::File Report::file() const {
     bandwidth.points.push_back(point);
     results::Point one;
     one.bytes = row.bytes;
-    one.iterations = row.latency.samples;
-    one.latency_us = results::Latency{row.latency.min_us, row.latency.median_us, row.latency.p99_us,
-                                      row.latency.p999_us, row.latency.samples};
+    one.iterations = row.latency_us.samples;
+    one.latency_us = row.latency_us;
     latency.points.push_back(one);
   }
   file.series = {bandwidth, latency};

@@ -13,7 +13,7 @@ struct Row {
   std::size_t bytes = 0;
   Load load;
   Throughput throughput;
-  LatencyFigures latency;
+  results::Latency latency_us;
 };
 
 class Report {

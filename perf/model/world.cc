@@ -123,16 +123,9 @@ bool World::introduce(std::size_t from, std::size_t to, std::string& why) {
 
 // Sends the first message, which opens a path over other hosts.
 bool World::wake(Flow& flow, std::string& why) {
-  for (int step = 0; step < kHandshakeSteps; ++step) {
-    for (Flow::End* const end : {&flow.send, &flow.receive}) {
-      const bool failed = (end->started == 0 && end->call_start(0) == Driven::Called::Failed) ||
-                          end->call_test() == Driven::Called::Failed;
-      if (failed) return why = "the first message fails", false;
-    }
-    if (flow.send.done + flow.receive.done == 2) return flow.rewind(), true;
-    handshake_step(kHandshakeStepNs);
-  }
-  return why = "the first message does not end", false;
+  if (!exchange_one(flow)) return why = "the first message fails or does not end", false;
+  flow.rewind();
+  return true;
 }
 
 // Exchanges one message and leaves nothing over. Returns false if a request fails or does not end.

@@ -45,16 +45,17 @@ def bandwidth(series, names):
 
 
 def latency(series, names):
-    columns = [("settings", ""), ("size", "")] + [(name, "us, one way")
-                                                  for name in ("min", "median", "p99", "p99.9")] + [
-("samples", ""), ("every byte verified", "")]
+    keys = ("min", "median", "p99", "p99.9")
+    columns = [("settings", ""), ("size", "")] + [(key, "us, one way") for key in keys]
+    columns += [("samples", ""), ("every byte verified", "")]
     rows = []
     for one, name in zip(series, names):
         for point in one["points"]:
             if point.get("latency_us"):
+                figures_us = point["latency_us"]
                 rows.append([name, units.size_text(point["bytes"])] +
-                            [number(point["latency_us"][key]) for key in (
-"min", "median", "p99", "p99.9")] + [str(point["latency_us"]["samples"]), verdict(point)])
+                            [number(figures_us[key]) for key in keys] +
+                            [str(figures_us["samples"]), verdict(point)])
     return _without_empty(columns, rows)
 
 
@@ -82,13 +83,12 @@ def beside(series, names):
     if 0 < len(rates) <= BESIDE_MAX:
         unit, factor = figures.rate_unit(series)
         columns, rows = _by_size(rates, [("", unit, figures.bus, factor)])
-        most = {point["bytes"]: figures.ceiling(point) for one,
-                _ in rates for point in one["points"] if figures.ceiling(point)}
-        copied = {point["bytes"]: figures.memcpy_rate(point) for one,
-                  _ in rates for point in one["points"]}
-        for words, values in (("link's ceiling", most), ("memcpy, same blocks", copied)):
+        sizes = sorted({point["bytes"] for one, _ in rates for point in one["points"]})
+        for words, value_of in (("link's ceiling", figures.ceiling),
+                                ("memcpy, same blocks", figures.memcpy_rate)):
+            values = {point["bytes"]: value_of(point) for one, _ in rates
+                      for point in one["points"] if value_of(point)}
             columns.append((words, unit))
-            sizes = sorted({point["bytes"] for one, _ in rates for point in one["points"]})
             for row, size in zip(rows, sizes):
                 row.append(number(values.get(size), factor))
         found.append(("bus bandwidth",) + _without_empty(columns, rows))

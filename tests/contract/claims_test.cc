@@ -3,8 +3,6 @@
 #include "tests/contract/kinds.h"
 #include "tests/contract/other_process.h"
 
-#include <gtest/gtest.h>
-
 namespace mesh::contract {
 namespace {
 

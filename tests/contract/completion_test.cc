@@ -2,8 +2,6 @@
 
 #include "tests/contract/contract_fixture.h"
 
-#include <arpa/inet.h>
-
 namespace mesh::contract {
 namespace {
 

@@ -2,8 +2,6 @@
 
 #include "src/base/clock.h"
 
-#include <array>
-
 namespace mesh::contract {
 namespace {
 constexpr std::uint64_t kPatienceNs = 50'000'000'000;

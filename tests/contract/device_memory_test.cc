@@ -4,9 +4,6 @@
 #include "tests/device_memory/device_memory.h"
 #include "tests/contract/contract_fixture.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 namespace mesh::contract {
 namespace {
 

@@ -2,8 +2,6 @@
 
 #include "src/verbs/gid_choice.h"
 
-#include <gtest/gtest.h>
-
 namespace mesh::contract {
 namespace {
 

@@ -7,8 +7,6 @@
 #include "src/verbs/provider.h"
 #include "tests/prelude.h"
 
-#include <ostream>
-
 namespace mesh::contract {
 
 inline constexpr int kAllAccess =

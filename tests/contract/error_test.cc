@@ -2,8 +2,6 @@
 
 #include "tests/contract/contract_fixture.h"
 
-#include <cstring>
-
 namespace mesh::contract {
 namespace {
 

@@ -3,8 +3,6 @@
 #include "src/base/clock.h"
 #include "tests/contract/contract_fixture.h"
 
-#include <poll.h>
-
 namespace mesh::contract {
 namespace {
 

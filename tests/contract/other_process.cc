@@ -2,15 +2,6 @@
 
 #include "src/base/clock.h"
 
-#include <poll.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <arpa/inet.h>
-
 namespace mesh::contract {
 
 std::byte expected_byte(std::uint8_t seed, std::size_t position) {

@@ -6,8 +6,6 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
-
 namespace mesh::contract {
 
 struct EndpointName {

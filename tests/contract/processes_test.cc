@@ -4,8 +4,6 @@
 #include "tests/contract/contract_fixture.h"
 #include "tests/contract/other_process.h"
 
-#include <arpa/inet.h>
-
 namespace mesh::contract {
 namespace {
 

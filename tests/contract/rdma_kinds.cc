@@ -9,7 +9,6 @@
 
 #include <net/if.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
 
 namespace mesh::contract {
 namespace {

@@ -2,11 +2,6 @@
 
 #include "tests/contract/contract_fixture.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <initializer_list>
-
 namespace mesh::contract {
 namespace {
 

@@ -5,8 +5,6 @@
 #include "tests/contract/endpoint_pair.h"
 #include "tests/unit/soft/open_host.h"
 
-#include <gtest/gtest.h>
-
 namespace mesh::contract {
 namespace {
 

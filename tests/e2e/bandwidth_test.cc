@@ -7,8 +7,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <unistd.h>
-
 namespace mesh::e2e {
 namespace {
 

@@ -3,8 +3,6 @@
 #include "perf/driver/world.h"
 #include "tests/e2e/scenario.h"
 
-#include <chrono>
-
 namespace mesh::e2e {
 
 using soft::FaultKind, soft::FaultOrder, soft::FaultVerb;

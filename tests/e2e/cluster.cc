@@ -4,8 +4,6 @@
 #include "tests/e2e/pace.h"
 #include "tests/prelude.h"
 
-#include <unistd.h>
-
 #include <charconv>
 
 namespace mesh::e2e {

@@ -5,9 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <signal.h>
-#include <unistd.h>
-
 namespace mesh::e2e {
 namespace {
 

@@ -87,10 +87,11 @@ const Scenario kRings("ring_collectives", [](Peer& peer) {
   int turn = 0;
   for (const Kind kind :
        {Kind::AllGather, Kind::ReduceScatter, Kind::Broadcast, Kind::Reduce, Kind::AllReduce}) {
-    for (int type = 0; type < 7; ++type, ++turn) {
+    for (const DataType type : {DataType::Uint8, DataType::Int32, DataType::Int64, DataType::Half,
+                                DataType::Bfloat16, DataType::Float, DataType::Double}) {
       Rounds rounds(peer, *communicator,
                     {.kind = kind,
-                     .type = static_cast<DataType>(type),
+                     .type = type,
                      .reduction = static_cast<Reduction>(turn % 4),
                      .root = turn % peer.world(),
                      .bytes_max = sizes.back()},

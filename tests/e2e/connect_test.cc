@@ -6,8 +6,6 @@
 #include "tests/e2e/raw.h"
 #include "tests/prelude.h"
 
-#include <sys/socket.h>
-
 namespace mesh::e2e {
 namespace {
 

@@ -1,12 +1,6 @@
 // A dead peer soon causes an error; a peer that only stands still is waited for.
 #include "tests/e2e/line.h"
 
-#include <gtest/gtest.h>
-
-#include <signal.h>
-#include <time.h>
-#include <unistd.h>
-
 namespace mesh::e2e {
 namespace {
 

@@ -9,11 +9,6 @@
 #include "tests/e2e/process_figures.h"
 #include "tests/prelude.h"
 
-#include <signal.h>
-#include <time.h>
-
-#include <climits>
-
 namespace mesh::e2e {
 namespace {
 

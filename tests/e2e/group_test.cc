@@ -5,10 +5,6 @@
 #include "tests/e2e/ring_job.h"
 #include "tests/prelude.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/mman.h>
-
 namespace mesh::e2e {
 namespace {
 

@@ -6,10 +6,6 @@
 #include "src/base/unique_fd.h"
 #include "tests/prelude.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 namespace mesh::e2e {
 
 class HeldPort {

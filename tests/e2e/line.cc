@@ -3,8 +3,6 @@
 #include "perf/driver/plugin_log.h"
 #include "tests/e2e/raw.h"
 
-#include <future>
-
 namespace mesh::e2e {
 namespace {
 

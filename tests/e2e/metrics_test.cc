@@ -8,8 +8,6 @@
 #include "tests/prelude.h"
 #include "tests/unit/plugin/prometheus_text.h"
 
-#include <unistd.h>
-
 namespace mesh::e2e {
 namespace {
 

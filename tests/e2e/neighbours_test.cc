@@ -5,14 +5,6 @@
 #include "tests/e2e/pace.h"
 #include "tests/e2e/raw.h"
 
-#include <gtest/gtest.h>
-
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace mesh::e2e {
 namespace {
 

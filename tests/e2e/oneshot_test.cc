@@ -4,8 +4,6 @@
 #include "tests/e2e/scenario.h"
 #include "tests/prelude.h"
 
-#include <signal.h>
-
 namespace mesh::e2e {
 namespace {
 

@@ -2,8 +2,6 @@
 
 #include "perf/driver/world.h"
 
-#include <algorithm>
-
 namespace mesh::e2e {
 namespace {
 

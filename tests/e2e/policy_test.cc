@@ -5,9 +5,7 @@
 #include "tests/prelude.h"
 #include "tests/unit/base/child.h"
 
-#include <sched.h>
 #include <sys/mount.h>
-#include <unistd.h>
 
 namespace mesh::e2e {
 namespace {

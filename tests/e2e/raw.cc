@@ -2,8 +2,6 @@
 
 #include "tests/e2e/middle_hosts.h"
 
-#include <thread>
-
 namespace mesh::e2e {
 namespace {
 

@@ -5,8 +5,6 @@
 #include "perf/driver/pipe.h"
 #include "tests/e2e/scenario.h"
 
-#include <optional>
-
 namespace mesh::e2e {
 
 class Raw {

@@ -7,9 +7,6 @@
 #include "tests/e2e/ring_job.h"
 #include "tests/prelude.h"
 
-#include <signal.h>
-#include <unistd.h>
-
 namespace mesh::e2e {
 namespace {
 

@@ -5,9 +5,7 @@
 #include "tests/prelude.h"
 
 #include <dirent.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/socket.h>
 
 namespace mesh::e2e {
 namespace {

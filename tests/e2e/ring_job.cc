@@ -3,11 +3,6 @@
 #include "perf/driver/plugin_log.h"
 #include "tests/e2e/fabric_door.h"
 
-#include <poll.h>
-#include <signal.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 namespace mesh::e2e {
 namespace {
 

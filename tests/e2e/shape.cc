@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include <charconv>
-#include <climits>
 
 namespace mesh::e2e {
 namespace {

@@ -6,8 +6,6 @@
 #include "tests/e2e/ring_job.h"
 #include "tests/prelude.h"
 
-#include <signal.h>
-
 namespace mesh::e2e {
 namespace {
 

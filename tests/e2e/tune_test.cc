@@ -5,8 +5,6 @@
 #include "tests/e2e/held_port.h"
 #include "tests/prelude.h"
 
-#include <unistd.h>
-
 namespace mesh::e2e {
 namespace {
 

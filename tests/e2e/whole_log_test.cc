@@ -6,8 +6,6 @@
 #include "tests/e2e/pace.h"
 #include "tests/prelude.h"
 
-#include <signal.h>
-
 namespace mesh::e2e {
 namespace {
 

@@ -2,8 +2,6 @@
 #include "engine/control/relay_frames.h"
 #include "tests/fuzz/chains_world.h"
 
-#include <algorithm>
-
 namespace mesh::fuzz {
 
 using engine::Bytes;

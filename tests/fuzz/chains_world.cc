@@ -4,9 +4,6 @@
 #include "engine/link/link_setup.h"
 #include "tests/fuzz/quiet_log.h"
 
-#include <iterator>
-#include <utility>
-
 namespace mesh::fuzz {
 
 using engine::Bytes, engine::ConnectionId, engine::MessageType;

@@ -12,10 +12,6 @@
 #include "tests/fuzz/said.h"
 #include "tests/unit/engine/link/fake_link_host.h"
 
-#include <cstdint>
-#include <memory>
-#include <vector>
-
 namespace mesh::fuzz {
 
 // The address and the rail of a host with that number in the subnet.

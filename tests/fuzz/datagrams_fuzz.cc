@@ -8,14 +8,6 @@
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/quiet_log.h"
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <optional>
-#include <span>
-#include <vector>
-
 namespace mesh {
 namespace {
 using engine::CableMessage;

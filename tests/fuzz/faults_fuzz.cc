@@ -3,9 +3,6 @@
 #include "src/soft/fault_plan.h"
 #include "tests/fuzz/quiet_log.h"
 
-#include <array>
-#include <string>
-
 namespace mesh {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

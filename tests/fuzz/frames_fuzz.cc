@@ -5,8 +5,6 @@
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/quiet_log.h"
 
-#include <sys/socket.h>
-
 namespace mesh {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -2,9 +2,6 @@
 
 #include "tests/fuzz/quiet_log.h"
 
-#include <cstring>
-#include <iterator>
-
 namespace mesh::fuzz {
 namespace {
 // Reads every byte that the device would read.

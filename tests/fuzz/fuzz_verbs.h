@@ -5,12 +5,6 @@
 
 #include "tests/unit/verbs/fake_provider.h"
 
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <map>
-#include <memory>
-
 namespace mesh::fuzz {
 
 class FuzzVerbs final : public verbs::testkit::FakeProvider {

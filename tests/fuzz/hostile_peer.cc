@@ -5,9 +5,6 @@
 #include "tests/fuzz/hostile_world.h"
 #include "tests/fuzz/quiet_log.h"
 
-#include <iterator>
-#include <utility>
-
 namespace mesh::fuzz {
 
 using engine::Bytes, engine::ConnectionId, engine::MessageType;

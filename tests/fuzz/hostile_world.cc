@@ -5,8 +5,6 @@
 #include "engine/message/wire.h"
 #include "tests/fuzz/quiet_log.h"
 
-#include <algorithm>
-
 namespace mesh::fuzz {
 
 using engine::ConnectionId;

@@ -12,11 +12,6 @@
 #include "tests/fuzz/said.h"
 #include "tests/unit/engine/engine_host.h"
 
-#include <array>
-#include <atomic>
-#include <memory>
-#include <vector>
-
 namespace mesh::fuzz {
 
 class HostileWorld final : engine::ControlNetwork {

@@ -2,9 +2,7 @@
 // A fuzzer's input as a stream of little-endian numbers, which are zero once it has run out.
 // Thread: one. Bound: the bytes given.
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
+#include "tests/standard.h"
 
 namespace mesh::fuzz {
 

@@ -1,7 +1,5 @@
 #include "tests/fuzz/memory_plane.h"
 
-#include <utility>
-
 namespace mesh::fuzz {
 
 using engine::ConnectionId;

@@ -5,10 +5,6 @@
 #include "tests/fuzz/said.h"
 #include "tests/unit/engine/control/fake_plane.h"
 
-#include <cstdint>
-#include <deque>
-#include <map>
-
 namespace mesh::fuzz {
 
 class MemoryPlane final : public testkit::FakePlane {

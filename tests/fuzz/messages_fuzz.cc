@@ -4,9 +4,6 @@
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/quiet_log.h"
 
-#include <algorithm>
-#include <type_traits>
-
 namespace mesh {
 namespace {
 

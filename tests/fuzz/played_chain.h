@@ -7,11 +7,6 @@
 #include "tests/fuzz/quiet_log.h"
 #include "tests/fuzz/relay_bed.h"
 
-#include <array>
-#include <cstdint>
-#include <memory>
-#include <utility>
-
 namespace mesh::fuzz {
 
 // Returns a header near what the ring would take, with one field that may be anything.

@@ -7,11 +7,6 @@
 #include "tests/fuzz/quiet_log.h"
 #include "tests/fuzz/relay_bed.h"
 
-#include <algorithm>
-#include <array>
-#include <cstdint>
-#include <vector>
-
 namespace mesh::fuzz {
 
 // The end of a relayed queue pair whose next host counts as it likes.

@@ -3,8 +3,7 @@
 // nothing of the log, and checks that its lines have only characters that a terminal prints.
 // Thread: one.
 
-#include <cstdio>
-#include <cstdlib>
+#include "tests/standard.h"
 
 namespace mesh::fuzz {
 

@@ -6,10 +6,6 @@
 #include "tests/fuzz/fuzz_verbs.h"
 #include "tests/fuzz/input.h"
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-
 namespace mesh::fuzz {
 
 inline constexpr int kStepsMax = 400;

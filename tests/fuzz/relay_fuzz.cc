@@ -6,8 +6,6 @@
 #include "tests/fuzz/played_end.h"
 #include "tests/fuzz/quiet_log.h"
 
-#include <cstring>
-
 namespace mesh {
 namespace {
 

@@ -2,9 +2,6 @@
 
 #include "tests/fuzz/quiet_log.h"
 
-#include <span>
-#include <utility>
-
 namespace mesh::fuzz {
 
 using engine::MessageType;

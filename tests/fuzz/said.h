@@ -3,10 +3,7 @@
 // that the peer may write, and the keys for it. Thread: one. Bound: the last kSaidMax of each kind.
 
 #include "engine/control/frames.h"
-
-#include <cstddef>
-#include <cstdint>
-#include <vector>
+#include "tests/standard.h"
 
 namespace mesh::fuzz {
 

@@ -4,9 +4,6 @@
 #include "src/base/setting_grammar.h"
 #include "tests/fuzz/quiet_log.h"
 
-#include <cstdint>
-#include <string_view>
-
 namespace mesh {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -2,20 +2,6 @@
 
 #include "tests/os_faults/process_state.h"
 
-#include <fmt/format.h>
-#include <sched.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <cstdio>
-#include <cstring>
-#include <new>
-#include <stdexcept>
-
 namespace mesh::testkit {
 namespace {
 

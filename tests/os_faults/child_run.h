@@ -6,9 +6,6 @@
 #include "tests/os_faults/door.h"
 #include "tests/os_faults/scenario.h"
 
-#include <array>
-#include <string>
-
 namespace mesh::testkit {
 
 inline constexpr unsigned kChildSeconds = 500;

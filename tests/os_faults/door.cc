@@ -1,11 +1,6 @@
 #include "tests/os_faults/door.h"
 
-#include <dlfcn.h>
 #include <link.h>
-#include <sched.h>
-
-#include <csignal>
-#include <string_view>
 
 namespace mesh::testkit::door {
 namespace {

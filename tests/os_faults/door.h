@@ -6,10 +6,7 @@
 // calls of threads that were made there. Calls of the loader or of a foreign library always go
 // through. Thread: any.
 
-#include <array>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
+#include "tests/standard.h"
 
 namespace mesh::testkit::door {
 

@@ -3,27 +3,10 @@
 
 #include "tests/os_faults/door.h"
 
-#include <dlfcn.h>
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <poll.h>
-#include <pthread.h>
-#include <sched.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdarg>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <new>
 
 namespace door = mesh::testkit::door;
 using door::Kind;

@@ -4,18 +4,7 @@
 
 #include "tests/os_faults/child_run.h"
 
-#include <dlfcn.h>
-#include <fmt/format.h>
 #include <CLI/CLI.hpp>
-
-#include <algorithm>
-#include <atomic>
-#include <cstdlib>
-#include <iterator>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <vector>
 
 namespace mesh::testkit {
 namespace {

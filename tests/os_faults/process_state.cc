@@ -3,18 +3,6 @@
 #include "tests/os_faults/door.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
-#include <fmt/format.h>
-#include <pthread.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <fstream>
-#include <iterator>
-#include <memory>
-#include <vector>
 
 namespace mesh::testkit {
 namespace {

@@ -2,10 +2,7 @@
 // The state of its host process that a library must leave as it was: the calling thread's signal
 // mask, descriptors, threads, memory. Thread: one.
 
-#include <csignal>
-#include <cstddef>
-#include <set>
-#include <string>
+#include "tests/standard.h"
 
 namespace mesh::testkit {
 

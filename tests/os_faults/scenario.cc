@@ -2,17 +2,6 @@
 
 #include "tests/os_faults/door.h"
 
-#include <sched.h>
-
-#include <array>
-#include <chrono>
-#include <cstdarg>
-#include <cstddef>
-#include <cstdio>
-#include <mutex>
-#include <utility>
-#include <vector>
-
 namespace mesh::testkit {
 namespace {
 

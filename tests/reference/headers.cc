@@ -2,16 +2,6 @@
 #include "src/base/clock.h"
 #include "tests/reference/tables.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <fstream>
-#include <iterator>
-#include <map>
-#include <regex>
-#include <stdexcept>
-
 namespace mesh::reference {
 namespace {
 

@@ -3,12 +3,6 @@
 #include "perf/driver/command_line.h"
 #include "tests/reference/tables.h"
 
-#include <cstdio>
-#include <exception>
-#include <fstream>
-#include <iterator>
-#include <sstream>
-
 namespace mesh::reference {
 
 std::string row(const Cells& cells) {

@@ -3,10 +3,6 @@
 #include "src/base/snapshot_fields.h"
 #include "tests/reference/tables.h"
 
-#include <regex>
-#include <sstream>
-#include <type_traits>
-
 namespace mesh::reference {
 namespace {
 

@@ -2,8 +2,7 @@
 // The tables of plugin/REFERENCE.md, each made from what the code has. Thread: main. Bound: that of
 // the tables in code.
 
-#include <string>
-#include <vector>
+#include "tests/standard.h"
 
 namespace mesh::reference {
 

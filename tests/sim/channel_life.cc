@@ -7,11 +7,6 @@
 #include "tests/sim/memory.h"
 #include "tests/sim/world.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <stdexcept>
-
 namespace mesh::sim {
 namespace {
 constexpr std::size_t kGuard = 64;

@@ -3,11 +3,6 @@
 #include "tests/sim/memory.h"
 #include "tests/sim/world.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cstring>
-
 namespace mesh::sim {
 namespace {
 constexpr std::uint64_t kPatience = 200;  // tests of a request

@@ -4,12 +4,6 @@
 
 #include "tests/sim/channel_side.h"
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
-
 namespace mesh::sim {
 
 class World;

@@ -7,12 +7,6 @@
 
 #include "tests/sim/scenario.h"
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <vector>
-
 namespace mesh::sim {
 
 // The errors that have a reason so far, one bit for each Errc.

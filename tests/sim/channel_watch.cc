@@ -5,10 +5,6 @@
 #include "engine/request_watch.h"
 #include "tests/sim/channel_run.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
 namespace mesh::sim {
 namespace {
 constexpr std::uint32_t kQuestionsPerLook = 4;

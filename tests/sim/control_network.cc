@@ -4,12 +4,6 @@
 #include "tests/sim/other_jobs.h"
 #include "tests/sim/scenario.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <span>
-#include <utility>
-
 namespace mesh::sim {
 namespace {
 constexpr std::uint64_t kSilenceNs = kSilenceToDeadHostMs * kNsPerMs;

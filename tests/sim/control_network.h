@@ -11,17 +11,6 @@
 #include "tests/sim/trace.h"
 #include "tests/unit/engine/control/fake_plane.h"
 
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace mesh::sim {
 
 struct ControlTiming {

@@ -5,12 +5,7 @@
 
 #include "src/base/socket.h"
 #include "src/soft/fabric_file.h"
-
-#include <cstddef>
-#include <functional>
-#include <optional>
-#include <utility>
-#include <vector>
+#include "tests/standard.h"
 
 namespace mesh::sim {
 

@@ -1,7 +1,5 @@
 #include "tests/sim/counter_watch.h"
 
-#include <fmt/format.h>
-
 namespace mesh::sim {
 
 CounterWatch::Figures CounterWatch::figures_of(const EngineSnapshot& shot) {

@@ -5,12 +5,7 @@
 
 #include <mesh/snapshot.h>
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <string>
-#include <utility>
+#include "tests/standard.h"
 
 namespace mesh::sim {
 

@@ -6,18 +6,6 @@
 #include "src/base/held_locks.h"
 #include "tests/unit/soft/passing_provider.h"
 
-#include <algorithm>
-#include <cerrno>
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <map>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace mesh::sim {
 
 class CountingProvider final : public testkit::PassingProvider {

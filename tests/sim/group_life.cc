@@ -4,11 +4,6 @@
 #include "tests/sim/group_run.h"
 #include "tests/sim/world.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <utility>
-
 namespace mesh::sim {
 namespace {
 constexpr std::uint64_t kBound = 65536;

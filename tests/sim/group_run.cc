@@ -4,10 +4,6 @@
 #include "tests/sim/world.h"
 #include "tests/unit/plugin/oneshot/plain_reduce.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
 namespace mesh::sim {
 
 GroupRun::GroupRun(World& world, std::size_t number, const GroupPlan& plan)

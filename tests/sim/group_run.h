@@ -9,13 +9,6 @@
 #include "tests/sim/channel_side.h"
 #include "tests/sim/scenario.h"
 
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <memory>
-#include <string>
-#include <vector>
-
 namespace mesh::sim {
 
 class World;

@@ -3,18 +3,7 @@
 #include "src/base/unique_fd.h"
 #include "tests/sim/memory.h"
 
-#include <fmt/format.h>
-
-#include <poll.h>
 #include <sys/time.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <csignal>
-#include <cstdlib>
-#include <cstring>
-#include <stdexcept>
 
 namespace mesh::sim {
 namespace {

@@ -2,10 +2,6 @@
 
 #include "tests/sim/channel_run.h"
 
-#include <fmt/format.h>
-
-#include <string_view>
-
 namespace mesh::sim {
 namespace {
 // A FENCE that is not answered has 200 ms, and an address that does not answer 300 ms. The bar is

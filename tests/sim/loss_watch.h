@@ -3,17 +3,9 @@
 
 #include <mesh/snapshot.h>
 
-#include <fmt/format.h>
+#include "tests/standard.h"
 
-#include <algorithm>
 #include <compare>
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mesh::sim {
 

@@ -2,18 +2,7 @@
 
 #include "tests/sim/jobs.h"
 
-#include <fmt/format.h>
 #include <CLI/CLI.hpp>
-
-#include <unistd.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <fstream>
-#include <map>
-#include <numeric>
-#include <sstream>
 
 namespace mesh::sim {
 namespace {

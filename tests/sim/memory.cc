@@ -2,12 +2,6 @@
 
 #include "tests/sim/random.h"
 
-#include <sys/mman.h>
-
-#include <algorithm>
-#include <cstring>
-#include <new>
-
 namespace mesh::sim {
 namespace {
 

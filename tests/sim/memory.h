@@ -3,8 +3,7 @@
 // so that a byte tells where it came from; and a target whose pieces are handed out one after the
 // other, at the same relative places in every run.
 
-#include <cstddef>
-#include <span>
+#include "tests/standard.h"
 
 namespace mesh::sim {
 

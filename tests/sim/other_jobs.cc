@@ -3,14 +3,6 @@
 #include "engine/link/relay/neighbours.h"
 #include "tests/sim/control_network.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <span>
-#include <stdexcept>
-#include <utility>
-
 namespace mesh::sim {
 namespace {
 constexpr std::uint64_t kOtherJobsStream = 18;  // of Random

@@ -13,13 +13,6 @@
 #include "tests/sim/scenario.h"
 #include "tests/sim/trace.h"
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <set>
-#include <string_view>
-#include <vector>
-
 namespace mesh::sim {
 
 inline constexpr std::string_view kSimulatedJob = "the secret of a simulated job";

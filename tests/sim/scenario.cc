@@ -1,8 +1,5 @@
 #include "tests/sim/scenario.h"
 
-#include <algorithm>
-#include <array>
-
 namespace mesh::sim {
 namespace {
 

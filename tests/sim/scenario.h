@@ -8,12 +8,6 @@
 #include "src/soft/fabric_file.h"
 #include "tests/sim/control_network.h"
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
-
 namespace mesh::sim {
 
 inline constexpr std::uint64_t kUs = 1'000, kMs = 1'000'000, kSecond = 1'000'000'000;  // in ns

@@ -3,9 +3,6 @@
 #include "tests/sim/memory.h"
 #include "tests/sim/scenario.h"
 
-#include <algorithm>
-#include <array>
-
 namespace mesh::sim {
 namespace {
 

@@ -2,14 +2,7 @@
 
 #include "tests/sim/scenario.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
-
-#include <algorithm>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mesh::sim {
 namespace {

@@ -2,8 +2,6 @@
 
 #include "tests/sim/scenario.h"
 
-#include <algorithm>
-
 namespace mesh::sim {
 namespace {
 

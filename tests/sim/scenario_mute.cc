@@ -5,9 +5,6 @@
 
 #include "tests/sim/scenario.h"
 
-#include <algorithm>
-#include <set>
-
 namespace mesh::sim {
 namespace {
 constexpr std::uint64_t kMuteStream = 12;  // of Random

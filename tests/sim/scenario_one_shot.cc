@@ -2,9 +2,6 @@
 
 #include "tests/sim/scenario.h"
 
-#include <numeric>
-#include <utility>
-
 namespace mesh::sim {
 namespace {
 

@@ -4,8 +4,6 @@
 
 #include "tests/sim/scenario.h"
 
-#include <algorithm>
-
 namespace mesh::sim {
 namespace {
 constexpr std::uint64_t kAdaptiveStream = 3, kFarStream = 4, kDisorderStream = 5, kNearStream = 10,

@@ -9,9 +9,6 @@
 
 #include "tests/sim/scenario.h"
 
-#include <algorithm>
-#include <utility>
-
 namespace mesh::sim {
 namespace {
 constexpr std::uint64_t kPessimisticStream = 13;  // of Random

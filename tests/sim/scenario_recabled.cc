@@ -4,8 +4,6 @@
 
 #include "tests/sim/scenario.h"
 
-#include <algorithm>
-
 namespace mesh::sim {
 namespace {
 constexpr std::uint64_t kRecabledStream = 15;  // of Random

@@ -9,10 +9,6 @@
 
 #include "tests/sim/scenario.h"
 
-#include <algorithm>
-#include <bit>
-#include <set>
-
 namespace mesh::sim {
 namespace {
 

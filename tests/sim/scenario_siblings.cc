@@ -5,10 +5,6 @@
 
 #include "tests/sim/scenario.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
 namespace mesh::sim {
 namespace {
 constexpr std::uint64_t kSiblingsStream = 20, kDeathsStream = 21, kMembersStream = 22;  // of Random

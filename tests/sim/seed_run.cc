@@ -1,8 +1,5 @@
 #include "tests/sim/seed_run.h"
 
-#include <atomic>
-#include <exception>
-
 namespace mesh::sim {
 namespace {
 constexpr std::uint64_t kStartNs = 1'000'000;

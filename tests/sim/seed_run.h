@@ -4,9 +4,6 @@
 #include "tests/sim/scenario.h"
 #include "tests/sim/world.h"
 
-#include <cstdint>
-#include <string>
-
 namespace mesh::sim {
 
 struct Verdict {

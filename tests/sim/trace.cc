@@ -1,11 +1,5 @@
 #include "tests/sim/trace.h"
 
-#include <fmt/format.h>
-
-#include <cstdio>
-#include <cstring>
-#include <utility>
-
 namespace mesh::sim {
 namespace {
 Trace* g_listener = nullptr;  // one run at a time in a process

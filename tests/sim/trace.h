@@ -4,14 +4,7 @@
 // machine, so no noted value may be an address or a nonce.
 
 #include "src/base/log.h"
-
-#include <array>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <initializer_list>
-#include <string>
+#include "tests/standard.h"
 
 namespace mesh::sim {
 

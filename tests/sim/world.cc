@@ -5,11 +5,6 @@
 #include "src/base/timeouts.h"
 #include "tests/unit/soft/open_host.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <stdexcept>
-
 namespace mesh::sim {
 namespace {
 constexpr std::uint64_t kStepNsMax = 2'000;

@@ -17,12 +17,6 @@
 #include "tests/sim/trace.h"
 #include "tests/unit/engine/engine_host.h"
 
-#include <atomic>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
 namespace mesh::sim {
 
 struct Tally {

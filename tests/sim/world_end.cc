@@ -3,14 +3,6 @@
 
 #include "tests/sim/world.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <sstream>
-#include <string>
-#include <vector>
-
 namespace mesh::sim {
 namespace {
 constexpr std::uint64_t kGoneNs = 100'000'000'000;

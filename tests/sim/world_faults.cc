@@ -4,13 +4,6 @@
 #include "engine/link/relayed_paths.h"
 #include "tests/sim/world.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <set>
-#include <sstream>
-#include <string>
-
 namespace mesh::sim {
 namespace {
 constexpr int kAllQueuePairs = -1;

@@ -4,14 +4,7 @@
 
 #include "tests/prelude.h"
 
-#include <fcntl.h>
 #include <grp.h>
-#include <sched.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace mesh::testkit {
 

@@ -3,8 +3,6 @@
 #include "tests/prelude.h"
 #include "tests/unit/engine/patience.h"
 
-#include <sched.h>
-
 namespace mesh {
 namespace {
 

@@ -2,8 +2,7 @@
 // Loads settings from an environment without mistakes. Thread: the test's.
 
 #include "src/base/config.h"
-
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 namespace mesh::testkit {
 

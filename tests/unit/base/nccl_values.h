@@ -5,8 +5,7 @@
 
 #include <mesh/config.h>
 
-#include <climits>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::testkit {
 

@@ -4,10 +4,6 @@
 
 #include "tests/prelude.h"
 
-#include <fcntl.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
 namespace mesh::testkit {
 
 inline std::ptrdiff_t open_files() {

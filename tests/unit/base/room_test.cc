@@ -1,6 +1,6 @@
 #include "src/base/room.h"
 
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 namespace mesh {
 namespace {

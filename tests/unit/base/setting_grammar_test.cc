@@ -1,6 +1,6 @@
 #include "src/base/setting_grammar.h"
 
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 namespace mesh {
 namespace {

@@ -3,9 +3,6 @@
 #include "src/base/random.h"
 #include "tests/prelude.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 namespace mesh {
 namespace {
 

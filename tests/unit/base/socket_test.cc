@@ -5,13 +5,8 @@
 #include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 
-#include <fcntl.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace mesh {
 namespace {

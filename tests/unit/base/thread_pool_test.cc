@@ -2,11 +2,6 @@
 
 #include "tests/prelude.h"
 
-#include <unistd.h>
-
-#include <future>
-#include <new>
-
 namespace mesh {
 namespace {
 

@@ -5,8 +5,6 @@
 #include "tests/unit/base/folder.h"
 #include "tests/unit/base/log_capture.h"
 
-#include <sys/stat.h>
-
 namespace mesh {
 namespace {
 

@@ -89,6 +89,25 @@ TEST_P(CardReturns, TheOnlyPathComesBackAndItsRequestsGoOn) {
   }
 }
 
+// Entries that were written before hold keys of the former card: they must not count as new ones.
+TEST_P(CardReturns, TheKeysOfAReceiversNewCardAreAnotherSet) {
+  Bed bed({.fabric = testkit::kCable});
+  Talk talk(bed, kA, kB, kBytes);
+  talk.exchange(kSmall);
+  const engine::PathSet& at_sender = talk.pair.send->link.paths();
+  const engine::PathSet& at_receiver = talk.pair.receive->link.paths();
+  const std::uint32_t before = at_receiver.key_set();
+  const LogCapture log;
+  take_card(bed, "n0");
+  bed.rounds(10);
+  bring_card(bed, "n0");
+  ASSERT_TRUE(until_up(bed, log, 2)) << log.joined();
+  talk.exchange(kSmall);
+  const bool of_receiver = GetParam() == 1;
+  EXPECT_EQ(at_receiver.key_set() != before, of_receiver);
+  EXPECT_EQ(at_sender.key_set(), at_receiver.key_set());
+}
+
 TEST_P(CardReturns, WhatComesWhileTheCardIsGoneUsesTheNewOneToo) {
   Bed bed({.fabric = testkit::kHalves, .contexts = 2});
   Talk talk(bed, kA, kB, kBytes);

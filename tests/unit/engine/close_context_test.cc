@@ -4,8 +4,6 @@
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 
-#include <gtest/gtest.h>
-
 namespace mesh {
 namespace {
 

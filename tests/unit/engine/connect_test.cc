@@ -7,8 +7,6 @@
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 
-#include <unistd.h>
-
 namespace mesh {
 namespace {
 

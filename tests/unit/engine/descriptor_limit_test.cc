@@ -5,11 +5,6 @@
 #include "tests/prelude.h"
 #include "tests/unit/engine/bed.h"
 
-#include <fcntl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 namespace mesh {
 namespace {
 

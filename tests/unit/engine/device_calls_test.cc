@@ -11,8 +11,6 @@
 #include "tests/unit/engine/sick_rail.h"
 #include "tests/unit/soft/open_host.h"
 
-#include <regex>
-
 namespace mesh {
 namespace {
 

@@ -6,16 +6,8 @@
 #include <mesh/engine.h>
 
 #include "src/soft/soft_provider.h"
+#include "tests/standard.h"
 #include "tests/unit/engine/held_here.h"
-
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mesh::testkit {
 

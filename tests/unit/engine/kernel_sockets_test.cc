@@ -13,32 +13,6 @@
 #include "tests/unit/engine/patience.h"
 #include "tests/unit/soft/open_host.h"
 
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <sched.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <cstddef>
-#include <cstdlib>
-#include <cstring>
-#include <deque>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
 namespace mesh {
 namespace {
 

@@ -122,6 +122,28 @@ TEST(LatencyWatch, AWriteThatItsPathLosesCountsNothingAndHoldsUpNothing) {
   EXPECT_TRUE(bed.empties());
 }
 
+TEST(LatencyWatch, APathWhoseSendQueueIsFullIsNotTimed) {
+  TransferPolicy policy;
+  policy.sq_depth = 64;
+  policy.slots = 256;
+  Bed bed({.policy = policy, .timed_ns = kLookToNextNs});
+  Talk talk(bed, kA, kB, 128);
+  std::vector<Request*> open;
+  for (std::size_t i = 0; i < 128; ++i) open.push_back(talk.receive({.at = i, .bytes = 1}).value());
+  bed.rounds(100);
+  bed.hosts[1].nics_stand = bed.hosts[1].loops_stand = true;
+  for (std::size_t i = 0; i < 128; ++i) open.push_back(talk.send({.at = i, .bytes = 1}).value());
+  engine::Path& path = talk.pair.send->link.paths()[0];
+  ASSERT_FALSE(path.queue_pairs[0]->has_room(1));
+  ASSERT_FALSE(path.latency.under_way());
+  bed.advance_ns(2 * kLookToNextNs);
+  bed.rounds(100);
+  EXPECT_FALSE(path.latency.under_way());
+  EXPECT_EQ(path.health.state, engine::PathState::Up);
+  bed.hosts[1].nics_stand = bed.hosts[1].loops_stand = false;
+  EXPECT_TRUE(bed.finish_all(open));
+}
+
 // The only path carries small packets alone, and is lost again and again: the empty writes that get
 // through are no progress of the messages.
 TEST(LatencyWatch, WritesThatGetThroughDoNotPutOffTheEndOfAPathThatCarriesNothing) {

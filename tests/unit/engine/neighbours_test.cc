@@ -8,14 +8,6 @@
 #include "src/base/clock.h"
 #include "src/base/timeouts.h"
 
-#include <gtest/gtest.h>
-
-#include <fmt/format.h>
-
-#include <cstddef>
-#include <cstdint>
-#include <string>
-
 namespace mesh {
 namespace {
 

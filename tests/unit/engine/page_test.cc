@@ -7,9 +7,6 @@
 #include "engine/message/wire.h"
 #include "tests/prelude.h"
 
-#include <initializer_list>
-#include <regex>
-
 namespace mesh::engine {
 namespace {
 

@@ -5,8 +5,6 @@
 
 #include "tests/prelude.h"
 
-#include <sched.h>
-
 namespace mesh::testkit {
 
 // Waits until done() is true. Returns false if it is not within a minute.

@@ -13,8 +13,6 @@
 #include "tests/unit/engine/patience.h"
 #include "tests/unit/soft/passing_provider.h"
 
-#include <sys/eventfd.h>
-
 namespace mesh {
 namespace {
 

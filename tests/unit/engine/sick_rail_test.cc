@@ -13,9 +13,6 @@
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
 
-#include <sched.h>
-#include <time.h>
-
 namespace mesh {
 namespace {
 

@@ -3,8 +3,6 @@
 
 #include "tests/unit/engine/slow_device.h"
 
-#include <gtest/gtest.h>
-
 namespace mesh {
 namespace {
 

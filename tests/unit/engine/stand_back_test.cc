@@ -7,8 +7,6 @@
 #include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
 
-#include <sched.h>
-
 namespace mesh {
 namespace {
 

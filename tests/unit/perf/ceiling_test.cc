@@ -2,8 +2,6 @@
 
 #include "tests/prelude.h"
 
-#include <unistd.h>
-
 namespace mesh::perf {
 namespace {
 

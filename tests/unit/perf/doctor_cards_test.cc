@@ -8,12 +8,6 @@
 #include "tests/unit/perf/planted_host.h"
 #include "tests/unit/verbs/fake_provider.h"
 
-#include <gtest/gtest.h>
-
-#include <future>
-#include <mutex>
-#include <set>
-
 namespace mesh::doctor {
 namespace {
 

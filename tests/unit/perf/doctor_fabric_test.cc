@@ -8,9 +8,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <poll.h>
-#include <unistd.h>
-
 namespace mesh::doctor {
 namespace {
 

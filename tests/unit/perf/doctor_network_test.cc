@@ -4,7 +4,6 @@
 #include "perf/mesh_doctor/kernel_network.h"
 #include "tests/prelude.h"
 
-#include <arpa/inet.h>
 #include <linux/dcbnl.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>

@@ -8,8 +8,6 @@
 #include "tests/unit/perf/fake_plugin.h"
 #include "tests/unit/perf/patience.h"
 
-#include <dlfcn.h>
-
 namespace mesh::driver {
 namespace {
 

@@ -2,8 +2,6 @@
 
 #include "tests/prelude.h"
 
-#include <cmath>
-
 namespace mesh::perf {
 namespace {
 

@@ -2,13 +2,7 @@
 // send meets its receive, and makes mistakes on demand that the driver must find.
 #include "tests/unit/perf/fake_plugin.h"
 #include "plugin/nccl/net_v12.h"
-
-#include <algorithm>
-#include <cstring>
-#include <deque>
-#include <map>
-#include <memory>
-#include <mutex>
+#include "tests/standard.h"
 
 namespace {
 

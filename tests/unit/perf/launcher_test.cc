@@ -3,8 +3,6 @@
 #include "tests/unit/engine/patience.h"
 #include "tests/unit/perf/patience.h"
 
-#include <signal.h>
-
 namespace mesh::driver {
 namespace {
 

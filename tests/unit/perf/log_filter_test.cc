@@ -1,6 +1,6 @@
 #include "perf/driver/log_filter.h"
 
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 namespace mesh::driver {
 namespace {

@@ -186,7 +186,7 @@ TEST(ModelBars, SavingsCostNoThroughputOfManyChannels) {
 TEST(ModelBars, SavingsCostNoLatency) {
   const Experiment with = experiment_of({}), without = without_savings();
   for (const std::size_t bytes : {std::size_t{8}, std::size_t{65536}, std::size_t{524288}}) {
-    const double share = latency(with, bytes).median_us / latency(without, bytes).median_us;
+    const double share = latency_us(with, bytes).median / latency_us(without, bytes).median;
     show(("b: latency of " + std::to_string(bytes) + " B, of that without savings").c_str(), share,
          1.03);
     EXPECT_LE(share, 1.03) << bytes << " bytes";
@@ -196,9 +196,9 @@ TEST(ModelBars, SavingsCostNoLatency) {
 TEST(ModelBars, SmallMessagesPassALargeOne) {
   constexpr std::size_t kBig = std::size_t{1} << 30;
   const Experiment experiment = experiment_of({.quantum_bytes = 4096});
-  const double alone_us = latency(experiment, 2048).median_us;
-  const double small_us = latency(experiment, 2048, kBig).p99_us;
-  const double medium_us = latency(experiment, 65536, kBig).p99_us;
+  const double alone_us = latency_us(experiment, 2048).median;
+  const double small_us = latency_us(experiment, 2048, kBig).p99;
+  const double medium_us = latency_us(experiment, 65536, kBig).p99;
   // The bytes that the default policy lets one path have in flight, over the wire's rate.
   const double cap_us = 8.0 * kMiB / (goodput(100) * 1000);
   show("e: 2 KiB beside 1 GiB, p99 of unloaded", small_us / alone_us, 3);
@@ -207,9 +207,9 @@ TEST(ModelBars, SmallMessagesPassALargeOne) {
   EXPECT_LE(medium_us, 4 * cap_us);
   const Experiment coarse = experiment_of({.quantum_bytes = 512 * 1024});
   show("   the same with a quantum of 512 KiB, 2 KiB",
-       latency(coarse, 2048, kBig).p99_us / alone_us, 0);
+       latency_us(coarse, 2048, kBig).p99 / alone_us, 0);
   show("   the same with a quantum of 512 KiB, 64 KiB",
-       latency(coarse, 65536, kBig).p99_us / cap_us, 0);
+       latency_us(coarse, 65536, kBig).p99 / cap_us, 0);
 }
 
 }  // namespace

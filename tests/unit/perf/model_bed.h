@@ -32,13 +32,13 @@ inline Throughput throughput(const Experiment& experiment, std::size_t bytes,
   return found.value_or(Throughput{});
 }
 
-inline LatencyFigures latency(const Experiment& experiment, std::size_t bytes,
-                              std::size_t beside_bytes = 0) {
+inline results::Latency latency_us(const Experiment& experiment, std::size_t bytes,
+                                   std::size_t beside_bytes = 0) {
   std::string why;
   const auto found = measure_latency(experiment, {.bytes = bytes, .messages = 1000, .warmup = 100},
                                      beside_bytes, why);
   EXPECT_TRUE(found.has_value()) << why;
-  return found.value_or(LatencyFigures{});
+  return found.value_or(results::Latency{});
 }
 
 // ---- The wire, by hand.

@@ -18,9 +18,9 @@ TEST(Model, ASmallMessageTakesTheSumOfItsParts) {
   const double wire_ns = (8 + kPacketBytes + kReth + kImm) / 12.5;
   const double sum_ns =
       static_cast<double>(calls.start_ns + calls.test_ns) + 75 + 40 + wire_ns + 600 + 20;
-  const LatencyFigures figures = latency(experiment, 8);
-  EXPECT_GE(figures.min_us * 1000, sum_ns - 1);
-  EXPECT_LE(figures.median_us * 1000, sum_ns + static_cast<double>(calls.test_ns) + 1)
+  const results::Latency figures = latency_us(experiment, 8);
+  EXPECT_GE(figures.min * 1000, sum_ns - 1);
+  EXPECT_LE(figures.median * 1000, sum_ns + static_cast<double>(calls.test_ns) + 1)
       << "it waits for a poll at most";
   EXPECT_EQ(figures.samples, 900u);
 }
@@ -28,13 +28,13 @@ TEST(Model, ASmallMessageTakesTheSumOfItsParts) {
 // The NIC must first read a work request of a message that is not inline, and the payload takes
 // time on the wire.
 TEST(Model, AMessageThatIsNotInlineWaitsForTheFetch) {
-  const LatencyFigures small = latency(experiment_of({}), 8),
-                       page = latency(experiment_of({}), 2048);
+  const results::Latency small = latency_us(experiment_of({}), 8),
+                         page = latency_us(experiment_of({}), 2048);
   const double more_ns = 350 + (2048 - 8) / 12.5;
-  EXPECT_NEAR((page.min_us - small.min_us) * 1000, more_ns, 46) << "to within one poll";
+  EXPECT_NEAR((page.min - small.min) * 1000, more_ns, 46) << "to within one poll";
   Settings settings;
   settings.inline_bytes = 0;
-  EXPECT_NEAR((latency(experiment_of({}, settings), 8).min_us - small.min_us) * 1000, 350, 46);
+  EXPECT_NEAR((latency_us(experiment_of({}, settings), 8).min - small.min) * 1000, 350, 46);
 }
 
 TEST(Model, SameInputSameFigures) {
@@ -43,9 +43,9 @@ TEST(Model, SameInputSameFigures) {
                    second = throughput(experiment, 100'000, 3);
   EXPECT_EQ(first.gbytes_per_s, second.gbytes_per_s);
   EXPECT_EQ(first.doorbells_per_message, second.doorbells_per_message);
-  const LatencyFigures one = latency(experiment, 2048, 64 << 20),
-                       two = latency(experiment, 2048, 64 << 20);
-  EXPECT_EQ(one.p99_us, two.p99_us);
+  const results::Latency one = latency_us(experiment, 2048, 64 << 20),
+                         two = latency_us(experiment, 2048, 64 << 20);
+  EXPECT_EQ(one.p99, two.p99);
   EXPECT_EQ(one.samples, two.samples);
 }
 
@@ -59,7 +59,7 @@ TEST(InOrder, FindsWhatOneAfterTheOtherFinds) {
     const auto work = [&](std::size_t i) {
       const std::size_t bytes = std::size_t{8} << (3 * (i / 2));
       return i % 2 == 0 ? throughput(experiment, bytes, 3).gbytes_per_s
-                        : latency(experiment, bytes).p99_us;
+                        : latency_us(experiment, bytes).p99;
     };
     EXPECT_TRUE(in_order(12, work, [&](std::size_t i, double figure) {
       EXPECT_EQ(i, figures.size());
@@ -135,8 +135,8 @@ TEST(Model, SmallStripesMakeASingleMessageLate) {
   Settings whole, small;
   whole.qps = 1;
   small.stripe_bytes = 4096;
-  const double late_us = latency(experiment_of({.paths = {400}}, small), 16384).median_us -
-                         latency(experiment_of({.paths = {400}}, whole), 16384).median_us;
+  const double late_us = latency_us(experiment_of({.paths = {400}}, small), 16384).median -
+                         latency_us(experiment_of({.paths = {400}}, whole), 16384).median;
   show("control: 16 KiB in stripes of 4 KiB, later than whole, us", late_us, 0.02);
   EXPECT_GT(late_us, 0.02);
   EXPECT_LT(late_us, 0.6) << "four work requests and doorbells are 460 ns of CPU, one and one 115";
@@ -180,8 +180,8 @@ TEST(ModelRelay, OneMiddleHostCarriesNineTenthsOfTheCable) {
 }
 
 TEST(ModelRelay, AMiddleHostAddsWhatTheFormulaSays) {
-  const double direct = latency(over(0), 8).median_us, one = latency(over(1), 8).median_us,
-               two = latency(over(2), 8).median_us;
+  const double direct = latency_us(over(0), 8).median, one = latency_us(over(1), 8).median,
+               two = latency_us(over(2), 8).median;
   show("e: over one host, 8 B, of the direct latency", one / direct, 2.6);
   show("   over two hosts, 8 B, of the direct latency", two / direct, 0);
   EXPECT_LE(one, 2.6 * direct);
@@ -258,7 +258,7 @@ TEST(ModelRelay, SameInputSameFigures) {
   const Throughput first = throughput(over(1), 100'000, 3),
                    second = throughput(over(1), 100'000, 3);
   EXPECT_EQ(first.gbytes_per_s, second.gbytes_per_s);
-  EXPECT_EQ(latency(over(1), 2048).p99_us, latency(over(1), 2048).p99_us);
+  EXPECT_EQ(latency_us(over(1), 2048).p99, latency_us(over(1), 2048).p99);
 }
 
 }  // namespace

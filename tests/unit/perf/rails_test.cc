@@ -6,8 +6,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <regex>
-
 namespace mesh::rails {
 namespace {
 

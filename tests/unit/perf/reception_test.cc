@@ -4,8 +4,6 @@
 #include "tests/prelude.h"
 #include "tests/unit/perf/patience.h"
 
-#include <sys/socket.h>
-
 namespace mesh::driver {
 namespace {
 

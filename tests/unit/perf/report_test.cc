@@ -1,6 +1,6 @@
 #include "perf/mesh_perf/report.h"
 
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 namespace mesh::perf {
 namespace {

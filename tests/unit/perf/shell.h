@@ -3,8 +3,6 @@
 
 #include "tests/prelude.h"
 
-#include <sys/wait.h>
-
 namespace mesh::testkit {
 
 struct Ran {

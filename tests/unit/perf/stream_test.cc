@@ -4,7 +4,6 @@
 #include "tests/prelude.h"
 #include "tests/unit/perf/patience.h"
 
-#include <dlfcn.h>
 #include <netdb.h>
 
 namespace {

@@ -1,8 +1,7 @@
 #include "perf/mesh_tune/sweep.h"
 
 #include "src/base/config.h"
-
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 namespace mesh::tune {
 namespace {

@@ -1,7 +1,8 @@
 // mesh_top: its table and its JSON.
 #include "perf/mesh_top/view.h"
 
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
+
 #include <nlohmann/json.hpp>
 
 namespace mesh::top {

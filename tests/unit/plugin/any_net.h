@@ -5,8 +5,6 @@
 #include "plugin/nccl/versions.h"
 #include "tests/prelude.h"
 
-#include <type_traits>
-
 namespace mesh::plugin {
 
 struct Place {

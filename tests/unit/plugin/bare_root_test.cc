@@ -5,7 +5,6 @@
 #include "tests/prelude.h"
 
 #include <link.h>
-#include <unistd.h>
 
 namespace mesh::plugin {
 namespace {

@@ -2,8 +2,6 @@
 
 #include "tests/unit/plugin/one_shot_test.h"
 
-#include <string>
-
 namespace mesh::plugin {
 namespace {
 

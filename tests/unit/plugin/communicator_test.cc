@@ -4,8 +4,6 @@
 
 #include "tests/unit/plugin/plugin_test.h"
 
-#include <future>
-
 namespace mesh::plugin {
 namespace {
 

@@ -7,8 +7,6 @@
 
 #include <stdlib.h>
 
-#include <array>
-
 namespace mesh::plugin {
 namespace {
 

@@ -2,7 +2,6 @@
 
 #include "tests/prelude.h"
 
-#include <dlfcn.h>
 #include <link.h>
 
 namespace mesh::plugin {

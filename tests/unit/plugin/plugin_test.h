@@ -9,8 +9,6 @@
 #include "tests/unit/plugin/any_net.h"
 #include "tests/unit/plugin/fake_engine.h"
 
-#include <cstdarg>
-
 namespace mesh::plugin {
 
 // NCCL's logger, which a test reads.

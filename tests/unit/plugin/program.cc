@@ -1,12 +1,5 @@
 #include "tests/unit/plugin/program.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <sstream>
-
 namespace mesh::testkit {
 namespace {
 std::vector<std::string> lines_of(const std::string& text) {

@@ -1,9 +1,7 @@
 #pragma once
 // Runs a program to its end and keeps its output. Thread: the test's.
 
-#include <filesystem>
-#include <string>
-#include <vector>
+#include "tests/prelude.h"
 
 namespace mesh::testkit {
 

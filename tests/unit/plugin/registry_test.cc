@@ -4,12 +4,7 @@
 #include "src/base/log.h"
 #include "tests/unit/plugin/plugin_test.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <atomic>
 #include <barrier>
-#include <future>
 
 namespace mesh::plugin {
 namespace {

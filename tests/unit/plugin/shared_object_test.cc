@@ -4,10 +4,6 @@
 
 #include "tests/prelude.h"
 
-#include <dlfcn.h>
-
-#include <regex>
-
 namespace mesh::plugin {
 namespace {
 

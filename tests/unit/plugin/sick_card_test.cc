@@ -5,8 +5,6 @@
 #include "src/base/log.h"
 #include "tests/unit/plugin/plugin_test.h"
 
-#include <future>
-
 namespace mesh::plugin {
 namespace {
 

@@ -4,9 +4,6 @@
 #include "src/base/version.h"
 #include "tests/unit/plugin/plugin_test.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 namespace mesh::plugin {
 namespace {
 

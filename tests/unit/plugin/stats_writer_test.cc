@@ -5,9 +5,6 @@
 #include "tests/unit/base/folder.h"
 #include "tests/unit/base/log_capture.h"
 
-#include <future>
-#include <new>
-
 namespace mesh::plugin {
 namespace {
 

@@ -1,7 +1,5 @@
 #include "tests/unit/plugin/plugin_test.h"
 
-#include <limits>
-
 namespace mesh::plugin {
 namespace {
 

@@ -7,8 +7,6 @@
 #include "tests/prelude.h"
 #include "tests/unit/relay/line.h"
 
-#include <time.h>
-
 namespace mesh::relay {
 namespace {
 

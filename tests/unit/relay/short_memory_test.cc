@@ -8,8 +8,6 @@
 #include "tests/unit/relay/middle_hosts.h"
 #include "tests/unit/soft/passing_provider.h"
 
-#include <new>
-
 namespace {
 // The number of allocations that still succeed on this thread; -1: all of them.
 thread_local int t_allocations_left = -1;

@@ -4,11 +4,6 @@
 #include "tests/prelude.h"
 #include "tests/unit/base/log_capture.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
-#include <future>
-
 namespace mesh::soft {
 namespace {
 

@@ -6,8 +6,6 @@
 #include "tests/unit/soft/manual_fabric.h"
 #include "tests/unit/soft/open_host.h"
 
-#include <sched.h>
-
 namespace mesh::soft {
 namespace {
 

@@ -1,8 +1,6 @@
 #include "tests/unit/soft/manual_fabric.h"
 #include "tests/unit/soft/open_host.h"
 
-#include <algorithm>
-
 namespace mesh::soft {
 namespace {
 

@@ -4,8 +4,6 @@
 
 #include "src/soft/wire_model.h"
 
-#include <cmath>
-
 namespace mesh::soft {
 namespace {
 

@@ -4,8 +4,6 @@
 #include "tests/prelude.h"
 #include "tests/unit/soft/open_host.h"
 
-#include <sys/socket.h>
-
 namespace mesh::soft {
 namespace {
 

@@ -2,11 +2,7 @@
 // Opens hosts of a software fabric for a test. Thread: any. Bound: the fabric's hosts.
 
 #include "src/soft/soft_provider.h"
-
-#include <memory>
-#include <stdexcept>
-#include <string>
-#include <utility>
+#include "tests/standard.h"
 
 namespace mesh::testkit {
 

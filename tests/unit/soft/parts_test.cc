@@ -9,8 +9,6 @@
 #include "src/soft/wire_model.h"
 #include "tests/prelude.h"
 
-#include <unistd.h>
-
 namespace mesh::soft {
 namespace {
 

@@ -4,9 +4,7 @@
 
 #include "src/soft/soft_provider.h"
 #include "src/verbs/forwarding_provider.h"
-
-#include <memory>
-#include <utility>
+#include "tests/standard.h"
 
 namespace mesh::testkit {
 

@@ -8,10 +8,6 @@
 #include "tests/unit/soft/open_host.h"
 
 #include <linux/seccomp.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace mesh::soft {
 namespace {

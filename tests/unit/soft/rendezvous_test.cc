@@ -14,10 +14,6 @@
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/base/process_limit.h"
 
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 namespace mesh::soft {
 namespace {
 

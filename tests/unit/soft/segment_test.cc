@@ -5,10 +5,6 @@
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/base/process_limit.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 namespace mesh::soft {
 namespace {
 

@@ -10,8 +10,6 @@
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/soft/open_host.h"
 
-#include <poll.h>
-
 namespace mesh::soft {
 namespace {
 

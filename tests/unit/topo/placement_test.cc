@@ -4,12 +4,7 @@
 #include "tests/prelude.h"
 #include "tests/unit/base/child.h"
 
-#include <sched.h>
-#include <signal.h>
-#include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace mesh::topo {
 namespace {

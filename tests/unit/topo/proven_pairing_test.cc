@@ -5,8 +5,6 @@
 #include "tests/prelude.h"
 #include "tests/unit/topo/rail_ends.h"
 
-#include <ostream>
-
 namespace mesh::topo {
 
 inline void PrintTo(const WirePair& pair, std::ostream* out) {

@@ -5,8 +5,6 @@
 #include "src/topo/pairing.h"
 #include "tests/prelude.h"
 
-#include <ostream>
-
 namespace mesh::topo {
 
 // Prints a pair in GoogleTest's messages.

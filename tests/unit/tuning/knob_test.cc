@@ -1,8 +1,7 @@
 #include "tuning/knob.h"
 
+#include "tests/prelude.h"
 #include "tuning/derive.h"
-
-#include <gtest/gtest.h>
 
 namespace mesh::tuning {
 namespace {

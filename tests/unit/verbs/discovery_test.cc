@@ -5,8 +5,6 @@
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/verbs/fake_provider.h"
 
-#include <future>
-
 namespace mesh::verbs {
 namespace {
 

@@ -5,14 +5,7 @@
 
 #include "src/base/socket.h"
 #include "src/verbs/provider.h"
-
-#include <algorithm>
-#include <cerrno>
-#include <map>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
+#include "tests/standard.h"
 
 namespace mesh::verbs::testkit {
 

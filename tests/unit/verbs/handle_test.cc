@@ -4,8 +4,6 @@
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/verbs/fake_provider.h"
 
-#include <type_traits>
-
 namespace mesh::verbs {
 namespace {
 

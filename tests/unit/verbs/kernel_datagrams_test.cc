@@ -3,26 +3,7 @@
 #include "src/verbs/kernel_datagrams.h"
 
 #include "src/base/unique_fd.h"
-
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <netinet/in.h>
-#include <poll.h>
-#include <sched.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <cstddef>
-#include <cstdlib>
-#include <cstring>
-#include <future>
-#include <memory>
-#include <optional>
-#include <string>
-#include <thread>
+#include "tests/prelude.h"
 
 namespace mesh::verbs {
 namespace {

@@ -2,8 +2,6 @@
 
 #include "tests/prelude.h"
 
-#include <sys/resource.h>
-
 namespace mesh::verbs {
 namespace {
 

@@ -7,9 +7,6 @@
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/verbs/fake_provider.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 namespace mesh::verbs {
 namespace {
 

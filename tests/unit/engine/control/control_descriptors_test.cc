@@ -2,9 +2,6 @@
 #include "src/base/timeouts.h"
 #include "tests/unit/engine/control/control_fixture.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 namespace mesh::engine {
 namespace {
 

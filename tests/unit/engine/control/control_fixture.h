@@ -7,10 +7,6 @@
 #include "src/base/log.h"
 #include "tests/prelude.h"
 
-#include <sched.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-
 namespace mesh::engine {
 
 inline constexpr std::uint64_t kWaitMaxNs = 20'000'000'000;

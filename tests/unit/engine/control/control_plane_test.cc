@@ -5,9 +5,6 @@
 #include "src/base/timeouts.h"
 #include "tests/unit/engine/control/control_fixture.h"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 namespace mesh::engine {
 
 TEST_F(ControlPlaneTest, ListensOnTheNamedInterface) {

@@ -1,6 +1,6 @@
 #include "engine/control/conversation.h"
 
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 namespace mesh::engine {
 namespace {

@@ -4,14 +4,7 @@
 // is told.
 
 #include "engine/control/control_plane.h"
-
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
+#include "tests/standard.h"
 
 namespace mesh::testkit {
 

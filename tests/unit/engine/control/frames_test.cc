@@ -1,8 +1,6 @@
 #include "engine/control/frames.h"
 #include "tests/unit/engine/control/sample_frames.h"
 
-#include <gtest/gtest.h>
-
 namespace mesh::engine {
 namespace {
 

@@ -2,8 +2,6 @@
 #include "engine/control/relay_frames.h"
 #include "tests/unit/engine/control/sample_frames.h"
 
-#include <gtest/gtest.h>
-
 namespace mesh::engine {
 namespace {
 

@@ -6,8 +6,6 @@
 #include "engine/control/relay_frames.h"
 #include "tests/prelude.h"
 
-#include <sys/socket.h>
-
 namespace mesh::engine {
 
 inline Id128 id_of(std::uint8_t first) {

@@ -9,11 +9,6 @@
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/data/region_provider.h"
 
-#include <fcntl.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 namespace mesh::engine {
 namespace {
 

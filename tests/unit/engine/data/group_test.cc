@@ -10,8 +10,6 @@
 #include "tests/unit/engine/data/lose_path.h"
 #include "tests/unit/engine/watched.h"
 
-#include <initializer_list>
-
 namespace mesh {
 namespace {
 

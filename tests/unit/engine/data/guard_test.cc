@@ -5,11 +5,6 @@
 
 #include "tests/prelude.h"
 
-#include <time.h>
-#include <unistd.h>
-
-#include <future>
-
 namespace mesh::engine {
 namespace {
 

@@ -9,9 +9,6 @@
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/data/trap.h"
 
-#include <pthread.h>
-#include <unistd.h>
-
 namespace mesh {
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include "engine/data/path_silence.h"
 
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 namespace mesh::engine {
 namespace {

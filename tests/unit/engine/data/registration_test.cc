@@ -8,16 +8,6 @@
 #include "tests/unit/engine/data/nobody.h"
 #include "tests/unit/engine/data/region_provider.h"
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <chrono>
-#include <cstdint>
-#include <future>
-#include <numeric>
-#include <span>
-#include <vector>
-
 namespace mesh::engine {
 namespace {
 

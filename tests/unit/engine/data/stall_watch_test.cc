@@ -1,7 +1,6 @@
 #include "engine/data/stall_watch.h"
 #include "src/base/timeouts.h"
-
-#include <gtest/gtest.h>
+#include "tests/prelude.h"
 
 namespace mesh::engine {
 namespace {

@@ -4,8 +4,7 @@
 // when that thread calls them (operator new and delete go through malloc and free). Thread:
 // run_in_child from the test's only thread; arm and leave within the work.
 
-#include <functional>
-#include <string>
+#include "tests/prelude.h"
 
 namespace mesh::testkit {
 

@@ -15,19 +15,7 @@
 #include "tests/unit/engine/link/fake_host.h"
 #include "tests/unit/engine/link/ipv4_ends.h"
 
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
 #include <malloc.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
 
 namespace mesh::engine {
 namespace {

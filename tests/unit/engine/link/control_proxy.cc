@@ -2,9 +2,7 @@
 
 #include "src/base/socket.h"
 
-#include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/socket.h>
 
 namespace mesh::testkit {
 namespace {

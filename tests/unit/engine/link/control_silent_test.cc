@@ -3,8 +3,6 @@
 #include "src/base/timeouts.h"
 #include "tests/unit/engine/link/resume_fixture.h"
 
-#include <cstdio>
-
 namespace mesh {
 namespace {
 

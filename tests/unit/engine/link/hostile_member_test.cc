@@ -9,8 +9,6 @@
 #include "tests/unit/engine/link/raw_peer.h"
 #include "tests/unit/engine/units.h"
 
-#include <unistd.h>
-
 namespace mesh {
 namespace {
 

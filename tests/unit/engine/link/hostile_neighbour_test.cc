@@ -6,15 +6,6 @@
 #include "src/relay/wire.h"
 #include "tests/unit/engine/link/hostile_relay.h"
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstring>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace mesh {
 namespace {
 

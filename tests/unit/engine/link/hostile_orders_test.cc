@@ -9,8 +9,6 @@
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/link/raw_peer.h"
 
-#include <unistd.h>
-
 namespace mesh {
 namespace {
 

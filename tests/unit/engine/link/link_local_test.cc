@@ -9,7 +9,6 @@
 #include "tests/unit/engine/patience.h"
 
 #include <net/route.h>
-#include <sched.h>
 
 namespace mesh {
 namespace {

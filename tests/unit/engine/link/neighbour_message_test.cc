@@ -2,13 +2,7 @@
 #include "engine/link/relay/neighbour_message.h"
 #include "engine/control/wire_values.h"
 #include "src/base/random.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <span>
-#include <string>
+#include "tests/prelude.h"
 
 namespace mesh::engine {
 namespace {

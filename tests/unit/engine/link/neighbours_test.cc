@@ -8,15 +8,6 @@
 #include "tests/unit/engine/link/ipv4_ends.h"
 #include "tests/unit/engine/one_subnet.h"
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
 namespace mesh::engine {
 namespace {
 

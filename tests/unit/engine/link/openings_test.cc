@@ -8,8 +8,6 @@
 #include "tests/unit/engine/link/fake_host.h"
 #include "tests/unit/engine/patience.h"
 
-#include <new>
-
 namespace mesh::engine {
 namespace {
 

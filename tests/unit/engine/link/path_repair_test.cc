@@ -6,8 +6,6 @@
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/link/fake_host.h"
 
-#include <gtest/gtest.h>
-
 namespace mesh::engine {
 namespace {
 

@@ -3,8 +3,6 @@
 #include "src/base/random.h"
 #include "src/verbs/provider.h"
 
-#include <sys/socket.h>
-
 namespace mesh::testkit {
 
 using engine::Attach, engine::Bytes, engine::Hello, engine::MessageType, engine::Welcome,

@@ -7,8 +7,6 @@
 #include "tests/unit/engine/link/fake_host.h"
 #include "tests/unit/engine/units.h"
 
-#include <new>
-
 namespace mesh::engine {
 namespace {
 

@@ -5,8 +5,6 @@
 #include "tests/unit/engine/link/raw_peer.h"
 #include "tests/unit/engine/link/resume_fixture.h"
 
-#include <sys/socket.h>
-
 namespace mesh {
 namespace {
 

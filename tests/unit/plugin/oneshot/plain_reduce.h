@@ -4,17 +4,7 @@
 
 #include "plugin/oneshot/element.h"
 #include "plugin/oneshot/plan.h"
-
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <limits>
-#include <span>
-#include <type_traits>
-#include <utility>
-#include <vector>
+#include "tests/standard.h"
 
 namespace mesh::oneshot::testkit {
 
