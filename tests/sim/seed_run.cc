@@ -1,6 +1,7 @@
 #include "tests/sim/seed_run.h"
 
 #include <atomic>
+#include <cstdio>
 #include <exception>
 
 namespace mesh::sim {
@@ -16,6 +17,7 @@ Verdict run_seed(std::uint64_t seed, const Options& options, bool verbose) {
     const Scenario scenario = draw_scenario(seed, options);
     verdict.hosts = scenario.hosts.size();
     verdict.channels = scenario.channels.size();
+    if (verbose && !scenario.fabric_text.empty()) std::printf("%s\n", scenario.fabric_text.c_str());
     World world(scenario, trace, clock_ns);
     world.run();
     verdict.tally = world.tally();
