@@ -124,6 +124,8 @@ void take_one_way(Link& link, const Id128& offer) {
         link.terms.peer_rails[pair.peer].name, link.host().rails()[pair.local].info.name);
     if (link.host().peer_log().is_news(peer, text)) LOG_WARN("peer {}: {}", peer, text);
   }
+  // While nothing else is known, such a cable is a better guess than the places of ports.
+  if (link.terms.cables.met.empty()) link.terms.cables.met = link.terms.one_way;
 }
 
 }  // namespace mesh::engine

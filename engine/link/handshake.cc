@@ -136,6 +136,7 @@ void Handshake::take_terms(Hello& hello) {
   link_.terms.peer_host_id = hello.host_id;
   say_name_twice(link_);
   link_.terms.peer_ticket = hello.ticket;
+  said_shared_ = hello.proof.shared != 0;
   link_.terms.marking = {.traffic_class = hello.traffic_class,
                          .service_level = hello.service_level};
   link_.context().name_listeners(link_, listeners_);
@@ -451,6 +452,7 @@ bool Handshake::on(const Ready& body) {
   probe_paths();
   link_.note_address();
   begin_measure();
+  await_signs();
   if (!measuring()) link_.open_channels();
   return true;
 }

@@ -61,8 +61,9 @@ class Handshake {
   // named. Fails the connects to these; other connects wait for another link. Does nothing if the
   // link is up.
   void fail_named(Errc why);
-  // Returns true while the link is up but its channels wait for one measured round trip.
-  bool measuring() const noexcept { return measure_from_ns_ != 0; }
+  // Returns true while the link is up but its channels wait for one measured round trip, or for the
+  // first sign that its only path leads to the peer.
+  bool measuring() const noexcept { return measure_from_ns_ != 0 || needs_sign_; }
 
   // ---- Acceptor.
   // The link has its connection. Sends WELCOME when its queue pairs are made, or at once if it has
@@ -109,6 +110,9 @@ class Handshake {
   void begin_measure();
   bool measure();
   void tend_measure();
+  void await_signs();
+  void tend_signs();
+  bool note_signs();
   std::size_t window_bytes() const noexcept;
   bool some_device_lags(std::span<const WirePath> paths) const;
   void turn_away();
@@ -128,7 +132,9 @@ class Handshake {
   void give_up(const char* what);
   std::uint64_t rails_up() const;
   bool was_asked_in_vain(const Welcome& body);
+  bool is_unproven() const;
   std::uint64_t rails_to_ask() const;
+  bool asks_anew();
   void mark_guesses(const PathPlan& plan);
   void drop_guesses();
   bool met_nobody(const BringUp& done);
@@ -141,9 +147,11 @@ class Handshake {
 
   Link& link_;
   std::uint32_t psn_ = 0;     // first packet number of our queue pairs
-  bool said_shared_ = false;  // connector: its HELLO named subnets that are on several cables
+  bool said_shared_ = false;  // HELLO named subnets that are on several cables
   std::uint64_t hello_at_ns_ = 0;
   std::uint64_t measure_from_ns_ = 0;    // 0: no measurement is under way
+  std::uint64_t signs_from_ns_ = 0;      // 0: no signs are awaited
+  bool needs_sign_ = false;              // channels wait for one
   std::vector<std::uint64_t> measured_;  // round trip by path; 0: not yet
   std::uint64_t step_deadline_ns_ = 0;   // of awaited(); 0: no step is under way
   SocketAddress source_;                 // the peer's address on the connection of HELLO

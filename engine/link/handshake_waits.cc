@@ -68,6 +68,7 @@ void Handshake::tend() {
     if (idle && step_deadline_ns_ == 0) enter(LinkState::Up);
   }
   tend_measure();
+  tend_signs();
   tend_silence(now_ns);
   if (const char* const what = awaited(); what != nullptr && now_ns >= step_deadline_ns_)
     give_up(what);
@@ -195,18 +196,18 @@ bool Handshake::was_asked_in_vain(const Welcome& body) {
   return true;
 }
 
-// Returns, as bits, our rail of a link that has one path and no other way: its subnet may be on
-// several cables of a third host, and nobody has asked whether the ports meet.
-std::uint64_t Handshake::rails_to_ask() const {
-  CableProofs* const cables = link_.host().cables();
+// Returns true for a link that has one path and no other way: its subnet may be on several cables
+// of a third host, and nobody has asked whether the ports meet.
+bool Handshake::is_unproven() const {
   const PathSet& paths = link_.peer_link().paths();
-  if (!link_.connector() || paths.count() != 1 || cables == nullptr ||
-      link_.terms.crossing.apart() || link_.waiting.empty() || said_shared_)
-    return 0;
-  std::uint64_t rails = 0;
-  for (const Path& path : paths.all())
-    if (path.device->rail().ethernet) rails |= std::uint64_t{1} << path.rail;
-  return rails;
+  return paths.count() == 1 && link_.host().cables() != nullptr && !said_shared_ &&
+         !link_.terms.crossing.apart() && paths[0].device->rail().ethernet;
+}
+
+// Returns, as bits, the connector's rail of such a link.
+std::uint64_t Handshake::rails_to_ask() const {
+  if (!link_.connector() || link_.waiting.empty() || !is_unproven()) return 0;
+  return std::uint64_t{1} << link_.peer_link().paths()[0].rail;
 }
 
 // Marks the paths that may be none: datagrams over them got no answer, or are yet to be sent. Other
@@ -215,9 +216,9 @@ void Handshake::mark_guesses(const PathPlan& plan) {
   const topo::CableProof& cables = link_.terms.cables;
   const bool ask_later = rails_to_ask() != 0;
   for (Path& path : link_.peer_link().paths().all()) {
+    const topo::WirePair pair{.local = path.rail, .peer = path.ends.peer_rail};
     const bool silent =
-        plan.relayed != 0 && cables.met.empty() &&
-        topo::holds(cables.asked, {.local = path.rail, .peer = path.ends.peer_rail});
+        plan.relayed != 0 && topo::holds(cables.asked, pair) && !topo::holds(cables.met, pair);
     path.ends.guessed = !path.ends.is_place() && (silent || ask_later);
   }
 }
@@ -229,10 +230,22 @@ void Handshake::drop_guesses() {
     if (path.health.state == PathState::Up) path.ends.guessed = false;
 }
 
-// Dials anew if the one path of a link could not be brought up. The next HELLO says so, and
-// datagrams tell whether the ports meet.
+// Ends the link if its one path could not be brought up, and the connector dials anew.
 bool Handshake::met_nobody(const BringUp& done) {
-  const std::uint64_t rails = done.outcome() == Errc::Transport ? rails_to_ask() : 0;
+  if (done.outcome() != Errc::Transport) return false;
+  if (link_.connector()) return asks_anew();
+  if (!is_unproven()) return false;
+  link_.send(Refuse{.reason = Errc::Exhausted,
+                    .text = fmt::format("host {}: its port does not reach the connector's",
+                                        link_.host().options().provider->host_name())});
+  link_.take_down(Errc::Exhausted);
+  return true;
+}
+
+// Dials anew if nobody has asked whether the ports of the one path meet. The next HELLO says that
+// this is in doubt, and datagrams tell.
+bool Handshake::asks_anew() {
+  const std::uint64_t rails = rails_to_ask();
   if (rails == 0) return false;
   link_.host().cables()->note_shared(rails);
   link_.send(Refuse{.reason = Errc::Exhausted,
@@ -244,6 +257,9 @@ bool Handshake::met_nobody(const BringUp& done) {
 }
 
 bool Handshake::on(const Refuse& body) {
+  // The acceptor's port reaches another host than ours.
+  if (link_.state() == LinkState::AwaitReady && body.reason == Errc::Exhausted && asks_anew())
+    return true;
   if (!dials_anew(body) && !asks_elsewhere(body)) end_as_refused(body);
   return true;
 }
@@ -337,7 +353,7 @@ void Handshake::begin_measure() {
 
 // Returns false if some probe is still under way.
 bool Handshake::measure() {
-  CHECK(measuring());
+  CHECK(measure_from_ns_ != 0);
   const std::uint64_t now_ns = link_.host().now_ns();
   const std::uint64_t passed_ns = std::max<std::uint64_t>(now_ns - measure_from_ns_, 1);
   bool all = true;
@@ -361,8 +377,67 @@ bool Handshake::measure() {
   return true;
 }
 
+// Starts to wait for the first completions over paths of which nothing but addresses says that they
+// lead to the peer: a third host with the peer's address may be at the cable instead, and takes
+// what it does not know without a word. Channels wait, too, if nobody has asked where the only path
+// leads. What completes tells of a cable, also where a firewall drops datagrams.
+void Handshake::await_signs() {
+  const PathSet& paths = link_.peer_link().paths();
+  const topo::CableProof& cables = link_.terms.cables;
+  const auto is_doubtful = [&](const Path& path) {
+    const topo::WirePair pair{.local = path.rail, .peer = path.ends.peer_rail};
+    return !path.ends.is_place() && path.health.state == PathState::Up &&
+           !topo::holds(cables.met, pair);
+  };
+  const bool any = [&] {
+    const ProgressLoop::Guard guard(link_.context().loop);
+    return std::any_of(paths.all().begin(), paths.all().end(), is_doubtful);
+  }();
+  needs_sign_ = any && rails_to_ask() != 0;
+  if (!needs_sign_ && (!any || cables.asked.empty())) return;
+  signs_from_ns_ = link_.host().now_ns();
+  tend_signs();
+}
+
+// Returns true if each direct path that is up has shown a sign of the peer.
+bool Handshake::note_signs() {
+  topo::CableProof& cables = link_.terms.cables;
+  std::vector<topo::WirePair> met;
+  bool all = true;
+  {
+    const ProgressLoop::Guard guard(link_.context().loop);
+    PathSet& paths = link_.peer_link().paths();
+    const std::vector<std::uint64_t> signs = paths.signs_of_peer();
+    for (const Path& path : paths.all()) {
+      if (path.ends.is_place() || path.health.state != PathState::Up) continue;
+      all &= signs[path.index] > 1;
+      if (signs[path.index] > 1) met.push_back({.local = path.rail, .peer = path.ends.peer_rail});
+    }
+  }
+  std::erase_if(met, [&cables](const topo::WirePair& pair) { return holds(cables.met, pair); });
+  for (const topo::WirePair& pair : met) {
+    if (!topo::holds(cables.asked, pair)) cables.asked.push_back(pair);
+    cables.met.push_back(pair);
+  }
+  if (CableProofs* const proofs = link_.host().cables(); proofs != nullptr)
+    proofs->note_met(link_.terms.peer_ticket, met);
+  return all;
+}
+
+void Handshake::tend_signs() {
+  if (signs_from_ns_ == 0 || link_.state() != LinkState::Up || link_.failure() != Errc::Ok) return;
+  const std::uint64_t now_ns = link_.host().now_ns();
+  const bool all = note_signs();
+  const bool is_late = now_ns >= signs_from_ns_ + kProbeToAskNs;
+  if (!all && !is_late) return link_.host().tend_at(now_ns);  // again in 1 ms
+  signs_from_ns_ = 0;
+  if (!std::exchange(needs_sign_, false)) return;
+  if (!link_.terms.cables.met.empty() || !asks_anew()) link_.open_channels();
+}
+
 void Handshake::tend_measure() {
-  if (!measuring() || link_.state() != LinkState::Up || link_.failure() != Errc::Ok) return;
+  if (measure_from_ns_ == 0 || link_.state() != LinkState::Up || link_.failure() != Errc::Ok)
+    return;
   if (!measure()) return link_.host().tend_at(link_.host().now_ns());  // again in 1 ms
   measure_from_ns_ = 0;
   link_.open_channels();

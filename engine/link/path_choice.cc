@@ -118,10 +118,14 @@ PathChoice choose_paths(const Hello& hello, const OwnRails& own_side, const AskR
 namespace {
 // Returns the pairs that meet, without those about which datagrams got no answer, or can get none
 // while a port of theirs is down. Hosts that are not neighbours may share a subnet, and then only
-// hosts between lead from one to the other.
+// hosts between lead from one to the other. So they do if each pair has a port that is down.
 std::vector<WirePath> without_silent(const Hello& hello, const OwnRails& own,
                                      const PathChoice& choice) {
   std::vector<WirePath> known = choice.meet;
+  const auto has_port_down = [&](const WirePath& pair) {
+    return hello.rails[pair.connector_rail].up == 0 || own.rails[pair.acceptor_rail].up == 0;
+  };
+  if (std::all_of(known.begin(), known.end(), has_port_down)) return {};
   if (!choice.proof.met.empty()) return known;
   const std::vector<topo::WirePair> down = doubtful_rails(hello, own).down;
   std::erase_if(known, [&](const WirePath& pair) {

@@ -3,13 +3,18 @@
 #include "engine/link/cable_message.h"
 #include "engine/link/path_choice.h"
 #include "src/base/random.h"
+#include "src/base/socket.h"
+#include "src/topo/pairing.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 namespace mesh::doctor {
@@ -17,25 +22,68 @@ namespace {
 
 using engine::CableMessage;
 
+// Returns the subnets of an Ethernet rail. Every net device has a link-local IPv6 address, which
+// counts for a rail that has no other.
+std::set<std::string> subnets_of(const engine::WireRail& rail) {
+  std::set<std::string> subnets;
+  for (const engine::WireAddress& each : rail.addresses) {
+    const SocketAddress address = SocketAddress::from_gid(each.gid);
+    const bool usual = address.family == AF_INET6 && address.link_local();
+    if (rail.ethernet != 0 && !(usual && rail.addresses.size() > 1))
+      subnets.insert(topo::subnet_text({address, each.prefix_len}));
+  }
+  return subnets;
+}
+
+// Returns the subnets that several rails of some host are in. They may be on several cables, and
+// then two hosts with one port each there need not meet.
+std::set<std::string> subnets_in_doubt(const std::vector<HostRails>& hosts) {
+  std::set<std::string> several;
+  for (const HostRails& host : hosts) {
+    std::set<std::string> seen;
+    for (const engine::WireRail& rail : host.rails)
+      for (const std::string& subnet : subnets_of(rail))
+        if (!seen.insert(subnet).second) several.insert(subnet);
+  }
+  return several;
+}
+
+// Returns, as bits, the host's rails that are in one of the subnets.
+std::uint64_t rails_in(const std::set<std::string>& subnets, const HostRails& host) {
+  std::uint64_t bits = 0;
+  for (std::size_t rail = 0; rail < host.rails.size(); ++rail)
+    for (const std::string& subnet : subnets_of(host.rails[rail]))
+      if (subnets.contains(subnet)) bits |= std::uint64_t{1} << rail;
+  return bits;
+}
+
 // Returns the pairs of the two hosts' rails of which addresses do not tell whether they meet.
-std::vector<topo::WirePair> doubtful(const HostRails& connector, const HostRails& acceptor) {
+std::vector<topo::WirePair> doubtful(const HostRails& connector, const HostRails& acceptor,
+                                     const std::set<std::string>& shared) {
   if (connector.rails.empty() || acceptor.rails.empty()) return {};
-  return engine::doubtful_rails(hello_of(connector),
-                                {acceptor.rails, acceptor.site, 0, acceptor.host_id})
+  engine::Hello hello = hello_of(connector);
+  hello.proof.shared = rails_in(shared, connector);
+  return engine::doubtful_rails(
+             hello, {acceptor.rails, acceptor.site, rails_in(shared, acceptor), acceptor.host_id})
       .up;
 }
 
 bool any_doubt(const std::vector<HostRails>& hosts) {
+  const std::set<std::string> shared = subnets_in_doubt(hosts);
   for (std::size_t last = 0; last < hosts.size(); ++last)
     for (std::size_t first = 0; first < last; ++first)
-      if (!doubtful(hosts[first], hosts[last]).empty()) return true;
+      if (!doubtful(hosts[first], hosts[last], shared).empty()) return true;
   return false;
 }
 
 class CableFinder {
  public:
   CableFinder(const CableEnds& ends, const std::vector<HostRails>& hosts, std::size_t rank)
-      : ends_(ends), hosts_(hosts), rank_(rank), heard_(hosts.size()) {}
+      : ends_(ends),
+        hosts_(hosts),
+        shared_(subnets_in_doubt(hosts)),
+        rank_(rank),
+        heard_(hosts.size()) {}
 
   void greet();
   void listen(std::chrono::milliseconds time);
@@ -48,13 +96,14 @@ class CableFinder {
 
   const CableEnds& ends_;
   const std::vector<HostRails>& hosts_;
+  const std::set<std::string> shared_;
   const std::size_t rank_;
   std::vector<std::vector<topo::WirePair>> heard_;  // by host
 };
 
 std::vector<topo::WirePair> CableFinder::in_doubt(std::size_t host) const {
   const HostRails& its = hosts_[host];
-  std::vector<topo::WirePair> pairs = doubtful(its, hosts_[rank_]);
+  std::vector<topo::WirePair> pairs = doubtful(its, hosts_[rank_], shared_);
   std::erase_if(pairs, [&](const topo::WirePair& pair) {
     return pair.peer >= ends_.size() || ends_[pair.peer] == nullptr ||
            its.places[pair.local].port == 0;

@@ -50,6 +50,7 @@ std::string replay(std::uint64_t seed, const Options& options) {
   if (options.timed) text += " --timed";
   if (options.one_shot) text += " --oneshot";
   if (options.siblings) text += " --siblings";
+  if (options.any_fabric) text += " --any-fabric";
   return text + " --verbose";
 }
 
@@ -197,6 +198,8 @@ void add_cabling_flags(CLI::App& app, Options& options) {
                "As --relays, in longer rings and tori with several cables and untidy ports");
   app.add_flag("--strange", options.strange,
                "As --relays, and no host has a link with a neighbour before");
+  app.add_flag("--any-fabric", options.any_fabric,
+               "All to all over any shape, subnets and odd ports, without settings and faults");
   app.add_flag("--both-ways", options.both_ways,
                "As --relays, in rings whose hosts send to their neighbours both ways round");
 }

@@ -59,6 +59,7 @@ bool Scenario::uses_indices_again() const {
 }
 
 Scenario draw_scenario(std::uint64_t seed, const Options& asked) {
+  if (asked.any_fabric) return draw_any_fabric(seed, asked);
   Scenario scenario;
   scenario.seed = seed;
   scenario.options = asked;

@@ -42,13 +42,14 @@ struct Options {
   bool outages = false;    // the control network is silent in every seed for up to two minutes
   // Control runs over the cables, and other threads run between any two steps of the control path.
   bool pessimistic = false;
-  bool mute = false;      // a card hangs without a word, or hosts stand still, in every seed
-  bool shapes = false;    // with relays: longer rings and tori, several cables, untidy ports
-  bool strange = false;   // with relays: no host has a link with a neighbour beforehand
-  bool one_shot = false;  // groups of one-shot all-reduce: see scenario_one_shot.cc
-  bool shared = false;    // all cables are in one subnet, and ports are in any order
-  bool recabled = false;  // with shared: cables move in mid job, see scenario_recabled.cc
-  bool siblings = false;  // hosts have several processes: see scenario_siblings.cc
+  bool mute = false;        // a card hangs without a word, or hosts stand still, in every seed
+  bool shapes = false;      // with relays: longer rings and tori, several cables, untidy ports
+  bool strange = false;     // with relays: no host has a link with a neighbour beforehand
+  bool one_shot = false;    // groups of one-shot all-reduce: see scenario_one_shot.cc
+  bool shared = false;      // all cables are in one subnet, and ports are in any order
+  bool recabled = false;    // with shared: cables move in mid job, see scenario_recabled.cc
+  bool siblings = false;    // hosts have several processes: see scenario_siblings.cc
+  bool any_fabric = false;  // nothing but the fabric decides: see scenario_any_fabric.cc
 };
 
 // The hosts that are cabled to one another.
@@ -92,6 +93,13 @@ enum class Ending : std::uint8_t {
   NeverAccepted,  // the listener is closed while a peer may be connecting
 };
 
+// Whether cables or switches join the hosts of a channel, directly or over hosts between.
+enum class Way : std::uint8_t {
+  Exists,   // the channel must carry
+  MayCome,  // it leads over a port that is down at first: the channel may carry or fail
+  None,     // the channel must fail, and a line must name its peer
+};
+
 struct ChannelPlan {
   std::size_t from = 0, to = 0;  // contexts
   std::size_t after = SIZE_MAX;  // begins when that channel is over; SIZE_MAX: at once
@@ -109,6 +117,7 @@ struct ChannelPlan {
   bool ends_when_struck = false;  // instead of ends_at: once a fault has struck a path of its host
   std::uint64_t reregister_every = 0;  // messages; 0: never
   bool relayed = false;                // no cable joins its hosts
+  Way way = Way::Exists;
   bool keeps = false;  // its sides stay open for the relayed channels: see Scenario::leaves_early
 };
 
@@ -171,6 +180,7 @@ struct Scenario {
   std::uint64_t both_ways_bytes = 0;  // TestHooks::both_ways_bytes, if the options ask for it
   std::uint64_t timed_ns = 0;         // TestHooks::timed_ns
   soft::FabricFile fabric;
+  std::string fabric_text;  // of --any-fabric, for the reader
   TransferPolicy policy;
   int ack_timeout = 10, retries = 3;  // of queue pairs; a try takes 4.096 us * 2^ack_timeout
   int path_timeout_s = 30;            // how long the engine waits without any path
@@ -189,6 +199,7 @@ struct Scenario {
   // Some plain writes land twice. An engine may have to write credits again only then, or where a
   // channel begins when another one is over and may find the old channel's rows on its own.
   bool repeats = false;
+  std::optional<std::uint64_t> communicator_id;  // of all contexts, if NCCL tells it
   std::vector<HostPlan> hosts;
   // The host of each process. Process i is the first one of host i, if there is a host i.
   std::vector<std::size_t> processes;
@@ -210,6 +221,7 @@ struct Scenario {
 };
 
 Scenario draw_scenario(std::uint64_t seed, const Options& options);
+Scenario draw_any_fabric(std::uint64_t seed, const Options& options);
 
 // The parts, in files of their own.
 bool is_hard(std::uint64_t seed, const Options& options);

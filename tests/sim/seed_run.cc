@@ -13,6 +13,7 @@ Verdict run_seed(std::uint64_t seed, const Options& options, bool verbose) {
     const Scenario scenario = draw_scenario(seed, options);
     verdict.hosts = scenario.hosts.size();
     verdict.channels = scenario.channels.size();
+    if (verbose && !scenario.fabric_text.empty()) std::printf("%s\n", scenario.fabric_text.c_str());
     World world(scenario, trace, clock_ns);
     world.run();
     verdict.tally = world.tally();

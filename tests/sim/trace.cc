@@ -23,6 +23,8 @@ Trace::~Trace() {
 void Trace::take_log_line(LogLevel level, const char*, int, const char* text) {
   if (g_listener == nullptr || level > LogLevel::Info) return;
   if (level == LogLevel::Warn) ++g_listener->warnings_;
+  if (level == LogLevel::Warn && g_listener->warned_.size() < kWarningsKept)
+    g_listener->warned_.emplace_back(text);
   if (std::strstr(text, "the link is cut") != nullptr) ++g_listener->cuts_;
   g_listener->keep({.at_ns = g_listener->clock_ns_.load(std::memory_order_relaxed),
                     .what = level == LogLevel::Warn ? "WARN" : "info",
@@ -45,6 +47,12 @@ void Trace::keep(Event event) {
   if (verbose_) std::printf("%s\n", text_of(event).c_str());
   kept_.push_back(std::move(event));
   if (kept_.size() > kEventsKept) kept_.pop_front();
+}
+
+bool Trace::warned(std::string_view words) const {
+  return std::any_of(warned_.begin(), warned_.end(), [words](const std::string& line) {
+    return line.find(words) != std::string::npos;
+  });
 }
 
 void Trace::violate(const std::string& what) {

@@ -9,6 +9,7 @@
 namespace mesh::sim {
 
 inline constexpr std::size_t kEventsKept = 40;
+inline constexpr std::size_t kWarningsKept = 1024;
 
 class Trace {
  public:
@@ -26,6 +27,8 @@ class Trace {
   std::uint64_t hash() const noexcept { return hash_; }
   std::uint64_t events() const noexcept { return events_; }
   std::uint64_t warnings() const noexcept { return warnings_; }
+  // Returns whether one of the first kWarningsKept warnings has these words.
+  bool warned(std::string_view words) const;
   // Returns how many links were fenced because a peer did not answer in time.
   std::uint64_t cuts() const noexcept { return cuts_; }
   std::string last_events() const;
@@ -47,6 +50,7 @@ class Trace {
   std::uint64_t hash_ = 0xcbf29ce484222325u;  // FNV-1a
   std::uint64_t events_ = 0, warnings_ = 0, cuts_ = 0;
   std::deque<Event> kept_;
+  std::vector<std::string> warned_;
   std::string violation_;
 };
 

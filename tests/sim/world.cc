@@ -48,7 +48,8 @@ World::World(const Scenario& scenario, Trace& trace, std::atomic<std::uint64_t>&
                          .abort_at = plan.abort_at,
                          .begun = plan.begins_with == SIZE_MAX});
     if (!contexts_.back().begun) continue;
-    const Result<Context*> made = processes_[plan.process].engine->open_context({});
+    const Result<Context*> made = processes_[plan.process].engine->open_context(
+        {.communicator_id = scenario_.communicator_id});
     if (!made.ok()) throw std::runtime_error("a context does not open");
     contexts_.back().context = *made;
   }
@@ -56,6 +57,7 @@ World::World(const Scenario& scenario, Trace& trace, std::atomic<std::uint64_t>&
   add_groups();
   arm_lateness();
   excuse_refusals();
+  excuse_lack_of_ways();
 }
 
 void World::add_channels() {

@@ -141,6 +141,7 @@ class World {
   bool relayed_all(bool (ChannelRun::*what)() const) const;
   void excuse_relayed(bool carried_too);
   void excuse_refusals();
+  void excuse_lack_of_ways();
   void excuse_silence(const FaultPlan& fault);
   void watch_chains(const EngineSnapshot& shot);
   void watch_routes(std::size_t process, const EngineSnapshot& shot);
@@ -160,6 +161,7 @@ class World {
   void check_counters();
   void check_paths();
   void check_cables();
+  void check_ways();
   bool quiet() const;
   void check_nothing_left();
   std::string what_is_left(const Process& process) const;

@@ -429,6 +429,11 @@ void World::excuse_refusals() {
   if (refuses) excuse_relayed(true);
 }
 
+void World::excuse_lack_of_ways() {
+  for (const auto& channel : channels_)
+    if (channel->plan().way != Way::Exists) channel->excuse_both(kPathFailed);
+}
+
 // Notes hosts that tell nothing: a host that stands still or is gone, and a host that believes in a
 // connection which its peer has lost. Chains over a mute card carry nothing, whatever hosts tell.
 void World::excuse_silence(const FaultPlan& fault) {

@@ -105,6 +105,40 @@ TEST_F(NoNeighbours, ALeafWithAPortElsewhereIsReachedOverTheHub) {
   end_all(*leaves);
 }
 
+// A firewall drops all datagrams that come to c. Its link with b shows where its cable leads.
+TEST_F(NoNeighbours, ALeafThatHearsNoDatagramIsReachedOverItsNeighbour) {
+  open_text(R"({"name": "line", "hosts": [
+                {"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/24"}]},
+                {"name": "b", "nics": [{"name": "n0", "address": "10.0.0.2/24"},
+                                       {"name": "n1", "address": "10.0.0.3/24"}]},
+                {"name": "c", "nics": [{"name": "n0", "address": "10.0.0.4/24",
+                                        "firewall": true}]}],
+                "links": [{"ends": ["a/n0", "b/n0"]}, {"ends": ["b/n1", "c/n0"]}]})",
+            "auto");
+  const auto first = talk(0, 1), second = talk(1, 2), ends = talk(0, 2);
+  for (const auto* const each : {&first, &second, &ends}) (*each)->exchange(kTalkBytes);
+  EXPECT_TRUE(log_.said(LogLevel::Info, "peer c: messages go over host b"));
+  for (const auto* const each : {&first, &second}) end(**each);
+  end_all(*ends);
+}
+
+// b and c are leaves of a. The port of a at b's cable has the address of c, and the one at c's
+// cable that of b, so that a port of a takes what b sends to c, and answers nothing.
+TEST_F(Clones, ALeafWithTheAddressOfTheHubIsReachedOverIt) {
+  open_text(R"({"name": "star", "hosts": [
+                {"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/24"},
+                                       {"name": "n1", "address": "10.0.0.2/24"}]},
+                {"name": "b", "nics": [{"name": "n0", "address": "10.0.0.2/24"}]},
+                {"name": "c", "nics": [{"name": "n0", "address": "10.0.0.1/24"}]}],
+                "links": [{"ends": ["a/n0", "b/n0"]}, {"ends": ["a/n1", "c/n0"]}]})",
+            "auto");
+  const auto first = talk(1, 0), second = talk(0, 2), leaves = talk(1, 2);
+  for (const auto* const each : {&first, &second, &leaves}) (*each)->exchange(kTalkBytes);
+  EXPECT_TRUE(log_.said(LogLevel::Info, "peer c: messages go over host a"));
+  for (const auto* const each : {&first, &second}) end(**each);
+  end_all(*leaves);
+}
+
 // Each host of a ring has the same addresses on its ports.
 TEST_F(Clones, HostsWithEqualAddressesFindTheirCablesAndTheWayOverOthers) {
   std::string hosts;

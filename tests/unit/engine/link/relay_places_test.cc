@@ -85,6 +85,19 @@ TEST(RelayedPaths, AreThereWhileNoPortCanAnswerADatagram) {
   EXPECT_EQ(hosts.with_relays().relayed, kRelayPlacesMax);
 }
 
+// The one port of a host on a switch leads to others there while the peer's port is down.
+TEST(RelayedPaths, AreThereWhileEachPairHasAPortThatIsDown) {
+  TwoHosts hosts(1, 1);
+  hosts.own[0].up = 0;
+  EXPECT_EQ(hosts.with_relays().relayed, kRelayPlacesMax);
+  TwoHosts others(2, 2);
+  others.own[0].up = others.hello.rails[1].up = 0;
+  EXPECT_EQ(others.with_relays().relayed, kRelayPlacesMax);
+  TwoHosts some(2, 2);
+  some.own[0].up = 0;
+  EXPECT_EQ(some.with_relays().relayed, 0) << "the other pair is up";
+}
+
 TEST(RelayedPaths, AreThereWhateverGuidsTheRailsHave) {
   constexpr std::uint64_t kOne = 7;
   EXPECT_EQ(TwoHosts(2, 1, kOne).with_relays().relayed, kRelayPlacesMax);
@@ -114,11 +127,12 @@ TEST(RelayedPaths, OneNamesARailOfTheAcceptorThatIsUpToCarryBeside) {
 }
 
 TEST(RelayedPaths, AreNotForOtherSitesNorBesideRailsThatWereChosen) {
-  const std::vector<WireRail> none;
-  const OwnRails own(none, "east");
+  const std::vector<WireRail> rails(1);
+  const OwnRails own(rails, "east");
   PathChoice meets, unreachable;
   meets.meet.emplace_back();
   Hello hello;
+  hello.rails = rails;
   hello.site = "west";
   EXPECT_FALSE(may_be_relayed(hello, own, unreachable));
   hello.site = "east";
