@@ -137,8 +137,8 @@ static_assert(kAskCablesToAnswerNs > kProofOfDownToPlaceNs);
 // counts. Four of the longest round trips between sites.
 inline constexpr std::uint64_t kProbeToRoundTripNs = 2 * kNsPerSecond;
 // From: the probe of a link's only path, which addresses alone have chosen. To: it has come back.
-// Then: the connector dials anew, and datagrams tell whether the ports meet. Longer than a busy host
-// keeps an answer back; if it is slower than that, there is a second handshake.
+// Then: the connector dials anew, and datagrams tell whether the ports meet. Longer than a busy
+// host keeps an answer back; if it is slower than that, there is a second handshake.
 inline constexpr std::uint64_t kProbeToAskNs = kNsPerSecond;
 // From: HELLO. To: WELCOME. Then: the rest counts as the peer's own time. No round trip between
 // sites is longer: the rest is the peer's own time, which is not for timers.
