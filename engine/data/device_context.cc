@@ -416,7 +416,8 @@ bool DeviceContext::stop_soon(ibv_qp* qp) noexcept {
   const auto live = std::find_if(live_.begin(), live_.end(), [qp](const LiveEntry& each) {
     return each.queue_pair != nullptr && each.queue_pair->verbs() == qp;
   });
-  if (live == live_.end() || live->queue_pair->is_still()) return false;
+  if (live == live_.end()) return true;  // it is being made or destroyed, and carries nothing
+  if (live->queue_pair->is_still()) return false;
   const auto at = static_cast<std::size_t>(live - live_.begin());
   if (entries_[at].stops_for != nullptr || ask_stop(*live->queue_pair)) return true;
   uncount_stop(entries_[at]);

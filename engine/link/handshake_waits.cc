@@ -214,7 +214,7 @@ std::uint64_t Handshake::rails_to_ask() const {
 // ways to the peer are looked for then.
 void Handshake::mark_guesses(const PathPlan& plan) {
   const topo::CableProof& cables = link_.terms.cables;
-  const bool ask_later = rails_to_ask() != 0;
+  const bool ask_later = link_.connector() ? rails_to_ask() != 0 : is_unproven();
   for (Path& path : link_.peer_link().paths().all()) {
     const topo::WirePair pair{.local = path.rail, .peer = path.ends.peer_rail};
     const bool silent =

@@ -152,10 +152,13 @@ TEST(OneShot, ReducesAllSizesWithPollers) {
 const Scenario kMeasured("measured", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
-  for (int type = 0; type < 7; ++type) {
+  using perf::DataType;
+  int number = 0;
+  for (const DataType type : {DataType::Uint8, DataType::Int32, DataType::Int64, DataType::Half,
+                              DataType::Bfloat16, DataType::Float, DataType::Double}) {
     Rounds rounds(peer, *communicator,
-                  {.type = static_cast<perf::DataType>(type),
-                   .reduction = static_cast<perf::Reduction>(type % 4),
+                  {.type = type,
+                   .reduction = static_cast<perf::Reduction>(number++ % 4),
                    .algorithm = perf::Algorithm::OneShot,
                    .bytes_max = 600'000});
     for (const perf::Placement placement :
