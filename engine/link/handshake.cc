@@ -453,7 +453,7 @@ bool Handshake::on(const Ready& body) {
   link_.note_address();
   begin_measure();
   await_signs();
-  if (!measuring()) link_.open_channels();
+  if (!holds_channels()) link_.open_channels();
   return true;
 }
 

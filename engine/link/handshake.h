@@ -63,7 +63,7 @@ class Handshake {
   void fail_named(Errc why);
   // Returns true while the link is up but its channels wait for one measured round trip, or for the
   // first sign that its only path leads to the peer.
-  bool measuring() const noexcept { return measure_from_ns_ != 0 || needs_sign_; }
+  bool holds_channels() const noexcept { return measure_from_ns_ != 0 || needs_sign_; }
 
   // ---- Acceptor.
   // The link has its connection. Sends WELCOME when its queue pairs are made, or at once if it has

@@ -51,7 +51,7 @@ WireHost Link::peer_as_host() const {
 // ---- Connects that wait.
 
 void Link::open_when_up(PendingConnect& stage) {
-  if (state_ == LinkState::Up && !handshake_.measuring()) openings_.open(stage);
+  if (state_ == LinkState::Up && !handshake_.holds_channels()) openings_.open(stage);
 }
 
 void Link::open_channels() {

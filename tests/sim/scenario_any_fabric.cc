@@ -6,9 +6,9 @@
 
 #include "tests/sim/scenario.h"
 
-#include <queue>
-
 #include <mesh/config.h>
+
+#include <queue>
 
 namespace mesh::sim {
 namespace {
