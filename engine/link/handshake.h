@@ -148,10 +148,10 @@ class Handshake {
   Link& link_;
   std::uint32_t psn_ = 0;     // first packet number of our queue pairs
   bool said_shared_ = false;  // HELLO named subnets that are on several cables
+  bool needs_sign_ = false;   // channels wait for a sign
   std::uint64_t hello_at_ns_ = 0;
   std::uint64_t measure_from_ns_ = 0;    // 0: no measurement is under way
   std::uint64_t signs_from_ns_ = 0;      // 0: no signs are awaited
-  bool needs_sign_ = false;              // channels wait for one
   std::vector<std::uint64_t> measured_;  // round trip by path; 0: not yet
   std::uint64_t step_deadline_ns_ = 0;   // of awaited(); 0: no step is under way
   SocketAddress source_;                 // the peer's address on the connection of HELLO

@@ -196,7 +196,7 @@ void Initiator::complete_send(QueuePair& qp, ibv_wc_status status) noexcept {
   entry.wc.wr_id = slot.wr_id;
   entry.wc.status = status;
   entry.wc.opcode = completion_opcode(slot.opcode);
-  entry.wc.byte_len = static_cast<std::uint32_t>(slot.bytes);
+  entry.wc.byte_len = slot.bytes;
   entry.wc.qp_num = qp.verbs.qp_num;
   entry.qp = &qp;
   entry.end = queue.completed;

@@ -19,7 +19,7 @@ bool is_supported(ibv_wr_opcode opcode) {
 }
 
 std::uint32_t packet_bytes(const QueuePair& qp, const SendSlot& slot) {
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(slot.bytes, qp.attributes.mtu));
+  return std::min(slot.bytes, qp.attributes.mtu);
 }
 
 void copy_inline(const ibv_send_wr& wr, std::byte* to) {
@@ -37,7 +37,7 @@ void fill_request(const ibv_send_wr& wr, const SendSlot& slot, const RingSge* se
   request.ready_at_ns = 0;
   request.remote_address = wr.wr.rdma.remote_addr;
   request.rkey = wr.wr.rdma.rkey;
-  request.bytes = static_cast<std::uint32_t>(slot.bytes);
+  request.bytes = slot.bytes;
   request.imm = wr.imm_data;
   request.opcode = static_cast<std::uint8_t>(wr.opcode);
   request.is_inline = slot.is_inline ? 1 : 0;
@@ -112,7 +112,7 @@ int Poster::stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexce
   DCHECK(posting.posted - queue.freed.load(std::memory_order_relaxed) < queue.slots.size());
   SendSlot& slot = queue.to_fill(posting.posted);
   slot.wr_id = wr.wr_id;
-  slot.bytes = bytes;
+  slot.bytes = static_cast<std::uint32_t>(bytes);
   slot.sges = static_cast<std::uint8_t>(wr.num_sge);
   slot.is_inline = is_inline;
   slot.signaled = qp.signal_all || (wr.send_flags & IBV_SEND_SIGNALED) != 0;

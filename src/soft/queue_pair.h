@@ -32,14 +32,14 @@ struct SendSlot {
   std::uint64_t wr_id = 0;
   std::uint64_t posted_at_ns = 0;  // known only with a wire model or faults
   std::uint64_t fault_delay_ns = 0;
-  std::uint64_t bytes = 0;
-  RingSge* sge = nullptr;  // in SendQueue::sges
-  std::uint8_t sges = 0;
-  bool is_inline = false;
-  bool signaled = false;
+  RingSge* sge = nullptr;   // in SendQueue::sges
+  std::uint32_t bytes = 0;  // at most kWorkRequestBytesMax
   ibv_wr_opcode opcode = IBV_WR_SEND;
   // Other than success: the work request is never sent and completes with this status.
   ibv_wc_status local_error = IBV_WC_SUCCESS;
+  std::uint8_t sges = 0;
+  bool is_inline = false;
+  bool signaled = false;
   bool vanishes = false;  // it completes with local_error, but only after all its tries
 };
 
