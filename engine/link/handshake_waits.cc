@@ -401,7 +401,6 @@ void Handshake::await_signs() {
 
 // Returns true if each direct path that is up has shown a sign of the peer.
 bool Handshake::note_signs() {
-  topo::CableProof& cables = link_.terms.cables;
   std::vector<topo::WirePair> met;
   bool all = true;
   {
@@ -414,11 +413,7 @@ bool Handshake::note_signs() {
       if (signs[path.index] > 1) met.push_back({.local = path.rail, .peer = path.ends.peer_rail});
     }
   }
-  std::erase_if(met, [&cables](const topo::WirePair& pair) { return holds(cables.met, pair); });
-  for (const topo::WirePair& pair : met) {
-    if (!topo::holds(cables.asked, pair)) cables.asked.push_back(pair);
-    cables.met.push_back(pair);
-  }
+  link_.terms.cables.add_met(met);
   if (CableProofs* const proofs = link_.host().cables(); proofs != nullptr)
     proofs->note_met(link_.terms.peer_ticket, met);
   return all;

@@ -39,13 +39,16 @@ void Link::set_peer_link(std::unique_ptr<PeerLink> made) {
 }
 
 WireHost Link::peer_as_host() const {
+  // Two ports over which a path has carried are on one cable, whatever datagrams tell.
+  topo::CableProof cables = terms.cables;
+  if (host_.cables() != nullptr) cables.add_met(host_.cables()->met_with(terms.peer_ticket));
   return {.ticket = terms.peer_ticket,
           .name = identity_.peer_host,
           .host_id = terms.peer_host_id,
           .port = port.port,
           .addresses = connector() ? port.addresses : terms.peer_addresses,
           .rails = terms.peer_rails,
-          .cables = told_cables(terms.cables)};
+          .cables = told_cables(cables)};
 }
 
 // ---- Connects that wait.

@@ -200,6 +200,7 @@ class PathRepair {
   void raise(std::uint32_t index, const WirePath& peer, std::vector<WireHop> via = {});
   void answer_risen(std::uint32_t index, const BringUp& done, const std::string& why);
   bool probe(std::uint32_t index);
+  void note_cable(const Path& path);
   void admit(std::uint32_t index);
   void tell_admitted(const Path& path, std::uint64_t away_ns);
 

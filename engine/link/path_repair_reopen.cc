@@ -438,6 +438,15 @@ void PathRepair::tell_admitted(const Path& path, std::uint64_t away_ns) {
            path_text(path, begin.size() + 2 + rest.size()), rest);
 }
 
+// Notes that the path's ports are on one wire, if datagrams were to tell: its probe went through.
+void PathRepair::note_cable(const Path& path) {
+  const topo::WirePair pair{.local = path.rail, .peer = path.ends.peer_rail};
+  CableProofs* const proofs = link_.host().cables();
+  if (proofs == nullptr || path.ends.relayed || !topo::holds(link_.terms.cables.asked, pair))
+    return;
+  proofs->note_met(link_.terms.peer_ticket, std::span(&pair, 1));
+}
+
 void PathRepair::admit(std::uint32_t index) {
   CHECK(link_.peer_link().paths()[index].health.state == PathState::Down);
   Path& path = link_.peer_link().paths()[index];
@@ -448,6 +457,7 @@ void PathRepair::admit(std::uint32_t index) {
     note_admitted();
   }
   path.ends.guessed = false;
+  note_cable(path);
   const std::uint64_t now_ns = link_.host().now_ns();
   tell_admitted(path, now_ns - repair.lost_at_ns);
   leave_better_ones(index);

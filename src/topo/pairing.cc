@@ -320,6 +320,13 @@ bool holds(std::span<const WirePair> pairs, const WirePair& pair) noexcept {
   return std::find(pairs.begin(), pairs.end(), pair) != pairs.end();
 }
 
+void CableProof::add_met(std::span<const WirePair> pairs) {
+  for (const WirePair& pair : pairs) {
+    if (!holds(asked, pair)) asked.push_back(pair);
+    if (!holds(met, pair)) met.push_back(pair);
+  }
+}
+
 CableProof turned(const CableProof& proof) {
   CableProof other = proof;
   for (auto* const list : {&other.asked, &other.met})

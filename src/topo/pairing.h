@@ -85,6 +85,7 @@ bool holds(std::span<const WirePair> pairs, const WirePair& pair) noexcept;
 // answers tell. If none answers, that tells nothing: a firewall may drop datagrams.
 struct CableProof {
   std::vector<WirePair> asked, met;
+  void add_met(std::span<const WirePair> pairs);  // they count as asked, too
   friend bool operator==(const CableProof&, const CableProof&) = default;
 };
 CableProof turned(const CableProof& proof);  // as the other host sees it

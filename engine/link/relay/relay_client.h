@@ -156,7 +156,6 @@ class RelayClient {
   // own word about its rails counts before the word of others.
   std::vector<WireHost> hosts(const Id128& unheard = {}) const;
   std::vector<WireHost> all_peers() const;
-  bool has_way(const RouteWish& wish, const Search& search, std::vector<WireHost> hosts) const;
   bool any_found() const;
   void ask_found();
   KnownCables cables(const Id128& peer) const;

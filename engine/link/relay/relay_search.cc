@@ -43,11 +43,13 @@ std::vector<WireHost> RelayClient::hosts(const Id128& unheard) const {
 }
 
 namespace {
-// Returns the best way to the peer over known cables and over any number of the wish's hosts.
-std::optional<RelayRoute> known_way(const RouteWish& wish) {
+// Returns the best way to the peer over known cables and over any number of the hosts.
+std::optional<RelayRoute> known_way(const RouteWish& wish, std::span<const WireHost> hosts) {
   return find_route({.own = wish.own,
                      .peer = wish.peer,
-                     .hosts = wish.hosts,
+                     .own_id = wish.own_id,
+                     .peer_id = wish.peer_id,
+                     .hosts = hosts,
                      .failed = wish.failed,
                      .cables = wish.cables,
                      .unproven = Unproven::LeftOut});
@@ -67,10 +69,14 @@ RelayClient::Found RelayClient::search(RouteWish wish, const Search& search) {
   const std::vector<WireHost> known = hosts();
   const KnownCables told = cables(search.peer);
   const std::vector<WireRail> peer = rails_now(search.peer, wish.peer);
-  std::vector<WireHost> carriers, failed;
+  // Without us and the peer: all hosts, those that have not failed lately, and those over which no
+  // other path of the link leads.
+  std::vector<WireHost> others, sound, carriers, failed;
   for (const WireHost& each : known) {
     if (each.ticket == search.peer || each.ticket == host_.ticket()) continue;
-    if (wish.failed != nullptr && wish.failed->host(each.ticket) != 0) failed.push_back(each);
+    others.push_back(each);
+    const bool has_failed = wish.failed != nullptr && wish.failed->host(each.ticket) != 0;
+    (has_failed ? failed : sound).push_back(each);
     const bool is_free =
         std::find(search.others.begin(), search.others.end(), each.ticket) == search.others.end();
     if (is_free) carriers.push_back(each);
@@ -88,8 +94,9 @@ RelayClient::Found RelayClient::search(RouteWish wish, const Search& search) {
                  .spread = wish.spread};
   Found found{.route = find_route(full)};
   if (!found.route && have_answered(known)) {
-    // A guess takes no host of a way over known cables from the path that has room for that way.
-    if (const auto way = known_way(full)) {
+    // A guess takes no host of a way over known cables from the path that has that way, or room for
+    // it.
+    if (const auto way = known_way(full, others)) {
       found.other_way = true;
       std::erase_if(carriers, [&way](const WireHost& each) {
         return std::any_of(way->hops.begin(), way->hops.end(),
@@ -100,10 +107,10 @@ RelayClient::Found RelayClient::search(RouteWish wish, const Search& search) {
     full.unproven = Unproven::ByPlace;
     found.route = find_route(full);
   }
-  const bool sound = full.unproven == Unproven::LeftOut && is_sound(found.route, wish.failed);
+  const bool leads = full.unproven == Unproven::LeftOut && is_sound(found.route, wish.failed);
   Look look = Look::No;
-  if (search.message_waits && !sound && have_answered(known)) {
-    if (has_way(full, search, known)) {
+  if (search.message_waits && !leads && have_answered(known)) {
+    if (known_way(full, sound)) {
       found.other_way |= !found.route;
     } else if (host_.neighbours() != nullptr) {
       look = Look::Yes;
@@ -112,23 +119,6 @@ RelayClient::Found RelayClient::search(RouteWish wish, const Search& search) {
   if (look == Look::Yes) host_.neighbours()->ask();
   ask_all(found.route && look == Look::No ? failed : known, look);
   return found;
-}
-
-// Returns true if hosts that have not failed lately make a way over known cables to the peer.
-bool RelayClient::has_way(const RouteWish& wish, const Search& search,
-                          std::vector<WireHost> hosts) const {
-  std::erase_if(hosts, [&](const WireHost& each) {
-    return each.ticket == search.peer || each.ticket == host_.ticket() ||
-           (wish.failed != nullptr && wish.failed->host(each.ticket) != 0);
-  });
-  return find_route({.own = wish.own,
-                     .peer = wish.peer,
-                     .own_id = wish.own_id,
-                     .peer_id = wish.peer_id,
-                     .hosts = hosts,
-                     .cables = wish.cables,
-                     .unproven = Unproven::LeftOut})
-      .has_value();
 }
 
 // Collects the cables that we and the hosts that were asked have told, ours last.

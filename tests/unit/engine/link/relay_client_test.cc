@@ -150,6 +150,41 @@ TEST_F(RelayClientTest, AHostOverWhichAnotherPathLeadsIsNotTaken) {
   EXPECT_EQ(without({{'b'}, {'d'}}), "nobody");
 }
 
+// All ports are in one subnet. A way over known cables leads over b and e. By their places each of
+// them alone would lead to the peer, too.
+TEST_F(RelayClientTest, AGuessTakesNoHostOfAKnownWayThatAnotherPathHas) {
+  const auto two_ports = [](const char* name, std::uint8_t number) {
+    return host(name, {rail(1, number), rail(1, number + 10)});
+  };
+  const auto to = [](WireHost other, std::uint8_t own_rail, std::uint64_t peer_rails) {
+    other.cables = {{.rail = own_rail, .asked = 3, .met = peer_rails}};
+    return other;
+  };
+  const WireHost b = two_ports("b", 2), e = two_ports("e", 5);
+  const WireHost c = host("c", {rail(1, 3)});
+  peer_ = c.rails;
+  peers_ = {to(b, 0, 1), e, c};
+  const auto search = [this](const std::vector<Id128>& others) {
+    const RelayClient::Found found = client_.search({.own = own_, .peer = peer_, .hosts = {}},
+                                                    {.peer = {'c'}, .others = others});
+    return std::pair(found.route ? route_text(*found.route) : "nobody", found.other_way);
+  };
+  search({});
+  const auto hear_all = [this](const WireHost& from, const std::vector<WireHost>& known) {
+    const ConnectionId connection = connection_to(from.name);
+    hear(connection, {.left = static_cast<std::uint16_t>(known.size()), .host = {from}});
+    for (std::size_t i = 0; i < known.size(); ++i)
+      hear(connection,
+           {.left = static_cast<std::uint16_t>(known.size() - 1 - i), .host = {known[i]}});
+  };
+  hear_all(b, {to(e, 1, 1)});
+  hear_all(e, {to(c, 1, 1), to(b, 0, 2)});
+  hear_all(c, {});
+  EXPECT_EQ(search({}), std::pair(std::string("b and e"), false));
+  for (const Id128 held : {Id128{'b'}, Id128{'e'}})
+    EXPECT_EQ(search({held}), std::pair(std::string("nobody"), true));
+}
+
 // Records the routes that are tried one after the other while `failing` hosts never relay.
 class FailingHosts : public RelayClientTest {
  protected:
