@@ -17,7 +17,7 @@
 namespace mesh::soft {
 
 inline constexpr std::uint32_t kRendezvousMagic = 0x6d736d74;
-inline constexpr std::uint32_t kRendezvousVersion = 8;
+inline constexpr std::uint32_t kRendezvousVersion = 9;
 inline constexpr std::uint32_t kHello = 1, kWelcome = 2, kOffer = 3, kFault = 4, kFaultAnswer = 5,
                                kDatagram = 6, kJoin = 7, kJoined = 8;
 
@@ -65,7 +65,7 @@ struct FaultAnswerMessage {
   std::uint32_t count = 0, port_up = 0, connected = 0;
   std::uint64_t work_requests = 0, bytes = 0;
 };
-inline constexpr std::size_t kMessageBytesMax = 256;
+inline constexpr std::size_t kMessageBytesMax = 640;
 static_assert(sizeof(HelloMessage) <= kMessageBytesMax && sizeof(OfferMessage) <= kMessageBytesMax);
 static_assert(sizeof(DatagramMessage) <= kMessageBytesMax);
 static_assert(sizeof(FaultMessage) <= kMessageBytesMax &&

@@ -50,7 +50,7 @@ enum class DatagramEnd : std::uint8_t {
   Group,  // those for kCableGroup; several processes may take them, and it sends from that port
 };
 
-inline constexpr std::size_t kCableDatagramBytesMax = 160;
+inline constexpr std::size_t kCableDatagramBytesMax = 512;
 
 struct CableDatagram {
   DatagramPlace from;  // with the address that it came from

@@ -111,7 +111,7 @@ void OtherJobs::ask(Process& one) {
   mouth.send(
       verbs::kCableGroup,
       bytes_of(engine::NeighbourQuestion{.rail = static_cast<std::uint8_t>(rail), .nonce = nonce()},
-               one.key, mouth.place()));
+               {&one.key, 1}, mouth.place()));
 }
 
 void OtherJobs::ask_as_a_crowd(Process& one, std::uint64_t now_ns) {
@@ -119,8 +119,8 @@ void OtherJobs::ask_as_a_crowd(Process& one, std::uint64_t now_ns) {
   one.crowd_ns = now_ns;
   const engine::JobKey key = engine::key_of_text(kSimulatedJob);
   for (std::uint64_t i = 0; i < kCrowd; ++i)
-    one.crowd->send(verbs::kCableGroup,
-                    bytes_of(engine::NeighbourQuestion{.nonce = nonce()}, key, one.crowd->place()));
+    one.crowd->send(verbs::kCableGroup, bytes_of(engine::NeighbourQuestion{.nonce = nonce()},
+                                                 {&key, 1}, one.crowd->place()));
 }
 
 }  // namespace mesh::sim

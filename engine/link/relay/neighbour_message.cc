@@ -13,11 +13,12 @@ namespace mesh::engine {
 
 namespace {
 constexpr std::uint32_t kMagic = 0x4a424d4d;  // "MMBJ" read little-endian
-constexpr std::uint8_t kVersion = 1;
+constexpr std::uint8_t kVersion = 2;
 constexpr std::uint8_t kQuestion = 1, kAnswer = 2;
 constexpr std::size_t kHeadBytes = 4 + 1 + 1;
 constexpr std::size_t kCodeBytes = 16;
-constexpr std::size_t kQuestionBytes = kHeadBytes + 1 + 16 + kCodeBytes;
+constexpr std::size_t kQuestionBytes = kHeadBytes + 1 + 16;  // without codes
+static_assert(kQuestionBytes + kNeighbourKeysMax * kCodeBytes <= verbs::kCableDatagramBytesMax);
 // Rails, salt, ticket, port, length of the name, number of addresses.
 constexpr std::size_t kAnswerBytesMin = kHeadBytes + 2 + 16 + 16 + 2 + 1 + 1 + kCodeBytes;
 constexpr std::size_t kNameBytesMax = 32;
@@ -55,22 +56,34 @@ void put_head(ByteWriter& writer, std::uint8_t kind) {
   writer.put_u8(kind);
 }
 
-// Adds the code over what it is bound to and the bytes so far.
-DatagramBytes signed_with(const JobKey& key, std::span<const std::byte> bound,
+Id128 code_of(const JobKey& key, std::span<const std::byte> bound,
+              std::span<const std::byte> content) {
+  return first_half(hmac_sha256(bytes_of(key.signs), bound, content));
+}
+
+// Adds the codes over what they are bound to and the content.
+DatagramBytes signed_with(std::span<const JobKey> keys, std::span<const std::byte> bound,
                           std::span<const std::byte> content) {
   DatagramBytes bytes(content.begin(), content.end());
-  const Id128 code = first_half(hmac_sha256(bytes_of(key.signs), bound, content));
-  bytes.insert(bytes.end(), bytes_of(code).begin(), bytes_of(code).end());
+  for (const JobKey& key : keys) {
+    const Id128 code = code_of(key, bound, content);
+    bytes.insert(bytes.end(), bytes_of(code).begin(), bytes_of(code).end());
+  }
   DCHECK(bytes.size() <= verbs::kCableDatagramBytesMax);
   return bytes;
 }
 
+// Returns true if one of the codes behind the content is made with the key.
 bool is_signed_with(const JobKey& key, std::span<const std::byte> bound,
-                    std::span<const std::byte> bytes) {
-  Id128 code;
-  std::memcpy(code.data(), bytes.last(kCodeBytes).data(), kCodeBytes);
-  const auto content = bytes.first(bytes.size() - kCodeBytes);
-  return same_secret(code, first_half(hmac_sha256(bytes_of(key.signs), bound, content)));
+                    std::span<const std::byte> content, std::span<const std::byte> codes) {
+  const Id128 wanted = code_of(key, bound, content);
+  bool any = false;
+  for (; !codes.empty(); codes = codes.subspan(kCodeBytes)) {
+    Id128 code;
+    std::memcpy(code.data(), codes.data(), kCodeBytes);
+    any |= same_secret(code, wanted);
+  }
+  return any;
 }
 
 bool has_head(std::span<const std::byte> bytes, std::uint8_t kind) noexcept {
@@ -125,15 +138,16 @@ JobKey key_of_communicator(std::uint64_t id, std::string_view site) noexcept {
   return key_of("nccl-mesh communicator ", bytes, site);
 }
 
-DatagramBytes bytes_of(const NeighbourQuestion& question, const JobKey& key,
+DatagramBytes bytes_of(const NeighbourQuestion& question, std::span<const JobKey> keys,
                        const verbs::DatagramPlace& asker) {
-  std::array<std::byte, kQuestionBytes - kCodeBytes> content;
+  DCHECK(!keys.empty() && keys.size() <= kNeighbourKeysMax);
+  std::array<std::byte, kQuestionBytes> content;
   ByteWriter writer(content);
   put_head(writer, kQuestion);
   writer.put_u8(question.rail);
   writer.put_bytes(bytes_of(question.nonce));
   DCHECK(writer.ok() && writer.remaining() == 0);
-  return signed_with(key, bound_to(asker), content);
+  return signed_with(keys, bound_to(asker), content);
 }
 
 DatagramBytes bytes_of(const NeighbourAnswer& answer, const JobKey& key, const Id128& nonce) {
@@ -158,11 +172,13 @@ DatagramBytes bytes_of(const NeighbourAnswer& answer, const JobKey& key, const I
     writer.put_bytes(std::as_bytes(std::span(address.bytes).first(length_of(address))));
   }
   DCHECK(writer.ok());
-  return signed_with(key, bytes_of(nonce), std::span(content).first(writer.size()));
+  return signed_with(std::span(&key, 1), bytes_of(nonce), std::span(content).first(writer.size()));
 }
 
 bool may_be_question(std::span<const std::byte> bytes) noexcept {
-  return bytes.size() == kQuestionBytes && has_head(bytes, kQuestion);
+  return bytes.size() > kQuestionBytes && (bytes.size() - kQuestionBytes) % kCodeBytes == 0 &&
+         bytes.size() <= kQuestionBytes + kNeighbourKeysMax * kCodeBytes &&
+         has_head(bytes, kQuestion);
 }
 
 bool may_be_answer(std::span<const std::byte> bytes) noexcept {
@@ -171,7 +187,9 @@ bool may_be_answer(std::span<const std::byte> bytes) noexcept {
 
 std::optional<NeighbourQuestion> question_of(std::span<const std::byte> bytes, const JobKey& key,
                                              const verbs::DatagramPlace& asker) {
-  if (!may_be_question(bytes) || !is_signed_with(key, bound_to(asker), bytes)) return std::nullopt;
+  if (!may_be_question(bytes) || !is_signed_with(key, bound_to(asker), bytes.first(kQuestionBytes),
+                                                 bytes.subspan(kQuestionBytes)))
+    return std::nullopt;
   ByteReader reader(bytes.subspan(kHeadBytes));
   NeighbourQuestion question;
   question.rail = reader.get_u8();
@@ -181,8 +199,10 @@ std::optional<NeighbourQuestion> question_of(std::span<const std::byte> bytes, c
 
 std::optional<NeighbourAnswer> answer_of(std::span<const std::byte> bytes, const JobKey& key,
                                          const Id128& nonce) {
-  if (!may_be_answer(bytes) || !is_signed_with(key, bytes_of(nonce), bytes)) return std::nullopt;
-  ByteReader reader(bytes.first(bytes.size() - kCodeBytes).subspan(kHeadBytes));
+  if (!may_be_answer(bytes)) return std::nullopt;
+  const auto content = bytes.first(bytes.size() - kCodeBytes);
+  if (!is_signed_with(key, bytes_of(nonce), content, bytes.last(kCodeBytes))) return std::nullopt;
+  ByteReader reader(content.subspan(kHeadBytes));
   NeighbourAnswer answer;
   answer.asker_rail = reader.get_u8();
   answer.rail = reader.get_u8();

@@ -1,9 +1,10 @@
 #pragma once
 // The contents of the datagrams by which hosts find each other over their cables. A question goes
 // to all neighbours on a wire; an answer tells where the answering process may be dialed, and its
-// ticket, which only holders of the job's secret can read. The code of each is made with that
-// secret: a question's also names the place that asks, so that it is worth nothing elsewhere, and
-// an answer's the nonce of its question. Thread: any (pure). Bound: one datagram.
+// ticket, which only holders of the job's secret can read. A question has a code for each secret of
+// its process, and an answer one. A question's code also covers the place that asks, so that it is
+// worth nothing elsewhere, and an answer's the nonce of its question. Thread: any (pure). Bounds:
+// one datagram, kNeighbourKeysMax codes.
 
 #include "engine/message/id128.h"
 #include "src/base/hmac.h"
@@ -19,6 +20,8 @@
 #include <vector>
 
 namespace mesh::engine {
+
+inline constexpr std::size_t kNeighbourKeysMax = 24;
 
 // The secret of a job as keys.
 struct JobKey {
@@ -43,11 +46,12 @@ struct NeighbourAnswer {
   std::vector<SocketAddress> addresses;  // as many as fit
 };
 
-DatagramBytes bytes_of(const NeighbourQuestion& question, const JobKey& key,
+// Takes 1 to kNeighbourKeysMax keys.
+DatagramBytes bytes_of(const NeighbourQuestion& question, std::span<const JobKey> keys,
                        const verbs::DatagramPlace& asker);
 DatagramBytes bytes_of(const NeighbourAnswer& answer, const JobKey& key, const Id128& nonce);
 
-// Return no value if the bytes are no question or answer, or their code was made with another key,
+// Return no value if the bytes are no question or answer, or their codes were made with other keys,
 // by another place or to another nonce.
 std::optional<NeighbourQuestion> question_of(std::span<const std::byte> bytes, const JobKey& key,
                                              const verbs::DatagramPlace& asker);

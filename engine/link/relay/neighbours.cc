@@ -45,7 +45,7 @@ void Neighbours::forget(std::uint64_t communicator) noexcept {
 
 // The first communicators count: one of all hosts is mostly the first one of a job.
 std::span<const Neighbours::Secret> Neighbours::keys() const noexcept {
-  return std::span(secrets_).first(std::min(secrets_.size(), kKeysMax));
+  return std::span(secrets_).first(std::min(secrets_.size(), kNeighbourKeysMax));
 }
 
 bool Neighbours::takes_part() const noexcept {
@@ -104,14 +104,15 @@ void Neighbours::ask() {
   });
   if (rounds_.size() == kRoundsMax) rounds_.erase(rounds_.begin());
   rounds_.push_back({.nonce = random_id(), .until_ns = now_ns + kHelperToAnswerNs});
+  std::vector<JobKey> asks;
+  for (const Secret& secret : keys()) asks.push_back(secret.key);
   for (std::size_t rail = 0; rail < mouths_.size(); ++rail) {
     if (mouths_[rail] == nullptr) continue;
     ++counts_.asked;
-    for (const Secret& secret : keys())
-      mouths_[rail]->send(verbs::kCableGroup,
-                          bytes_of(NeighbourQuestion{.rail = static_cast<std::uint8_t>(rail),
-                                                     .nonce = rounds_.back().nonce},
-                                   secret.key, mouths_[rail]->place()));
+    mouths_[rail]->send(verbs::kCableGroup,
+                        bytes_of(NeighbourQuestion{.rail = static_cast<std::uint8_t>(rail),
+                                                   .nonce = rounds_.back().nonce},
+                                 asks, mouths_[rail]->place()));
   }
   host_.tend_at(rounds_.back().until_ns);
 }

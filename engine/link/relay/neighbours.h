@@ -3,9 +3,10 @@
 // ports, and what answers may be a host between. All processes that share a secret hear such
 // questions and answer them: NCCL_MESH_JOB, or the ids of the communicators that are open. Without
 // one nothing is opened, asked or answered. Nothing is asked while a path is up or a route over
-// known cables is there. Thread: control mutex. Bounds: kKeysMax secrets, kFoundMax hosts,
-// kRoundsMax questions that may be answered. In a second a port looks at kLooksMax datagrams, after
-// which it hears no questions until the second is over, and answers kAnswersMax.
+// known cables is there. Thread: control mutex. Bounds: kNeighbourKeysMax secrets, kFoundMax hosts,
+// kRoundsMax questions that may be answered. In a second a port looks at kLooksMax datagrams, fewer
+// if there are more than kCodesOfLook codes to compute for each, after which it hears no questions
+// until the second is over, and answers kAnswersMax.
 
 #include <mesh/snapshot.h>
 
@@ -14,6 +15,7 @@
 #include "src/topo/pairing.h"
 #include "src/verbs/cable_datagrams.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,11 +30,10 @@ class LinkHost;
 
 class Neighbours {
  public:
-  static constexpr std::size_t kKeysMax = 8;
   static constexpr std::size_t kFoundMax = 64;
   static constexpr std::size_t kRoundsMax = 4;
   static constexpr int kDatagramsPerPass = 64;
-  static constexpr std::uint32_t kLooksMax = 256;
+  static constexpr std::uint32_t kLooksMax = 256, kCodesOfLook = 8;
   static constexpr std::uint32_t kAnswersMax = 64;
 
   explicit Neighbours(LinkHost& host) : host_(host) {}
@@ -83,11 +84,11 @@ class Neighbours {
     WireHost host;
     std::vector<Wire> wires;  // at least one
   };
-  struct Budget {                // of one port
-    std::uint64_t began_ns = 0;  // begin of the second that is counted
-    std::uint32_t looks = 0, answers = 0;
+  struct Budget {                          // of one port
+    std::uint64_t began_ns = 0;            // begin of the second that is counted
+    std::uint32_t codes = 0, answers = 0;  // a look counts as kCodesOfLook codes or more
   };
-  struct Answered {  // a question, which comes once for each secret that the two hosts share
+  struct Answered {  // a question, which is answered once
     Id128 nonce{};
     std::size_t rail = 0;
   };
@@ -98,7 +99,10 @@ class Neighbours {
   template <typename Open>
   void open_all(Ends& ends, Open&& open);
   Budget& budget_of(std::size_t rail);
-  bool may_look(std::size_t rail);
+  std::size_t codes_of_question() const noexcept {
+    return std::max<std::size_t>(keys().size(), kCodesOfLook);
+  }
+  bool may_compute(std::size_t rail, std::size_t codes);
   void rest(std::size_t rail);
   void hear_question(std::size_t rail, const verbs::CableDatagram& datagram);
   void answer(std::size_t rail, const verbs::DatagramPlace& to, const Secret& secret,

@@ -37,7 +37,8 @@ void Neighbours::on_readable(int fd) {
           continue;
         }
         hear_question(rail, *next);
-        if (budget_of(rail).looks == kLooksMax) return rest(rail);
+        if (budget_of(rail).codes + codes_of_question() > kLooksMax * kCodesOfLook)
+          return rest(rail);
       }
     }
   }
@@ -53,10 +54,10 @@ Neighbours::Budget& Neighbours::budget_of(std::size_t rail) {
 
 // Codes cost time, so a flood of forged ones gets only so much of it, and none of that of the other
 // ports.
-bool Neighbours::may_look(std::size_t rail) {
+bool Neighbours::may_compute(std::size_t rail, std::size_t codes) {
   Budget& budget = budget_of(rail);
-  if (budget.looks == kLooksMax) return false;
-  ++budget.looks;
+  if (budget.codes + codes > kLooksMax * kCodesOfLook) return false;
+  budget.codes += static_cast<std::uint32_t>(codes);
   return true;
 }
 
@@ -70,7 +71,7 @@ void Neighbours::rest(std::size_t rail) {
 }
 
 void Neighbours::hear_question(std::size_t rail, const verbs::CableDatagram& datagram) {
-  if (!may_look(rail)) return static_cast<void>(++counts_.excess);
+  if (!may_compute(rail, codes_of_question())) return static_cast<void>(++counts_.excess);
   if (!may_be_question(datagram.span())) return static_cast<void>(++counts_.malformed);
   for (const Secret& secret : keys()) {
     const auto question = question_of(datagram.span(), secret.key, datagram.from);
@@ -106,9 +107,13 @@ void Neighbours::answer(std::size_t rail, const verbs::DatagramPlace& to, const 
 
 void Neighbours::hear_answer(std::size_t rail, const verbs::CableDatagram& datagram) {
   if (!may_be_answer(datagram.span())) return static_cast<void>(++counts_.malformed);
-  if (!may_look(rail)) return static_cast<void>(++counts_.excess);
-  for (const Round& round : rounds_) {
+  if (!may_compute(rail, kCodesOfLook)) return static_cast<void>(++counts_.excess);
+  std::size_t codes = 0;
+  for (std::size_t i = rounds_.size(); i-- > 0;) {  // most answers are to the newest question
+    const Round& round = rounds_[i];
     for (const Secret& secret : keys()) {
+      if (++codes > kCodesOfLook && !may_compute(rail, 1))
+        return static_cast<void>(++counts_.excess);
       std::optional<NeighbourAnswer> answer = answer_of(datagram.span(), secret.key, round.nonce);
       if (!answer) continue;
       if (answer->asker_rail != rail) return static_cast<void>(++counts_.malformed);

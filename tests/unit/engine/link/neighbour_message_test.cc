@@ -22,7 +22,8 @@ NeighbourAnswer sample() {
 TEST(NeighbourMessage, AQuestionIsReadByItsKeyAtItsPlace) {
   const JobKey key = key_of_text("job");
   const Id128 nonce = random_id();
-  const DatagramBytes bytes = bytes_of(NeighbourQuestion{.rail = 3, .nonce = nonce}, key, kPlace);
+  const std::vector<JobKey> keys{key_of_text("before"), key, key_of_text("after")};
+  const DatagramBytes bytes = bytes_of(NeighbourQuestion{.rail = 3, .nonce = nonce}, keys, kPlace);
   const auto read = question_of(bytes, key, kPlace);
   ASSERT_TRUE(read);
   EXPECT_EQ(read->rail, 3);
@@ -55,7 +56,7 @@ TEST(NeighbourMessage, NoBitMayBeChanged) {
   const JobKey key = key_of_text("job");
   const Id128 nonce = random_id();
   const DatagramBytes question =
-      bytes_of(NeighbourQuestion{.rail = 3, .nonce = nonce}, key, kPlace);
+      bytes_of(NeighbourQuestion{.rail = 3, .nonce = nonce}, {&key, 1}, kPlace);
   const DatagramBytes answer = bytes_of(sample(), key, nonce);
   for (std::size_t bit = 0; bit < 8 * answer.size(); ++bit) {
     for (DatagramBytes bytes : {question, answer}) {
