@@ -17,7 +17,7 @@
 namespace mesh::soft {
 
 inline constexpr std::uint32_t kRendezvousMagic = 0x6d736d74;
-inline constexpr std::uint32_t kRendezvousVersion = 8;
+inline constexpr std::uint32_t kRendezvousVersion = 9;
 inline constexpr std::uint32_t kHello = 1, kWelcome = 2, kOffer = 3, kFault = 4, kFaultAnswer = 5,
                                kDatagram = 6, kJoin = 7, kJoined = 8;
 
