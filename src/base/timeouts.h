@@ -253,8 +253,8 @@ inline constexpr std::uint64_t kHelperToAnswerNs = 2 * kNsPerSecond;
 // From: a host, or the neighbours, were last asked. To: the next question. Then: the pause between
 // questions is the least one again. Ten of the longest pauses.
 inline constexpr std::uint64_t kAskedToForgottenNs = 10 * kNsPerSecond;
-// From: work on a relayed path. To: a count comes back. Then: the path is lost. 20 naps of a host
-// on the way, which are 0.1 s at most, and a round trip.
+// From: work on a relayed path. To: a count comes back. Then: the path is lost. 20 sleeps of a host
+// on the way whose device has no completion events, which are 0.1 s at most, and a round trip.
 inline constexpr std::uint64_t kRelayWorkToCountNs = 2 * kNsPerSecond;
 // From: a look at relayed paths, or at chains through this host. To: the next one. Then: lost
 // paths are left, broken chains freed. A quarter of kRelayWorkToCountNs.
@@ -272,12 +272,12 @@ inline constexpr std::uint64_t kNeighbourBudgetNs = kNsPerSecond;
 // From: ASK_PEERS. To: PEERS. Then: the connection is closed. More than twice
 // kHelperToAnswerNs.
 inline constexpr std::uint64_t kAskPeersToAnswerNs = 5 * kNsPerSecond;
-// From: the thread of the chains naps. To: it looks again, at last. Then: it looks. A nap is at
-// most 1/64 of the pause that it prolongs.
+// From: the thread of the chains sleeps. To: it looks again, at last. Then: it looks. A completion
+// wakes it before. While completions cannot wake it, a sleep is at most 1/64 of the pause that it
+// prolongs.
 inline constexpr std::uint64_t kRelayNapMaxNs = 100 * kNsPerMs;
 // From: the host that asked for a chain is lost. To: its last counts are written. Then: the chain
-// is freed. The thread of a chain whose asker is lost may nap once more before it counts for the
-// last time.
+// is freed. The thread of the chains is woken for that, and may be late by its turns.
 inline constexpr std::uint64_t kAskerLostToPartedNs = 2 * kRelayNapMaxNs;
 // From: a look whether the counts are written. To: the next one. Then: it looks. 40 looks at most.
 inline constexpr std::uint64_t kPartLookToNextNs = 5 * kNsPerMs;

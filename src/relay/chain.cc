@@ -79,6 +79,18 @@ std::uint32_t Chain::turn() noexcept {
   return moved;
 }
 
+// A chain that is gone polls no more, and its completions must not ring again and again.
+bool Chain::arm() noexcept {
+  if (state() == ChainState::Gone) return true;
+  bool armed = true;
+  for (const Side side : kSides) {
+    Bell* const bell = this->bell(side);
+    if (bell != nullptr) bell->take();
+    armed &= dead_[at(side)] || (bell != nullptr && sides_[at(side)].arm());
+  }
+  return armed;
+}
+
 std::uint32_t Chain::poll(Side side) noexcept {
   std::array<ibv_wc, kPollEntries> completions;
   const int found = ibv_poll_cq(sides_[at(side)].cq(), kPollEntries, completions.data());

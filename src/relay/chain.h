@@ -73,6 +73,19 @@ class Chain {
   // Never blocks.
   std::uint32_t turn() noexcept;
 
+  // Returns the bell of that side's completion queue, or null if it has none that can ring.
+  Bell* bell(Side side) const noexcept {
+    const RailUse& rail = sides_[at(side)].rail();
+    return rail.has_bell() ? rail.bell : nullptr;
+  }
+  // Has each side's next completion ring its bell. Afterwards the caller turns the chain once more,
+  // because completions that are there do not ring. Returns false if a side cannot ring. Thread:
+  // that of turn().
+  bool arm() noexcept;
+  // Returns true if it has nothing under way: only a completion, close(), or the last count of a
+  // further middle host brings work.
+  bool at_rest() const noexcept { return at_rest_ || state() == ChainState::Gone; }
+
   // Returns true if it waits for a rail that other chains hold, and must be asked again soon.
   bool waits() const noexcept { return passages_[0].waits() || passages_[1].waits(); }
 

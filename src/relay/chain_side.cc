@@ -78,6 +78,12 @@ Status refused(const char* what, int error) noexcept {
 
 }  // namespace
 
+ibv_cq* ChainSide::make_completion_queue(std::uint32_t entries) const {
+  const auto count = static_cast<int>(entries);
+  return rail_.has_bell() ? rail_.provider->create_reporting_cq(rail_.bell->channel(), count)
+                          : rail_.provider->create_cq(rail_.context, count);
+}
+
 bool ChainSide::make_queue_pair(const Depths& depths, std::uint32_t* inline_bytes) {
   for (const std::uint32_t tried : kChainInlineTries) {
     ibv_qp_init_attr attr{};
@@ -118,7 +124,7 @@ Status ChainSide::create(const RailUse& rail, const Depths& wanted) {
   const Depths depths{.receives = wanted.receives,
                       .sends = std::min(wanted.sends, sends_most - CountWriter::kRequestsMax)};
   const std::uint32_t entries = depths.sends + CountWriter::kRequestsMax + depths.receives;
-  cq_ = verbs::CqHandle(provider, provider.create_cq(rail.context, static_cast<int>(entries)));
+  cq_ = verbs::CqHandle(provider, make_completion_queue(entries));
   if (!cq_) return refused("completion queue", errno);
   std::uint32_t inline_bytes = 0;
   if (!make_queue_pair(depths, &inline_bytes)) return refused("queue pair", errno);

@@ -7,6 +7,7 @@
 
 #include "src/base/pages.h"
 #include "src/base/yielding.h"
+#include "src/relay/bell.h"
 #include "src/relay/count_words.h"
 #include "src/relay/ring_writer.h"
 #include "src/verbs/handle.h"
@@ -63,6 +64,8 @@ struct RailUse {
   ibv_context* context = nullptr;
   ibv_pd* pd = nullptr;
   RailShare* share = nullptr;  // shared by all chains over the rail; null: there is no bound
+  Bell* bell = nullptr;        // null or mute: nothing wakes the thread of the chains
+  bool has_bell() const noexcept { return bell != nullptr && !bell->mute(); }
 };
 
 // The kind of work that has completed, in the high half of its id; the low half is a count or the
@@ -88,6 +91,10 @@ class ChainSide {
   // Posts so many receives, within the depth. Returns false if they are refused.
   bool post_receives(std::uint64_t count) noexcept;
 
+  // Has the next completion ring the bell, which must be there. Returns false if the device
+  // refuses.
+  bool arm() noexcept { return ibv_req_notify_cq(cq_.get(), 0) == 0; }
+
   // counts() is where the neighbour writes its counts, if it is a middle host; counted() has them.
   CountsTarget counts() const noexcept;
   CountLine& counted() noexcept { return page().counted; }
@@ -101,6 +108,7 @@ class ChainSide {
     CountLine counted;  // written by the neighbour
   };
   Page& page() const noexcept { return *reinterpret_cast<Page*>(memory_.get()); }
+  ibv_cq* make_completion_queue(std::uint32_t entries) const;
   bool make_queue_pair(const Depths& depths, std::uint32_t* inline_bytes);
 
   RailUse rail_;

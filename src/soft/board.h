@@ -19,6 +19,7 @@ namespace mesh::soft {
 
 struct NicBoard {
   Bells requests, responses;
+  Marks awaited;  // a thread sleeps until a completion of these queue pairs
 };
 
 struct HostBoard {
@@ -29,8 +30,12 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 class Board {
  public:
-  // wake_fd: an eventfd of the board's owner, or invalid if the owner has no agent.
-  Board(Segment memory, UniqueFd wake_fd);
+  // Eventfds of the board's owner, or invalid if the owner has no agent.
+  struct Wakers {
+    UniqueFd agent{};
+    UniqueFd waiters{};  // nobody reads it; the threads that await completions see its edges
+  };
+  Board(Segment memory, Wakers wakers);
 
   void ring_request(int nic, std::uint32_t index) noexcept;
   void ring_response(int nic, std::uint32_t index) noexcept;
@@ -45,12 +50,14 @@ class Board {
     return host_->nics[static_cast<std::size_t>(index)];
   }
   int memory_fd() const noexcept { return memory_.fd(); }
-  int wake_fd() const noexcept { return wake_fd_.get(); }
+  int wake_fd() const noexcept { return wakers_.agent.get(); }
+  int waiters_fd() const noexcept { return wakers_.waiters.get(); }
 
  private:
+  void wake_if_awaited(int nic, std::uint32_t index) noexcept;
   void wake_if_asleep() noexcept;
   Segment memory_;
-  UniqueFd wake_fd_;
+  Wakers wakers_;
   HostBoard* host_;
 };
 

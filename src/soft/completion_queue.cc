@@ -5,21 +5,83 @@
 #include "src/base/log.h"
 #include "src/soft/queue_pair.h"
 
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <mutex>
 
 namespace mesh::soft {
 
-CompletionQueue::CompletionQueue(ibv_context* context, Nic* owner, int entries)
+CompletionChannel::CompletionChannel(ibv_context* context, int waiters_fd)
+    : reported_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+  verbs.context = context;
+  epoll_event reported{.events = EPOLLIN, .data = {}},
+      rung{.events = EPOLLIN | EPOLLET, .data = {}};
+  const bool made = reported_.valid() && epoll_.valid() &&
+                    ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, reported_.get(), &reported) == 0 &&
+                    ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, waiters_fd, &rung) == 0;
+  verbs.fd = made ? epoll_.get() : -1;
+  if (!made) return;
+  fork_close_fd(reported_.get());
+  fork_close_fd(epoll_.get());
+}
+
+void CompletionChannel::push() noexcept { ::eventfd_write(reported_.get(), 1); }
+
+bool CompletionChannel::pop() noexcept {
+  std::array<epoll_event, 2> events{};
+  const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
+  eventfd_t reports = 0;
+  ::eventfd_read(reported_.get(), &reports);
+  return count > 0;
+}
+
+CompletionQueue::CompletionQueue(ibv_context* context, Nic* owner, int entries,
+                                 CompletionChannel* channel)
     : nic(owner),
+      channel_(channel),
+      queue_pairs_(channel == nullptr ? nullptr : std::make_unique<Marks>()),
       entries_(std::bit_ceil(static_cast<std::size_t>(entries))),
       mask_(entries_.size() - 1),
       limit_(static_cast<std::uint64_t>(entries)) {
   verbs.context = context;
   verbs.cqe = entries;
+  if (channel == nullptr) return;
+  verbs.channel = &channel->verbs;
+  channel->users.fetch_add(1, std::memory_order_relaxed);
+}
+
+CompletionQueue::~CompletionQueue() {
+  if (channel_ != nullptr) channel_->users.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void CompletionQueue::note_user(std::uint32_t index) noexcept {
+  if (queue_pairs_ != nullptr) queue_pairs_->set(index);
+}
+
+// The loads pair with publish() and with the ringers of the board: the poll that follows sees the
+// entry or the bell, or the other side sees that the queue is armed.
+void CompletionQueue::arm(NicBoard& bells) noexcept {
+  DCHECK(can_report());
+  armed_.store(true, std::memory_order_seq_cst);
+  bells.awaited.set_all(*queue_pairs_);
+  static_cast<void>(in_.load(std::memory_order_seq_cst));
+  static_cast<void>(bells.requests.any());
+  static_cast<void>(bells.responses.any());
+}
+
+void CompletionQueue::publish(std::uint64_t in) noexcept {
+  if (!can_report()) return in_.store(in, std::memory_order_release);
+  in_.store(in, std::memory_order_seq_cst);
+  report();
+}
+
+void CompletionQueue::report() noexcept {
+  if (!can_report() || !armed_.load(std::memory_order_seq_cst)) return;
+  if (armed_.exchange(false, std::memory_order_seq_cst)) channel_->push();
 }
 
 void CompletionQueue::push(const CompletionEntry& entry) noexcept {
@@ -31,10 +93,10 @@ void CompletionQueue::push(const CompletionEntry& entry) noexcept {
       LOG_WARN(
           "soft fabric: a completion queue of {} entries has overflowed and is dead; queue pair {}",
           limit_, entry.wc.qp_num);
-    return;
+    return report();
   }
   entries_[in & mask_] = Slot(entry);
-  in_.store(in + 1, std::memory_order_release);
+  publish(in + 1);
 }
 
 CompletionQueue::Slot::Slot(const CompletionEntry& entry) noexcept

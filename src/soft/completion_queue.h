@@ -5,6 +5,7 @@
 // any (a second poller gets nothing). Bound: the entries that were asked for.
 
 #include "src/base/unique_fd.h"
+#include "src/soft/board.h"
 #include "src/soft/spin_lock.h"
 #include "src/verbs/provider.h"
 
@@ -52,6 +53,25 @@ class ZeroedArray {
 class Nic;
 struct QueuePair;
 
+// A channel that completion queues report to. Its descriptor, an epoll, is readable when a queue
+// has reported, or when a peer has rung for a queue pair of an armed queue of this process: that
+// event may come before its completion, and the thread that it wakes turns the NIC when it polls.
+// Thread: any. Bound: any number of events; several may be taken as one.
+class CompletionChannel {
+ public:
+  CompletionChannel(ibv_context* context, int waiters_fd);
+
+  ibv_comp_channel verbs{};   // the first member, so that the user's pointer is ours
+  std::atomic<int> users{0};  // completion queues
+
+  bool valid() const noexcept { return verbs.fd >= 0; }
+  void push() noexcept;
+  bool pop() noexcept;
+
+ private:
+  UniqueFd reported_, epoll_;
+};
+
 struct CompletionEntry {
   ibv_wc wc{};
   QueuePair* qp = nullptr;  // null: its queue pair was destroyed, and the entry is skipped
@@ -62,14 +82,20 @@ struct CompletionEntry {
 
 class CompletionQueue {
  public:
-  CompletionQueue(ibv_context* context, Nic* nic, int entries);
+  // Without a channel the queue reports nothing.
+  CompletionQueue(ibv_context* context, Nic* nic, int entries, CompletionChannel* channel);
+  ~CompletionQueue();
 
   ibv_cq verbs{};  // the first member, so that the user's pointer is ours
   Nic* const nic;
   int users = 0;  // queue pairs that use it; under the turn lock
 
   void push(const CompletionEntry& entry) noexcept;
-  int pop(int count, ibv_wc* wc) noexcept;    // -1: the queue has overflowed
+  // The next push reports, or a peer's next ring for a queue pair that uses the queue.
+  void arm(NicBoard& bells) noexcept;
+  bool can_report() const noexcept { return channel_ != nullptr; }
+  void note_user(std::uint32_t index) noexcept;  // a queue pair; under the turn lock
+  int pop(int count, ibv_wc* wc) noexcept;       // -1: the queue has overflowed
   void forget(const QueuePair* qp) noexcept;  // under the turn lock; afterwards no entry names qp
 
  private:
@@ -86,12 +112,18 @@ class CompletionQueue {
   };
   static_assert(sizeof(Slot) == 48);
 
+  void publish(std::uint64_t in) noexcept;
+  void report() noexcept;
+
+  CompletionChannel* const channel_;
+  std::unique_ptr<Marks> queue_pairs_;  // that use the queue; null: no channel
+  std::atomic<bool> armed_{false};      // seq_cst, as in_ then is: arm() pairs with publish()
   ZeroedArray<Slot> entries_;
   std::uint64_t mask_;
   std::uint64_t limit_;
   std::atomic<bool> dead_{false};
   SpinLock pop_lock_;
-  alignas(64) std::atomic<std::uint64_t> in_{0};   // released in push(), acquired in pop()
+  alignas(64) std::atomic<std::uint64_t> in_{0};   // released in publish(), acquired in pop()
   alignas(64) std::atomic<std::uint64_t> out_{0};  // released in pop(), acquired in push()
 };
 

@@ -88,4 +88,34 @@ class Bells {
   alignas(64) std::array<std::atomic<std::uint64_t>, kBellWords> words_;
 };
 
+// Marked queue pairs. Thread: any of any process. Bound: kQpsMax indices.
+class Marks {
+ public:
+  void set(std::uint32_t index) noexcept {
+    word(index).fetch_or(bit(index), std::memory_order_seq_cst);
+  }
+  // Unmarks the queue pair. Returns false if it was not marked.
+  bool take(std::uint32_t index) noexcept {
+    if ((word(index).load(std::memory_order_seq_cst) & bit(index)) == 0) return false;
+    return (word(index).fetch_and(~bit(index), std::memory_order_seq_cst) & bit(index)) != 0;
+  }
+  // Marks those of `other` too.
+  void set_all(const Marks& other) noexcept {
+    for (std::uint32_t i = 0; i < kBellWords; ++i) {
+      const std::uint64_t bits = other.words_[i].load(std::memory_order_relaxed);
+      if (bits != 0) words_[i].fetch_or(bits, std::memory_order_seq_cst);
+    }
+  }
+
+ private:
+  static std::uint64_t bit(std::uint32_t index) noexcept {
+    return std::uint64_t{1} << (index % 64);
+  }
+  std::atomic<std::uint64_t>& word(std::uint32_t index) noexcept {
+    DCHECK(index < kQpsMax);
+    return words_[index / 64];
+  }
+  alignas(64) std::array<std::atomic<std::uint64_t>, kBellWords> words_{};
+};
+
 }  // namespace mesh::soft

@@ -92,6 +92,7 @@ class Nic {
     core_.posts.release();
     return poster_.receive(qp, wr, bad);
   }
+  void arm(CompletionQueue& queue) noexcept { queue.arm(core_.bells); }
   // Charges the host's CPU for completions that were polled.
   void count_completions(std::uint64_t count) noexcept {
     core_.cpu.spend(count * core_.fabric.costs.completion_ns);

@@ -64,6 +64,8 @@ QueuePair* Nic::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   }
   ++qp->send_cq->users;
   ++qp->receive_cq->users;
+  qp->send_cq->note_user(qp->index);
+  qp->receive_cq->note_user(qp->index);
   return qp.release();
 }
 

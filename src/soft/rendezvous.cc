@@ -202,7 +202,8 @@ void Rendezvous::greet(Connection& connection, std::uint32_t type) {
   options_.host.copy(hello.host, sizeof hello.host - 1);
   hello.probe_address = reinterpret_cast<std::uintptr_t>(&probe_);
   hello.probe_value = probe_;
-  send(connection, {bytes_of(hello), {}, {options_.board->memory_fd(), options_.board->wake_fd()}});
+  const Board& board = *options_.board;
+  send(connection, {bytes_of(hello), {}, {board.memory_fd(), board.wake_fd(), board.waiters_fd()}});
 }
 
 void Rendezvous::offer(const Peer& peer, const Offer& offer) {
@@ -384,7 +385,9 @@ bool Rendezvous::handle_hello(Connection& connection, std::span<const std::byte>
   hello.host[sizeof hello.host - 1] = '\0';
   Result<Segment> memory = Segment::map(std::move(received.fds[0]), sizeof(HostBoard));
   if (!memory.ok()) return false;
-  auto board = std::make_shared<Board>(std::move(*memory), std::move(received.fds[1]));
+  auto board = std::make_shared<Board>(
+      std::move(*memory),
+      Board::Wakers{.agent = std::move(received.fds[1]), .waiters = std::move(received.fds[2])});
   if (connection.accepted) {
     connection.peer = std::make_shared<Peer>(hello.host);
     connection.readable = can_read_process(connection.pid, hello.probe_address, hello.probe_value);

@@ -39,6 +39,13 @@ int poll_cq(ibv_cq* cq, int count, ibv_wc* wc) {
   return found == 0 && soft(cq->context).dead() ? -1 : found;
 }
 
+int notify_cq(ibv_cq* cq, int) {
+  CompletionQueue& queue = soft(cq);
+  if (!queue.can_report()) return EINVAL;
+  queue.nic->arm(queue);
+  return 0;
+}
+
 Nic& nic_of(ibv_context* context) { return *soft(context).nic; }
 
 }  // namespace
@@ -70,6 +77,7 @@ ibv_context* SoftHost::open_device(const std::string& name) {
     context->verbs.ops.post_send = post_send;
     context->verbs.ops.post_recv = post_receive;
     context->verbs.ops.poll_cq = poll_cq;
+    context->verbs.ops.req_notify_cq = notify_cq;
     nic->open_events(context->events);
     return &context.release()->verbs;
   }

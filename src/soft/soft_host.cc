@@ -53,13 +53,16 @@ Status SoftHost::make_board() {
   Result<Segment> memory =
       Segment::create(sizeof(HostBoard), alone ? Sharing::Process : Sharing::Host);
   if (!memory.ok()) return memory.status();
-  UniqueFd wake_fd(alone ? -1 : ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!alone && !wake_fd.valid()) {
+  Board::Wakers wakers;
+  for (UniqueFd* const fd : {&wakers.agent, &wakers.waiters})
+    *fd = UniqueFd(alone ? -1 : ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!alone && (!wakers.agent.valid() || !wakers.waiters.valid())) {
     LOG_WARN("soft fabric: no eventfd for host {}: {}", options_.host, std::strerror(errno));
     return Errc::System;
   }
-  if (wake_fd.valid()) fork_close_fd(wake_fd.get());
-  board_ = std::make_shared<Board>(std::move(*memory), std::move(wake_fd));
+  for (const UniqueFd* const fd : {&wakers.agent, &wakers.waiters})
+    if (fd->valid()) fork_close_fd(fd->get());
+  board_ = std::make_shared<Board>(std::move(*memory), std::move(wakers));
   self_ = std::make_shared<Peer>(options_.host);
   self_->set_board(board_);
   return Errc::Ok;

@@ -33,7 +33,7 @@ struct SoftContext {
   Nic* nic = nullptr;
   std::uint32_t card = 0;  // of the NIC's, when it was opened
   EventQueue events;
-  std::atomic<int> users{0};  // protection domains and completion queues
+  std::atomic<int> users{0};  // protection domains, channels and completion queues
 
   // Returns true if the card has left for good, so that every call answers EIO.
   bool dead() const noexcept { return nic->card() != card; }
@@ -50,6 +50,9 @@ struct SoftPd {
 inline SoftContext& soft(ibv_context* context) { return *reinterpret_cast<SoftContext*>(context); }
 inline SoftMr& soft(ibv_mr* mr) { return *reinterpret_cast<SoftMr*>(mr); }
 inline SoftPd& soft(ibv_pd* pd) { return *reinterpret_cast<SoftPd*>(pd); }
+inline CompletionChannel& soft(ibv_comp_channel* channel) {
+  return *reinterpret_cast<CompletionChannel*>(channel);
+}
 inline CompletionQueue& soft(ibv_cq* cq) { return *reinterpret_cast<CompletionQueue*>(cq); }
 
 class SoftHost final : public SoftProvider, public LocalHost, public RendezvousEvents {
@@ -104,7 +107,11 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
   ibv_mr* reg_dmabuf_mr(ibv_pd* pd, const verbs::DmaBufferRange& range, int access) override;
   bool has_peer_memory(ibv_context* context) override;
   int dereg_mr(ibv_mr* mr) override;
+  ibv_comp_channel* create_channel(ibv_context* context) override;
+  int destroy_channel(ibv_comp_channel* channel) override;
+  bool next_completion_event(ibv_comp_channel* channel) override;
   ibv_cq* create_cq(ibv_context* context, int entries) override;
+  ibv_cq* create_reporting_cq(ibv_comp_channel* channel, int entries) override;
   int destroy_cq(ibv_cq* cq) override;
   ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) override;
   int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) override;
@@ -129,6 +136,7 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
   void carry_datagram(int nic, const verbs::DatagramPlace& to, const verbs::CableDatagram& content);
   void run();  // the host's one thread
   int tend();
+  ibv_cq* make_cq(ibv_context* context, int entries, CompletionChannel* channel);
   Registry::Place place() const { return {universe_, options_.host, slot_}; }
   Status make_board();
   Status claim_slot(bool alone);

@@ -151,14 +151,45 @@ int SoftHost::dereg_mr(ibv_mr* mr) {
   return error;
 }
 
+// Without an agent nothing moves a NIC while its user sleeps, so there are no events.
+ibv_comp_channel* SoftHost::create_channel(ibv_context* context) {
+  CHECK(!holds_locks());
+  if (is_dead(context)) return nullptr;
+  if (options_.agent != Agent::Thread || !thread_.joinable())
+    return verbs::null_with_errno(EOPNOTSUPP);
+  auto channel = std::make_unique<CompletionChannel>(context, board_->waiters_fd());
+  if (!channel->valid()) return nullptr;  // with the errno of its descriptors
+  soft(context).users.fetch_add(1, std::memory_order_relaxed);
+  return &channel.release()->verbs;
+}
+
+int SoftHost::destroy_channel(ibv_comp_channel* channel) {
+  CHECK(!holds_locks());
+  if (soft(channel).users.load(std::memory_order_relaxed) != 0) return EBUSY;
+  const int error = error_of(channel->context);
+  soft(channel->context).users.fetch_sub(1, std::memory_order_relaxed);
+  delete &soft(channel);
+  return error;
+}
+
+bool SoftHost::next_completion_event(ibv_comp_channel* channel) { return soft(channel).pop(); }
+
 ibv_cq* SoftHost::create_cq(ibv_context* context, int entries) {
+  return make_cq(context, entries, nullptr);
+}
+
+ibv_cq* SoftHost::create_reporting_cq(ibv_comp_channel* channel, int entries) {
+  return make_cq(channel->context, entries, &soft(channel));
+}
+
+ibv_cq* SoftHost::make_cq(ibv_context* context, int entries, CompletionChannel* channel) {
   CHECK(!holds_locks());
   if (is_dead(context)) return nullptr;
   if (entries < 1 || entries > kCqeMax) {
     errno = EINVAL;
     return nullptr;
   }
-  auto* const queue = new CompletionQueue(context, soft(context).nic, entries);
+  auto* const queue = new CompletionQueue(context, soft(context).nic, entries, channel);
   soft(context).users.fetch_add(1, std::memory_order_relaxed);
   return &queue->verbs;
 }

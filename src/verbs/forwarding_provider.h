@@ -58,6 +58,18 @@ class ForwardingProvider : public Provider {
   }
   bool has_peer_memory(ibv_context* context) override { return beneath_.has_peer_memory(context); }
   int dereg_mr(ibv_mr* mr) override { return beneath_.dereg_mr(mr); }
+  ibv_comp_channel* create_channel(ibv_context* context) override {
+    return beneath_.create_channel(context);
+  }
+  int destroy_channel(ibv_comp_channel* channel) override {
+    return beneath_.destroy_channel(channel);
+  }
+  bool next_completion_event(ibv_comp_channel* channel) override {
+    return beneath_.next_completion_event(channel);
+  }
+  ibv_cq* create_reporting_cq(ibv_comp_channel* channel, int entries) override {
+    return beneath_.create_reporting_cq(channel, entries);
+  }
   ibv_cq* create_cq(ibv_context* context, int entries) override {
     return beneath_.create_cq(context, entries);
   }

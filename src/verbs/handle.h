@@ -17,6 +17,7 @@ void report_destroy_failure(const Provider& provider, const char* object, int er
 constexpr const char* object_name(const ibv_context*) noexcept { return "device context"; }
 constexpr const char* object_name(const ibv_pd*) noexcept { return "protection domain"; }
 constexpr const char* object_name(const ibv_mr*) noexcept { return "memory region"; }
+constexpr const char* object_name(const ibv_comp_channel*) noexcept { return "channel"; }
 constexpr const char* object_name(const ibv_cq*) noexcept { return "completion queue"; }
 constexpr const char* object_name(const ibv_qp*) noexcept { return "queue pair"; }
 
@@ -70,6 +71,7 @@ class Handle {
 using ContextHandle = Handle<ibv_context, &Provider::close_device>;
 using PdHandle = Handle<ibv_pd, &Provider::dealloc_pd>;
 using MrHandle = Handle<ibv_mr, &Provider::dereg_mr>;
+using ChannelHandle = Handle<ibv_comp_channel, &Provider::destroy_channel>;
 using CqHandle = Handle<ibv_cq, &Provider::destroy_cq>;
 using QpHandle = Handle<ibv_qp, &Provider::destroy_qp>;
 

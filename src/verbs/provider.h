@@ -147,7 +147,21 @@ class Provider {
   // Deregisters. When it returns, the NIC cannot touch the range through this region any more.
   virtual int dereg_mr(ibv_mr* mr) = 0;
 
+  // Makes a channel that completion queues report to. Its descriptor does not block, and is
+  // readable while the channel has events. The error is EOPNOTSUPP if the device has no events of
+  // completions.
+  virtual ibv_comp_channel* create_channel(ibv_context* context) = 0;
+  // Destroys the channel, after its completion queues.
+  virtual int destroy_channel(ibv_comp_channel* channel) = 0;
+  // Takes the next event. Returns false if there is none now. Never blocks. A queue reports once
+  // for each ibv_req_notify_cq, when the next completion comes. A completion that is in the queue
+  // already makes no event. So the caller arms the queue, polls it once more, and only then waits.
+  // The completion of an event may be polled already, or may come a moment later.
+  virtual bool next_completion_event(ibv_comp_channel* channel) = 0;
+
   virtual ibv_cq* create_cq(ibv_context* context, int entries) = 0;
+  // Makes a completion queue that reports to the channel when ibv_req_notify_cq has armed it.
+  virtual ibv_cq* create_reporting_cq(ibv_comp_channel* channel, int entries) = 0;
   virtual int destroy_cq(ibv_cq* cq) = 0;
   // Makes a queue pair. Afterwards attr->cap has what was granted.
   virtual ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) = 0;
@@ -182,6 +196,12 @@ class PlainProvider : public Provider {
     return null_with_errno(EOPNOTSUPP);
   }
   bool has_peer_memory(ibv_context*) override { return false; }
+  ibv_comp_channel* create_channel(ibv_context*) override { return null_with_errno(EOPNOTSUPP); }
+  int destroy_channel(ibv_comp_channel*) override { return EOPNOTSUPP; }
+  bool next_completion_event(ibv_comp_channel*) override { return false; }
+  ibv_cq* create_reporting_cq(ibv_comp_channel*, int) override {
+    return null_with_errno(EOPNOTSUPP);
+  }
   int query_ece(ibv_qp*, ibv_ece*) override { return EOPNOTSUPP; }
   int set_ece(ibv_qp*, ibv_ece*) override { return EOPNOTSUPP; }
 };

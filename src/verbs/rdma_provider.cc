@@ -72,6 +72,10 @@ void bind_objects(Binder& binder, VerbsApi& api) {
   binder.need(api.dereg_mr, "ibv_dereg_mr");
   binder.need(api.create_cq, "ibv_create_cq");
   binder.need(api.destroy_cq, "ibv_destroy_cq");
+  binder.want(api.create_comp_channel, "ibv_create_comp_channel", "IBVERBS_1.0");
+  binder.want(api.destroy_comp_channel, "ibv_destroy_comp_channel", "IBVERBS_1.0");
+  binder.want(api.get_cq_event, "ibv_get_cq_event", "IBVERBS_1.1");
+  binder.want(api.ack_cq_events, "ibv_ack_cq_events", "IBVERBS_1.1");
   binder.need(api.create_qp, "ibv_create_qp");
   binder.need(api.modify_qp, "ibv_modify_qp");
   binder.need(api.destroy_qp, "ibv_destroy_qp");
@@ -329,6 +333,34 @@ class RdmaProvider final : public Provider {
     return made([&] { return options_.api.create_cq(context, entries, nullptr, nullptr, 0); });
   }
   int destroy_cq(ibv_cq* cq) override { return as_errno(options_.api.destroy_cq(cq)); }
+
+  ibv_comp_channel* create_channel(ibv_context* context) override {
+    const VerbsApi& api = options_.api;
+    if (api.create_comp_channel == nullptr || api.destroy_comp_channel == nullptr ||
+        api.get_cq_event == nullptr || api.ack_cq_events == nullptr)
+      return null_with_errno(EOPNOTSUPP);
+    ibv_comp_channel* const channel = made([&] { return api.create_comp_channel(context); });
+    if (channel == nullptr || stop_blocking(channel->fd)) return channel;
+    const int error = errno;
+    api.destroy_comp_channel(channel);
+    errno = error;
+    return nullptr;
+  }
+  int destroy_channel(ibv_comp_channel* channel) override {
+    return as_errno(options_.api.destroy_comp_channel(channel));
+  }
+  // Acknowledges the event at once: destroying a completion queue waits for that.
+  bool next_completion_event(ibv_comp_channel* channel) override {
+    ibv_cq* cq = nullptr;
+    void* unused = nullptr;
+    if (options_.api.get_cq_event(channel, &cq, &unused) != 0) return false;
+    options_.api.ack_cq_events(cq, 1);
+    return true;
+  }
+  ibv_cq* create_reporting_cq(ibv_comp_channel* channel, int entries) override {
+    return made(
+        [&] { return options_.api.create_cq(channel->context, entries, nullptr, channel, 0); });
+  }
   ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) override {
     return made([&] { return options_.api.create_qp(pd, attr); });
   }

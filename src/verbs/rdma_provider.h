@@ -58,6 +58,11 @@ struct VerbsApi {
   int (*query_port_speed)(ibv_context*, std::uint32_t, std::uint64_t*) = nullptr;
   int (*query_ece)(ibv_qp*, ibv_ece*) = nullptr;
   int (*set_ece)(ibv_qp*, ibv_ece*) = nullptr;
+  // Null only in fakes: completion queues of the device then report nothing.
+  ibv_comp_channel* (*create_comp_channel)(ibv_context*) = nullptr;
+  int (*destroy_comp_channel)(ibv_comp_channel*) = nullptr;
+  int (*get_cq_event)(ibv_comp_channel*, ibv_cq**, void**) = nullptr;
+  void (*ack_cq_events)(ibv_cq*, unsigned int) = nullptr;
   // Null before rdma-core 34. Parameters: protection domain, offset, bytes, address, descriptor,
   // access.
   ibv_mr* (*reg_dmabuf_mr)(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int, int) = nullptr;

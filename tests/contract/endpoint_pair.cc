@@ -21,7 +21,10 @@ bool open_on(Endpoint& endpoint, verbs::Provider& provider, const std::string& d
   endpoint.mtu = port.active_mtu;
   endpoint.pd = provider.alloc_pd(endpoint.context);
   endpoint.send_cq = provider.create_cq(endpoint.context, 256);
-  endpoint.receive_cq = provider.create_cq(endpoint.context, 256);
+  if (options.reports) endpoint.channel = provider.create_channel(endpoint.context);
+  endpoint.receive_cq = endpoint.channel == nullptr
+                            ? provider.create_cq(endpoint.context, 256)
+                            : provider.create_reporting_cq(endpoint.channel, 256);
   endpoint.memory.resize(kEndpointBytes);
   endpoint.mr =
       provider.reg_mr(endpoint.pd, endpoint.memory.data(), endpoint.memory.size(), kAllAccess);
@@ -111,6 +114,7 @@ void close_endpoint(Endpoint& endpoint) {
   EXPECT_TRUE(endpoint.mr == nullptr || provider.dereg_mr(endpoint.mr) == 0);
   EXPECT_TRUE(endpoint.send_cq == nullptr || provider.destroy_cq(endpoint.send_cq) == 0);
   EXPECT_TRUE(endpoint.receive_cq == nullptr || provider.destroy_cq(endpoint.receive_cq) == 0);
+  EXPECT_TRUE(endpoint.channel == nullptr || provider.destroy_channel(endpoint.channel) == 0);
   EXPECT_EQ(provider.dealloc_pd(endpoint.pd), 0);
   EXPECT_EQ(provider.close_device(endpoint.context), 0);
   endpoint = Endpoint{};

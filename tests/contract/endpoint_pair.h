@@ -18,6 +18,8 @@ struct PairOptions {
   std::uint8_t timeout = 8, retry_count = 1;  // 4.096 us * 2^8 * 2: 2.1 ms
   std::uint8_t rnr_retry = 7, min_rnr_timer = 1;
   unsigned access = kAllAccess;  // granted by the queue pairs
+  // The queues of receives report to a channel, if the device has completion events.
+  bool reports = false;
 };
 
 // The two hosts of a pair, which reach each other. With real devices both may be this host.
@@ -34,6 +36,7 @@ struct Endpoint {
   verbs::Provider* provider = nullptr;
   ibv_context* context = nullptr;
   ibv_pd* pd = nullptr;
+  ibv_comp_channel* channel = nullptr;  // of receive_cq; null: it reports nothing
   ibv_cq* send_cq = nullptr;
   ibv_cq* receive_cq = nullptr;
   ibv_qp* qp = nullptr;

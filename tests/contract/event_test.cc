@@ -1,4 +1,5 @@
-// Asynchronous events of devices, and a port that goes down and comes back.
+// Asynchronous events of devices and of completion queues, and a port that goes down and comes
+// back.
 
 #include "src/base/clock.h"
 #include "tests/contract/contract_fixture.h"
@@ -140,8 +141,70 @@ TEST_P(ContractEvents, ADestroyedQueuePairIsNamedByNoEvent) {
   EXPECT_FALSE(readable(left_, 0));
 }
 
+class ContractCompletionEvents : public Contract {
+ protected:
+  void SetUp() override {
+    Contract::SetUp();
+    PairOptions options = pair_options();
+    options.reports = true;
+    connect_pair(options);
+    if (right_.channel == nullptr) GTEST_SKIP() << "this device has no completion events";
+  }
+  bool readable(int timeout_ms) const {
+    pollfd waiting{right_.channel->fd, POLLIN, 0};
+    return ::poll(&waiting, 1, timeout_ms) == 1;
+  }
+  bool take_event() { return right_.provider->next_completion_event(right_.channel); }
+  bool announce() {
+    SendRequest request = write_request(left_, right_, 1, 64);
+    request.wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+    return post_receive(right_, 5) == 0 && post(left_, request) == 0;
+  }
+};
+
+TEST_P(ContractCompletionEvents, AnArmedQueueReportsItsNextCompletionOnce) {
+  EXPECT_FALSE(take_event()) << "and nothing blocks";
+  ASSERT_EQ(ibv_req_notify_cq(right_.receive_cq, 0), 0);
+  EXPECT_FALSE(readable(0));
+  ASSERT_TRUE(announce());
+  while (!readable(kLookMs)) poll_both();
+  EXPECT_TRUE(take_event());
+  EXPECT_EQ(wait_one(right_.receive_cq).status, IBV_WC_SUCCESS);
+  while (take_event()) continue;
+  ASSERT_TRUE(announce());
+  EXPECT_EQ(wait_one(right_.receive_cq).status, IBV_WC_SUCCESS);
+  EXPECT_FALSE(readable(0)) << "nobody has armed it again";
+}
+
+// The rule that a sleeper lives by: it arms, polls once more, and only then sleeps.
+TEST_P(ContractCompletionEvents, ACompletionMeetsTheEventOrThePollAfterArming) {
+  for (int round = 0; round < 100; ++round) {
+    ASSERT_TRUE(announce());
+    for (int polls = 0; polls < round; ++polls) poll_both();
+    while (take_event()) continue;
+    ASSERT_EQ(ibv_req_notify_cq(right_.receive_cq, 0), 0);
+    poll_both();
+    const Clock clock;
+    const std::uint64_t until_ns = clock.now_ns() + kPatienceNs;
+    while (seen(right_.receive_cq).empty() && clock.now_ns() < until_ns) {
+      ASSERT_TRUE(readable(static_cast<int>(kPatienceNs / kNsPerMs))) << "round " << round;
+      take_event();
+      EXPECT_EQ(ibv_req_notify_cq(right_.receive_cq, 0), 0);
+      poll_both();
+    }
+    ASSERT_EQ(seen(right_.receive_cq).size(), 1u);
+    seen(right_.receive_cq).clear();
+  }
+}
+
+TEST_P(ContractCompletionEvents, AChannelStaysWhileAQueueReportsToIt) {
+  EXPECT_EQ(right_.provider->destroy_channel(right_.channel), EBUSY);
+}
+
 }  // namespace
 
+INSTANTIATE_TEST_SUITE_P(Providers, ContractCompletionEvents, ::testing::ValuesIn(provider_kinds()),
+                         kind_name);
 INSTANTIATE_TEST_SUITE_P(Providers, ContractEvents, ::testing::ValuesIn(provider_kinds()),
                          kind_name);
 

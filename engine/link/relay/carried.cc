@@ -115,6 +115,7 @@ bool Carried::destroy() noexcept {
   take_over();
   begin([this] {
     chains_.clear();
+    for (relay::Bell& bell : bells_) bell = {};
     for (verbs::PdHandle& domain : domains_) domain.reset();
     for (verbs::OpenDevice::Hold& device : devices_) device.reset();
   });
@@ -134,6 +135,10 @@ bool Carried::make_domains() {
     use.context = devices_[at(side)].get();
     domains_[at(side)] = verbs::PdHandle(*use.provider, use.provider->alloc_pd(use.context));
     use.pd = domains_[at(side)].get();
+    // Without a thread of the chains there is nobody to wake.
+    if (use.context == nullptr || host_.options().threading == Threading::Manual) continue;
+    bells_[at(side)] = relay::Bell(*use.provider, use.context);
+    use.bell = &bells_[at(side)];
   }
   return uses_[0].pd != nullptr && uses_[1].pd != nullptr;
 }

@@ -9,6 +9,7 @@
 #include "engine/link/link_host.h"
 #include "engine/link/queue_pair_states.h"
 #include "src/base/thread_pool.h"
+#include "src/relay/bell.h"
 #include "src/relay/chain.h"
 #include "src/verbs/handle.h"
 
@@ -79,6 +80,7 @@ class Carried {
   // By side. Only these chains use them, so a peer that fills their rings reaches no other memory.
   std::array<verbs::OpenDevice::Hold, 2> devices_;  // while something of ours is on them
   std::array<verbs::PdHandle, 2> domains_;
+  std::array<relay::Bell, 2> bells_;
   std::vector<std::unique_ptr<relay::Chain>> chains_;
   std::string why_;
   std::uint64_t parts_by_ns_ = 0;

@@ -82,11 +82,18 @@ void RelayService::on_lost(ConnectionId connection) noexcept {
   std::erase_if(callers_,
                 [connection](const Caller& each) { return each.connection == connection; });
   const std::uint64_t by_ns = host_.now_ns() + kAskerLostToPartedNs;
+  bool parts = false;
   for (std::size_t i = carried_.size(); i-- > 0;) {
     Carried& carried = *carried_[i];
     if (carried.connection() != connection || carried.parts_by_ns() != 0) continue;
-    carried.step() == Carried::Step::Carrying ? carried.part(by_ns) : end(carried, {});
+    if (carried.step() != Carried::Step::Carrying) {
+      end(carried, {});
+      continue;
+    }
+    carried.part(by_ns);
+    parts = true;
   }
+  if (parts) middle_.wake();
   host_.tend_soon();
 }
 

@@ -57,6 +57,7 @@ MiddleHosts::MiddleHosts(const soft::FabricFile& fabric, std::size_t count, soft
     std::array<LineNic, 2>& nics = nics_.emplace_back();
     nics[0] = open_nic(*hosts_[i], "left");
     nics[1] = open_nic(*hosts_[i], "right");
+    for (LineNic& nic : nics) nic.bell = Bell(*nic.provider, nic.context.get());
   }
 }
 
@@ -65,11 +66,12 @@ Result<Chains> MiddleHosts::make(const RingShape& shape) {
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
     ChainOptions options;
     for (std::size_t side = 0; side < 2; ++side) {
-      const LineNic& nic = nics_[i][side];
+      LineNic& nic = nics_[i][side];
       options.rails[side] = {.provider = nic.provider,
                              .context = nic.context.get(),
                              .pd = nic.pd.get(),
-                             .share = &shares_[i][side]};
+                             .share = &shares_[i][side],
+                             .bell = &nics_[i][side].bell};
       options.rings[side] = shape;
     }
     Result<std::unique_ptr<Chain>> chain = Chain::create(options);

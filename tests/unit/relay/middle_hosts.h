@@ -24,6 +24,7 @@ struct LineNic {
   verbs::ContextHandle context;
   verbs::PdHandle pd;
   verbs::GidEntry gid;
+  Bell bell;
 };
 LineNic open_nic(verbs::Provider& provider, const std::string& name);
 

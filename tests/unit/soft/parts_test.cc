@@ -145,7 +145,7 @@ TEST(WireModel, CountsHeadersAsRoceDoes) {
 }
 
 TEST(CompletionQueue, OverflowKillsIt) {
-  CompletionQueue queue(nullptr, nullptr, 2);
+  CompletionQueue queue(nullptr, nullptr, 2, nullptr);
   QueuePair qp;
   CompletionEntry entry;
   entry.qp = &qp;

@@ -31,8 +31,10 @@ class CountedOffers final : public RendezvousEvents {
 class RendezvousTest : public ::testing::Test {
  protected:
   RendezvousTest() : universe_("rendezvous test " + std::to_string(::getpid())) {
-    board_ = std::make_unique<Board>(std::move(*Segment::create(sizeof(HostBoard), Sharing::Host)),
-                                     UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
+    board_ = std::make_unique<Board>(
+        std::move(*Segment::create(sizeof(HostBoard), Sharing::Host)),
+        Board::Wakers{.agent = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+                      .waiters = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))});
   }
 
   Result<std::unique_ptr<Rendezvous>> open(const std::string& host) {

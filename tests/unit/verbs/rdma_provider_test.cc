@@ -28,6 +28,11 @@ struct FakeLibrary {
   unsigned iova2_access = 0;
   std::deque<ibv_async_event> events;
   int events_taken = 0, events_acknowledged = 0;
+  ibv_comp_channel channel{};
+  ibv_cq cq{};
+  int channel_pipe[2] = {-1, -1};
+  unsigned completion_events_acknowledged = 0;
+  int channels_destroyed = 0;
 };
 FakeLibrary* g_library = nullptr;
 
@@ -74,6 +79,20 @@ int fake_get_event(ibv_context*, ibv_async_event* event) {
   *event = g_library->events.front();
   g_library->events.pop_front();
   ++g_library->events_taken;
+  return 0;
+}
+
+// A channel whose descriptor is a pipe's: one byte is one event.
+ibv_comp_channel* fake_create_channel(ibv_context* context) {
+  ibv_comp_channel& channel = g_library->channel;
+  channel.context = context;
+  channel.fd = g_library->channel_pipe[0];
+  return &channel;
+}
+int fake_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void**) {
+  char byte = 0;
+  if (::read(channel->fd, &byte, 1) != 1) return -1;
+  *cq = &g_library->cq;
   return 0;
 }
 
@@ -345,6 +364,40 @@ TEST_F(RdmaProviderTest, EventsAreTakenWithoutBlockingAndAcknowledged) {
   EXPECT_EQ(library_.events_acknowledged, 9) << "else destroying a queue pair waits for ever";
   ::close(ends[0]);
   ::close(ends[1]);
+}
+
+TEST_F(RdmaProviderTest, CompletionEventsAreTakenWithoutBlockingAndAcknowledgedAtOnce) {
+  ASSERT_EQ(::pipe(library_.channel_pipe), 0);
+  options_.api.create_comp_channel = fake_create_channel;
+  options_.api.destroy_comp_channel = [](ibv_comp_channel*) {
+    return ++g_library->channels_destroyed, 0;
+  };
+  options_.api.get_cq_event = fake_get_cq_event;
+  options_.api.ack_cq_events = [](ibv_cq* cq, unsigned count) {
+    EXPECT_EQ(cq, &g_library->cq);
+    g_library->completion_events_acknowledged += count;
+  };
+  options_.api.create_cq = [](ibv_context*, int, void*, ibv_comp_channel* channel, int) {
+    return g_library->cq.channel = channel, &g_library->cq;
+  };
+  ibv_comp_channel* const channel = provider().create_channel(provider().open_device("mlx5_0"));
+  ASSERT_NE(channel, nullptr);
+  ASSERT_NE(provider().create_reporting_cq(channel, 8), nullptr);
+  EXPECT_EQ(library_.cq.channel, channel);
+  EXPECT_FALSE(provider().next_completion_event(channel)) << "and nothing blocks";
+  ASSERT_EQ(::write(library_.channel_pipe[1], "12", 2), 2);
+  EXPECT_TRUE(provider().next_completion_event(channel));
+  EXPECT_TRUE(provider().next_completion_event(channel));
+  EXPECT_FALSE(provider().next_completion_event(channel));
+  EXPECT_EQ(library_.completion_events_acknowledged, 2u);
+  EXPECT_EQ(provider().destroy_channel(channel), 0);
+  EXPECT_EQ(library_.channels_destroyed, 1);
+  for (const int fd : library_.channel_pipe) ::close(fd);
+}
+
+TEST_F(RdmaProviderTest, ALibraryWithoutChannelsMakesNone) {
+  EXPECT_EQ(provider().create_channel(provider().open_device("mlx5_0")), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
 TEST_F(RdmaProviderTest, AContextWithoutADescriptorHasNoEvents) {
