@@ -202,7 +202,9 @@ void Rendezvous::greet(Connection& connection, std::uint32_t type) {
   options_.host.copy(hello.host, sizeof hello.host - 1);
   hello.probe_address = reinterpret_cast<std::uintptr_t>(&probe_);
   hello.probe_value = probe_;
-  send(connection, {bytes_of(hello), {}, {options_.board->memory_fd(), options_.board->wake_fd()}});
+  std::vector<int> lent{options_.board->memory_fd(), options_.board->wake_fd()};
+  if (options_.shown_fd >= 0) lent.push_back(options_.shown_fd);
+  send(connection, {bytes_of(hello), {}, std::move(lent)});
 }
 
 void Rendezvous::offer(const Peer& peer, const Offer& offer) {
@@ -384,13 +386,19 @@ bool Rendezvous::handle_hello(Connection& connection, std::span<const std::byte>
   hello.host[sizeof hello.host - 1] = '\0';
   Result<Segment> memory = Segment::map(std::move(received.fds[0]), sizeof(HostBoard));
   if (!memory.ok()) return false;
+  std::shared_ptr<HostState> state;
+  if (received.fds[2].valid()) {
+    Result<std::shared_ptr<HostState>> mapped = HostState::map_peers(std::move(received.fds[2]));
+    if (!mapped.ok()) return false;
+    state = std::move(*mapped);
+  }
   auto board = std::make_shared<Board>(std::move(*memory), std::move(received.fds[1]));
   if (connection.accepted) {
     connection.peer = std::make_shared<Peer>(hello.host);
     connection.readable = can_read_process(connection.pid, hello.probe_address, hello.probe_value);
     greet(connection, kWelcome);
   }
-  connection.peer->set_board(std::move(board));
+  connection.peer->set_board(std::move(board), std::move(state));
   options_.events->peer_changed(*connection.peer);
   return true;
 }

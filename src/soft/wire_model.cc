@@ -8,11 +8,11 @@
 
 namespace mesh::soft {
 
-namespace {
-double ticks_per_byte(double gbps) {
+double ticks_per_byte(double gbps) noexcept {
   return gbps > 0 ? 8.0 / gbps * static_cast<double>(kTicksPerNs) : 0;
 }
 
+namespace {
 // The ends of a link at one host. On a switch each of the host's ports carries the rate.
 struct Ends {
   std::size_t count = 0;
@@ -64,9 +64,32 @@ std::uint64_t WireModel::turn_bytes(std::uint64_t sent, std::uint64_t total,
   return left <= turn + kImmBytes ? left : turn;
 }
 
-std::uint64_t WireModel::send(std::uint64_t at_ticks, std::uint64_t bytes) noexcept {
-  return std::max(wires_.cable.book(at_ticks, scaled(bytes, link_ticks_per_byte_)),
-                  wires_.bus.book(at_ticks, scaled(bytes, nic_ticks_per_byte_)));
+std::uint64_t WireModel::send(std::uint64_t at_ticks, std::uint64_t bytes, CardSlot* far) noexcept {
+  const std::uint64_t end_ticks =
+      std::max(wires_.cable.book(at_ticks, scaled(bytes, link_ticks_per_byte_)),
+               wires_.bus.book(at_ticks, scaled(bytes, nic_ticks_per_byte_)));
+  return wires_.slot == nullptr && far == nullptr ? end_ticks
+                                                  : pass_slots(at_ticks, end_ticks, bytes, far);
+}
+
+// Books the bytes behind what the other NICs of both slots have booked, and keeps this NIC busy
+// until they are through. So each NIC has one quantum at a slot, and the NICs take turns whichever
+// is asked first. A receiver has no buffer: what its slot cannot take stays at the sender, as where
+// a port pauses its peer. The far slot's time is that at which bytes leave, so that a long cable to
+// it does not hold up a short one.
+std::uint64_t WireModel::pass_slots(std::uint64_t at_ticks, std::uint64_t end_ticks,
+                                    std::uint64_t bytes, CardSlot* far) noexcept {
+  if (CardSlot* const slot = wires_.slot; slot != nullptr)
+    end_ticks =
+        std::max(end_ticks, slot->reads.book(at_ticks, scaled(bytes, slot->ticks_per_byte)));
+  if (far != nullptr) {
+    // As they arrive: the last byte is written when it has come, if the slot is free.
+    const std::uint64_t ticks = scaled(bytes, far->ticks_per_byte);
+    const std::uint64_t from_ticks = std::max(at_ticks, end_ticks - std::min(end_ticks, ticks));
+    end_ticks = std::max(end_ticks, far->writes.book(from_ticks, ticks));
+  }
+  wires_.bus.hold(end_ticks);
+  return end_ticks;
 }
 
 std::optional<double> goodput_gbytes_per_s(const FabricFile& fabric, const HostPair& pair) {
