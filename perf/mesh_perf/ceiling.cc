@@ -40,10 +40,10 @@ std::optional<double> link_ceiling(const std::string& fabric_file,
   if (ranks.size() < 2 || (!ring && ranks.size() > 2)) return std::nullopt;
   std::optional<double> least;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const std::optional<double> rate =
-        soft::goodput_gbytes_per_s(*file, {ranks[rank], ranks[(rank + 1) % ranks.size()]});
+    const std::optional<soft::Goodput> rate =
+        soft::goodput_between(*file, {ranks[rank], ranks[(rank + 1) % ranks.size()]});
     if (!rate.has_value()) return std::nullopt;
-    least = least.has_value() ? std::min(*least, *rate) : *rate;
+    least = std::min(least.value_or(rate->gbytes_per_s), rate->gbytes_per_s);
   }
   return least;
 }

@@ -2,9 +2,12 @@
 
 #include "src/base/check.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace mesh::soft {
 
@@ -13,26 +16,62 @@ double ticks_per_byte(double gbps) noexcept {
 }
 
 namespace {
-// The ends of a link at one host. On a switch each of the host's ports carries the rate.
-struct Ends {
-  std::size_t count = 0;
-  double gbps = 0;  // the sum of all ends
-};
-
-Ends ends_at(const FabricFile& fabric, const LinkSpec& link, int host) {
-  Ends ends;
-  for (const NicRef& end : link.ends) {
-    if (end.host != host) continue;
-    const double own = fabric.nic(end).gbps;
-    ++ends.count;
-    ends.gbps += own == 0 || link.gbps == 0 ? std::max(own, link.gbps) : std::min(own, link.gbps);
-  }
-  return ends;
+double end_gbps(const FabricFile& fabric, const LinkSpec& link, NicRef end) {
+  const double own = fabric.nic(end).gbps;
+  return own == 0 || link.gbps == 0 ? std::max(own, link.gbps) : std::min(own, link.gbps);
 }
 
-struct Cable {
-  double gbps = 0, limit_gbps = 0, share = 0;
+double payload_share(const LinkSpec& link) {
+  return link.mtu / static_cast<double>(link.mtu + kPacketOverheadBytes);
+}
+
+// Ways that share a limit, such as the halves of a cable or the NICs of a slot.
+struct Shared {
+  double gbps = 0, payload_gbps = 0;  // sums of the ways
+  double limit_gbps = 0;              // 0: none
 };
+
+class Groups {
+ public:
+  void add(const std::string& name, double gbps, double share, double limit_gbps) {
+    Shared& group = groups_[name];
+    group.gbps += gbps;
+    group.payload_gbps += gbps * share;
+    group.limit_gbps = limit_gbps;
+  }
+  double payload_gbps() const {
+    double sum = 0;
+    for (const auto& [name, group] : groups_) {
+      const bool binds = group.limit_gbps > 0 && group.limit_gbps < group.gbps;
+      sum += group.payload_gbps * (binds ? group.limit_gbps / group.gbps : 1);
+    }
+    return sum;
+  }
+
+ private:
+  std::map<std::string, Shared> groups_;
+};
+
+// Adds the ends of a link at one host to their slots. On a switch each of the host's ports carries
+// the rate. Returns the sum of the ends.
+double add_ends(const FabricFile& fabric, const LinkSpec& link, int host, Groups& slots) {
+  double sum = 0;
+  for (const NicRef end : link.ends) {
+    if (end.host != host) continue;
+    const double gbps = end_gbps(fabric, link, end);
+    const int slot = fabric.nic(end).slot;
+    const std::vector<CardSlotSpec>& all = fabric.hosts[static_cast<std::size_t>(host)].slots;
+    slots.add(slot < 0 ? fmt::format("NIC {}", end.nic) : fmt::format("slot {}", slot), gbps,
+              payload_share(link), slot < 0 ? 0 : all[static_cast<std::size_t>(slot)].gbps);
+    sum += gbps;
+  }
+  return sum;
+}
+
+bool has_end_at(const LinkSpec& link, int host) {
+  return std::any_of(link.ends.begin(), link.ends.end(),
+                     [host](const NicRef& end) { return end.host == host; });
+}
 }  // namespace
 
 WireModel::WireModel(const LinkSpec* link, const NicSpec& nic, const NicCosts& costs,
@@ -92,22 +131,21 @@ std::uint64_t WireModel::pass_slots(std::uint64_t at_ticks, std::uint64_t end_ti
   return end_ticks;
 }
 
-std::optional<double> goodput_gbytes_per_s(const FabricFile& fabric, const HostPair& pair) {
-  std::map<std::string, Cable> cables;
+std::optional<Goodput> goodput_between(const FabricFile& fabric, const HostPair& pair) {
+  Groups cables, from_slots, to_slots;
   for (std::size_t i = 0; i < fabric.links.size(); ++i) {
     const LinkSpec& link = fabric.links[i];
-    const Ends from = ends_at(fabric, link, pair.from), to = ends_at(fabric, link, pair.to);
-    if (from.count == 0 || to.count == 0) continue;
-    if (from.gbps == 0 || to.gbps == 0) return std::nullopt;
-    Cable& cable = cables[link.cable.empty() ? "link " + std::to_string(i) : "cable " + link.cable];
-    cable.gbps += std::min(from.gbps, to.gbps);
-    cable.limit_gbps = link.cable.empty() ? cable.gbps : link.gbps;
-    cable.share = link.mtu / static_cast<double>(link.mtu + kPacketOverheadBytes);
+    if (!has_end_at(link, pair.from) || !has_end_at(link, pair.to)) continue;
+    const double gbps = std::min(add_ends(fabric, link, pair.from, from_slots),
+                                 add_ends(fabric, link, pair.to, to_slots));
+    if (gbps == 0) return std::nullopt;
+    cables.add(link.cable.empty() ? fmt::format("link {}", i) : "cable " + link.cable, gbps,
+               payload_share(link), link.cable.empty() ? 0 : link.gbps);
   }
-  double sum = 0;
-  for (const auto& [name, cable] : cables)
-    sum += std::min(cable.gbps, cable.limit_gbps) / 8 * cable.share;
-  return sum > 0 ? std::optional(sum) : std::nullopt;
+  const double wired = cables.payload_gbps(),
+               through = std::min(from_slots.payload_gbps(), to_slots.payload_gbps());
+  if (wired == 0) return std::nullopt;
+  return Goodput{.gbytes_per_s = std::min(wired, through) / 8, .slots_bind = through < wired};
 }
 
 }  // namespace mesh::soft

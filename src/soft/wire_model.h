@@ -100,10 +100,15 @@ struct HostPair {
   int from = 0, to = 0;  // indices
 };
 
+struct Goodput {
+  double gbytes_per_s = 0;
+  bool slots_bind = false;  // the cables and NICs alone would let more through
+};
 // Returns the goodput between two hosts in 10^9 bytes of payload a second, one way. MTU bytes of
 // payload take MTU + 82 bytes on the wire (RoCE v2: Ethernet 38, IPv4 20, UDP 8, BTH 12, ICRC 4). A
 // NIC slower than its cable counts with its own rate; two halves count with no more than their
-// cable's. Returns no value if the hosts share no link, or one of their links has no rate.
-std::optional<double> goodput_gbytes_per_s(const FabricFile& fabric, const HostPair& pair);
+// cable's, and the NICs of a slot with no more than the slot's. Returns no value if the hosts share
+// no link, or one of their links has no rate.
+std::optional<Goodput> goodput_between(const FabricFile& fabric, const HostPair& pair);
 
 }  // namespace mesh::soft

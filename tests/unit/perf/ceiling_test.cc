@@ -58,6 +58,22 @@ TEST_F(Ceiling, HalvesCarryNoMoreThanTheirCable) {
               175 / 8.0 * kPayloadShare, 1e-9);
 }
 
+TEST_F(Ceiling, NicsCarryNoMoreThanTheirSlots) {
+  const auto of = [](const char* fabric) {
+    return link_ceiling(fmt::format(MESH_FABRIC_DIR "/model-{}.json", fabric), {}, Kind::SendRecv)
+        .value_or(0);
+  };
+  EXPECT_NEAR(of("spark-pair"), 200 / 8.0 * kPayloadShare, 1e-9) << "the cable";
+  EXPECT_NEAR(of("spark-pair2"), 218 / 8.0 * kPayloadShare, 1e-9) << "both x4 links";
+  EXPECT_NEAR(of("x16-pair2"), 400 / 8.0 * kPayloadShare, 1e-9);
+  EXPECT_NEAR(of("cards4-pair"), 800 / 8.0 * kPayloadShare, 1e-9);
+  const auto ring = [](const char* file) { return link_ceiling(file, {}, Kind::AllReduce); };
+  EXPECT_NEAR(ring(MESH_FABRIC_DIR "/model-spark-triangle.json").value_or(0),
+              200 / 8.0 * kPayloadShare, 1e-9);
+  EXPECT_NEAR(ring(MESH_FABRIC_DIR "/model-spark-ring4.json").value_or(0),
+              200 / 8.0 * kPayloadShare, 1e-9);
+}
+
 TEST_F(Ceiling, IsNotKnownOfLinksWithoutRate) {
   EXPECT_FALSE(link_ceiling(MESH_FABRIC_DIR "/pair.json", {}, Kind::SendRecv).has_value());
   EXPECT_FALSE(link_ceiling("/nowhere.json", {}, Kind::SendRecv).has_value());

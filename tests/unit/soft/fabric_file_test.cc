@@ -174,7 +174,9 @@ TEST(FabricFile, ReadsIpv6AndSwitches) {
 
 TEST(FabricFile, EveryReadyFileIsGood) {
   for (const char* name :
-       {"pair", "pair2", "triangle", "switched3", "ring4", "line3", "alltoall8", "capped"})
+       {"pair", "pair2", "triangle", "switched3", "ring4", "line3", "alltoall8", "capped",
+        "model-spark-pair", "model-spark-pair2", "model-spark-triangle", "model-spark-ring4",
+        "model-x16-pair2", "model-cards4-pair"})
     EXPECT_TRUE(load(std::string(MESH_SOURCE_DIR "/perf/fabrics/") + name + ".json").ok()) << name;
 }
 
