@@ -120,6 +120,33 @@ TEST(ModelBars, CablesAndTheSlotsBehindThemAreFilled) {
   }
 }
 
+// A ring one way is bound by its cables, and two opposite rings by the slots, as each host sends to
+// both neighbours.
+TEST(ModelBars, RingsAreAsFastAsCablesAndSlotsLetThem) {
+  for (const char* const ring : {"triangle", "ring4"}) {
+    for (const bool opposite : {false, true}) {
+      Experiment experiment =
+          experiment_on(soft::load(fmt::format(MESH_FABRIC_DIR "/model-spark-{}.json", ring)));
+      experiment.direction = opposite ? Direction::Both : Direction::OneWay;
+      const double bar = opposite ? 0.9 : 0.97;
+      for (const std::size_t kib : {64u, 1024u}) {
+        std::string why;
+        const auto rate = measure_ring(
+            experiment, {.bytes = kib * 1024, .messages = 160, .warmup = 40, .outstanding = 8},
+            why);
+        ASSERT_TRUE(rate.has_value()) << why;
+        const double share = *rate / (opposite ? goodput(218) / 2 : goodput(200));
+        show(fmt::format("a: {} {}, {} KiB, of what binds", ring,
+                         opposite ? "opposite rings" : "one way", kib)
+                 .c_str(),
+             share, bar);
+        EXPECT_GE(share, bar) << ring << ", " << kib << " KiB";
+        EXPECT_LE(share, 1.01) << ring << ", " << kib << " KiB";
+      }
+    }
+  }
+}
+
 // Relayed bytes are written to the middle host's memory and read from it again. Both directions of
 // messages meet in each direction of its slot.
 TEST(ModelBars, TheSlotOfAMiddleHostCarriesWhatItRelays) {
