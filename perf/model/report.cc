@@ -108,8 +108,10 @@ results::File Report::file() const {
     results::Point point;
     point.bytes = row.bytes;
     point.iterations = row.load.messages;
-    point.bandwidth =
-        results::Bandwidth{row.throughput.gbytes_per_s, row.throughput.gbytes_per_s, std::nullopt};
+    point.bandwidth = results::Bandwidth{.gbytes_per_s = row.throughput.gbytes_per_s,
+                                         .bus_gbytes_per_s = row.throughput.gbytes_per_s,
+                                         .ceiling_gbytes_per_s = std::nullopt,
+                                         .slots_bind = ceiling_.slots_bind};
     if (ceiling_.gbytes_per_s > 0) point.bandwidth->ceiling_gbytes_per_s = ceiling_.gbytes_per_s;
     point.extra["doorbells_per_message"] = row.throughput.doorbells_per_message;
     point.extra["send_completions_per_message"] = row.throughput.completions_per_message;
