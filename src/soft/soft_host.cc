@@ -82,7 +82,7 @@ Status SoftHost::find_state() {
   }
   faults_ = std::make_unique<FaultPlan>(state_->memory().faults);
   if (first) {
-    state_->memory().set_slots(options_.fabric.hosts[static_cast<std::size_t>(host_index_)]);
+    state_->memory().set_slots(spec());
     arm_faults_of_file();
   }
   faults_->when_changed([this] {
@@ -97,11 +97,15 @@ Status SoftHost::claim_slot(bool alone) {
     claimed_ = Registry::instance().claim(place());
     if (!claimed_) continue;
     if (options_.clock.manual()) return Errc::Ok;
-    Result<std::unique_ptr<Rendezvous>> meeting = Rendezvous::open(
-        {universe_, options_.host, slot_, options_.copy, board_.get(), this, state_->fd(),
-         options_.fabric.hosts[static_cast<std::size_t>(host_index_)].slots.empty()
-             ? -1
-             : state_->fd()});
+    Result<std::unique_ptr<Rendezvous>> meeting =
+        Rendezvous::open({.universe = universe_,
+                          .host = options_.host,
+                          .slot = slot_,
+                          .copy = options_.copy,
+                          .board = board_.get(),
+                          .events = this,
+                          .state_fd = state_->fd(),
+                          .shown_fd = spec().slots.empty() ? -1 : state_->fd()});
     if (meeting.ok()) {
       rendezvous_ = std::move(*meeting);
       return Errc::Ok;
@@ -115,8 +119,7 @@ Status SoftHost::claim_slot(bool alone) {
 
 // The halves of a cable have the transmitter of the first of them.
 void SoftHost::make_nics() {
-  const std::vector<NicSpec>& specs =
-      options_.fabric.hosts[static_cast<std::size_t>(host_index_)].nics;
+  const std::vector<NicSpec>& specs = spec().nics;
   const auto cable_of = [this](const NicSpec& nic) {
     return nic.link < 0 ? "" : options_.fabric.links[static_cast<std::size_t>(nic.link)].cable;
   };
