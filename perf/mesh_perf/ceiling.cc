@@ -1,7 +1,6 @@
 #include "perf/mesh_perf/ceiling.h"
 
 #include "perf/driver/buffer.h"
-#include "src/soft/wire_model.h"
 
 #include <algorithm>
 #include <chrono>
@@ -29,8 +28,8 @@ constexpr int kRounds = 3;
 
 }  // namespace
 
-std::optional<double> link_ceiling(const std::string& fabric_file,
-                                   const std::vector<std::string>& hosts, Kind kind) {
+std::optional<soft::Goodput> link_ceiling(const std::string& fabric_file,
+                                          const std::vector<std::string>& hosts, Kind kind) {
   const auto file = soft::load(fabric_file);
   if (!file.ok()) return std::nullopt;
   const std::vector<int> ranks = places(*file, hosts);
@@ -38,12 +37,12 @@ std::optional<double> link_ceiling(const std::string& fabric_file,
   // chain leaves out one link of the ring, which depends on the root.
   const bool ring = kind != Kind::AllToAll && !has_root(kind);
   if (ranks.size() < 2 || (!ring && ranks.size() > 2)) return std::nullopt;
-  std::optional<double> least;
+  std::optional<soft::Goodput> least;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const std::optional<double> rate =
-        soft::goodput_gbytes_per_s(*file, {ranks[rank], ranks[(rank + 1) % ranks.size()]});
+    const std::optional<soft::Goodput> rate =
+        soft::goodput_between(*file, {ranks[rank], ranks[(rank + 1) % ranks.size()]});
     if (!rate.has_value()) return std::nullopt;
-    least = least.has_value() ? std::min(*least, *rate) : *rate;
+    if (!least || rate->gbytes_per_s < least->gbytes_per_s) least = rate;
   }
   return least;
 }

@@ -120,7 +120,7 @@ results::File result_file(const Options& options, const Ground& ground,
   file.place.topology = topology_of(options, ground);
   file.place.ranks = static_cast<std::uint64_t>(ground.world);
   // The places of ranks are known only if our launcher placed them.
-  std::optional<double> ceiling;
+  std::optional<soft::Goodput> ceiling;
   if (options.soft() && options.launched && options.algorithm == Algorithm::Ring &&
       options.ranks_per_host == 1)
     ceiling = link_ceiling(options.fabric, options.hosts, options.kind);
@@ -137,7 +137,10 @@ results::File result_file(const Options& options, const Ground& ground,
     results::Point point = point_of(options, row);
     // Sizes that round down to the same count were measured again.
     if (!series.points.empty() && series.points.back().bytes >= point.bytes) continue;
-    if (point.bandwidth.has_value()) point.bandwidth->ceiling_gbytes_per_s = ceiling;
+    if (point.bandwidth.has_value() && ceiling.has_value()) {
+      point.bandwidth->ceiling_gbytes_per_s = ceiling->gbytes_per_s;
+      point.bandwidth->slots_bind = ceiling->slots_bind;
+    }
     series.points.push_back(point);
   }
   file.series.push_back(series);

@@ -1,7 +1,5 @@
 #include "perf/model/report.h"
 
-#include "src/soft/wire_model.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -34,7 +32,7 @@ Report::Report(const Options& options, const Experiment& experiment,
       arguments_(arguments),
       topology_(topology_of(options)),
       qps_(options.spec.half > 0 ? experiment.policy.half_qps : experiment.policy.qps),
-      ceiling_(soft::goodput_gbytes_per_s(experiment.fabric, {0, 1}).value_or(0)) {}
+      ceiling_(soft::goodput_between(experiment.fabric, {0, 1}).value_or(soft::Goodput{})) {}
 
 void Report::print_header() const {
   const Settings& settings = options_.settings;
@@ -47,13 +45,16 @@ void Report::print_header() const {
       settings.signal_interval,
       settings.inline_bytes == kAuto ? "auto" : std::to_string(settings.inline_bytes),
       options_.calls.start_ns, options_.calls.test_ns));
-  if (ceiling_ > 0) say(fmt::format("# the wire's goodput is {:.3f} GB/s one way\n", ceiling_));
+  if (ceiling_.gbytes_per_s > 0)
+    say(fmt::format("# the {} goodput is {:.3f} GB/s one way\n",
+                    ceiling_.slots_bind ? "cards' slots bind: their" : "wire's",
+                    ceiling_.gbytes_per_s));
   const std::string beside = options_.beside_bytes == 0
                                  ? "one at a time"
                                  : fmt::format("beside {} bytes", options_.beside_bytes);
   say(fmt::format("#\n# {:>54}   {:>40}\n", "", "latency one way, " + beside + " (us)"));
   say(fmt::format("# {:>10} {:>9} {:>9} {:>8} {:>9} {:>8}   {:>9} {:>9} {:>9} {:>9}\n", "size",
-                  "messages", "algbw", "of wire", "rate", "doorb.", "min", "median", "p99",
+                  "messages", "algbw", "of limit", "rate", "doorb.", "min", "median", "p99",
                   "p99.9"));
   say(fmt::format("# {:>10} {:>9} {:>9} {:>8} {:>9} {:>8}\n", "(B)", "", "(GB/s)", "(%)",
                   "(msg/us)", "(/msg)"));
@@ -64,7 +65,9 @@ void Report::add(const Row& row) {
   const Throughput& t = row.throughput;
   const results::Latency& l = row.latency_us;
   const std::string share =
-      ceiling_ > 0 ? fmt::format("{:.1f}", 100 * t.gbytes_per_s / ceiling_) : "-";
+      ceiling_.gbytes_per_s > 0
+          ? fmt::format("{:.1f}", 100 * t.gbytes_per_s / ceiling_.gbytes_per_s)
+          : "-";
   say(fmt::format(
       "  {:>10} {:>9} {:>9.3f} {:>8} {:>9.3f} {:>8.2f}   {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f}\n",
       row.bytes, row.load.messages, t.gbytes_per_s, share, t.messages_per_us,
@@ -105,9 +108,11 @@ results::File Report::file() const {
     results::Point point;
     point.bytes = row.bytes;
     point.iterations = row.load.messages;
-    point.bandwidth =
-        results::Bandwidth{row.throughput.gbytes_per_s, row.throughput.gbytes_per_s, std::nullopt};
-    if (ceiling_ > 0) point.bandwidth->ceiling_gbytes_per_s = ceiling_;
+    point.bandwidth = results::Bandwidth{.gbytes_per_s = row.throughput.gbytes_per_s,
+                                         .bus_gbytes_per_s = row.throughput.gbytes_per_s,
+                                         .ceiling_gbytes_per_s = std::nullopt,
+                                         .slots_bind = ceiling_.slots_bind};
+    if (ceiling_.gbytes_per_s > 0) point.bandwidth->ceiling_gbytes_per_s = ceiling_.gbytes_per_s;
     point.extra["doorbells_per_message"] = row.throughput.doorbells_per_message;
     point.extra["send_completions_per_message"] = row.throughput.completions_per_message;
     bandwidth.points.push_back(point);

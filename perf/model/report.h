@@ -3,6 +3,7 @@
 
 #include "perf/model/options.h"
 #include "perf/results/result.h"
+#include "src/soft/wire_model.h"
 
 #include <string>
 #include <vector>
@@ -31,8 +32,8 @@ class Report {
   const Options& options_;
   const std::vector<std::string> arguments_;
   const std::string topology_;
-  const std::uint32_t qps_;  // of the policy, where the settings leave it open
-  const double ceiling_;     // 10^9 bytes a second; 0: none
+  const std::uint32_t qps_;      // of the policy, where the settings leave it open
+  const soft::Goodput ceiling_;  // 0: none
   std::vector<Row> rows_;
 };
 

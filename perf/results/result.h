@@ -25,6 +25,7 @@ struct Bandwidth {
   double bus_gbytes_per_s = 0;
   std::optional<double> ceiling_gbytes_per_s;  // the link's goodput, where it is known; to be
                                                // compared with the bus bandwidth
+  bool slots_bind = false;  // the ceiling is that of the cards' slots, below the cables'
 };
 
 struct Latency {

@@ -15,9 +15,11 @@ Json value_or_null(const std::optional<T>& value) {
 }
 
 Json json_of(const Bandwidth& bandwidth) {
-  return {{"gbytes_per_s", bandwidth.gbytes_per_s},
-          {"bus_gbytes_per_s", bandwidth.bus_gbytes_per_s},
-          {"ceiling_gbytes_per_s", value_or_null(bandwidth.ceiling_gbytes_per_s)}};
+  Json json{{"gbytes_per_s", bandwidth.gbytes_per_s},
+            {"bus_gbytes_per_s", bandwidth.bus_gbytes_per_s},
+            {"ceiling_gbytes_per_s", value_or_null(bandwidth.ceiling_gbytes_per_s)}};
+  if (bandwidth.slots_bind) json["ceiling_of"] = "slots";
+  return json;
 }
 
 Json json_of(const Latency& latency) {

@@ -152,6 +152,10 @@ def bus(point):
     return point["bandwidth"]["bus_gbytes_per_s"] if point.get("bandwidth") else None
 
 
+def whose_ceiling(point):
+    return "slots'" if "ceiling_of" in point["bandwidth"] else "link's"
+
+
 def ceiling(point):
     return point["bandwidth"].get("ceiling_gbytes_per_s") if point.get("bandwidth") else None
 
@@ -189,10 +193,11 @@ def _yardsticks(sources, unit):
 
 
 def _ceilings(sources, unit):
-    values = sorted({ceiling(point) for source in sources for one in source.series
-                     for point in one["points"] if ceiling(point)})
-    links = [Ceiling(value * unit[1], "link's ceiling: %s %s" %
-                     (units.figure_text(value * unit[1], 4), unit[0])) for value in values]
+    values = sorted({(ceiling(point), whose_ceiling(point)) for source in sources
+                     for one in source.series for point in one["points"] if ceiling(point)})
+    links = [Ceiling(value * unit[1], "%s ceiling: %s %s" %
+                     (whose, units.figure_text(value * unit[1], 4), unit[0]))
+             for value, whose in values]
     return links + list(_yardsticks(sources, unit))
 
 

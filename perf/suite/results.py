@@ -72,8 +72,8 @@ def _texts(value, where, key):
             _fail("%s.%s: texts are expected, not %s", where, key, json.dumps(one))
 
 
-def _numbers(value, where, keys, optional=()):
-    _object(value, where, keys + optional)
+def _numbers(value, where, keys, optional=(), others=()):
+    _object(value, where, keys + optional + others)
     for key in keys:
         _number(_need(value, where, key), "%s.%s" % (where, key))
     for key in optional:
@@ -100,7 +100,10 @@ def _point(value, where):
     bandwidth, latency = value.get("bandwidth"), value.get("latency_us")
     if bandwidth is not None:
         _numbers(bandwidth, where + ".bandwidth", ("gbytes_per_s", "bus_gbytes_per_s"),
-                 ("ceiling_gbytes_per_s",))
+                 ("ceiling_gbytes_per_s",), ("ceiling_of",))
+        if bandwidth.get("ceiling_of", "slots") != "slots":
+            _fail("%s.bandwidth.ceiling_of: %s is not \"slots\"", where,
+                  json.dumps(bandwidth["ceiling_of"]))
     if latency is not None:
         _latency(latency, where + ".latency_us")
     if bandwidth is None and latency is None:

@@ -6,6 +6,7 @@
 #include "src/base/check.h"
 #include "src/base/unique_fd.h"
 #include "src/soft/fabric_file.h"
+#include "src/soft/host_state.h"
 #include "src/soft/index_set.h"
 #include "src/soft/segment.h"
 
@@ -61,8 +62,9 @@ class Board {
   HostBoard* host_;
 };
 
-// Another host, or this one. The board is set once, when it is known. Until then bells cannot be
-// rung and need not be: a target that attaches later looks for work by itself.
+// Another host, or this one. The board is set once, when it is known, with the host's state if its
+// cards' slots have rates. Until then bells cannot be rung and need not be: a target that attaches
+// later looks for work by itself.
 class Peer {
  public:
   explicit Peer(std::string host) : host_(std::move(host)) {}
@@ -71,9 +73,14 @@ class Peer {
   // Ordered with the bells (seq_cst): if a ringer finds no board after its own bell, the thread
   // that sets the board sees the bell (Poster::publish).
   Board* board() const noexcept { return board_.load(std::memory_order_seq_cst); }
-  void set_board(std::shared_ptr<Board> board) noexcept {
+  // Returns the slot of a NIC, or null if it has none or is not known yet.
+  CardSlot* slot_of(int nic) const noexcept {
+    return board() == nullptr || state_ == nullptr ? nullptr : state_->memory().slot_of(nic);
+  }
+  void set_board(std::shared_ptr<Board> board, std::shared_ptr<HostState> state) noexcept {
     CHECK(owner_ == nullptr && board != nullptr);  // other threads use it without a lock
     owner_ = std::move(board);
+    state_ = std::move(state);
     board_.store(owner_.get(), std::memory_order_seq_cst);
   }
   bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
@@ -82,6 +89,7 @@ class Peer {
  private:
   std::string host_;
   std::shared_ptr<Board> owner_;
+  std::shared_ptr<HostState> state_;
   std::atomic<Board*> board_{nullptr};
   std::atomic<bool> lost_{false};
 };

@@ -28,6 +28,32 @@ constexpr double kDelayUsMax = 10'000'000;
 constexpr double kQuantumBytesMax = 1 << 30;
 constexpr double kCostNsMax = 1'000'000;
 
+void read_slots(const Json& slots, HostSpec& host) {
+  if (slots.size() > kNicsMax)
+    fail("host {}: {} slots are not in 0..{}", host.name, slots.size(), kNicsMax);
+  for (const Json& entry : slots) {
+    read_object(entry, [&](const Json& object) {
+      const std::string a_slot = "a slot of host " + host.name;
+      check_keys(object, a_slot, {"name", "gbps"});
+      CardSlotSpec slot{.name = name_of(object, a_slot)};
+      const std::string what = fmt::format("slot {}/{}", host.name, slot.name);
+      const auto same = [&](const CardSlotSpec& other) { return other.name == slot.name; };
+      if (std::any_of(host.slots.begin(), host.slots.end(), same)) fail("{} is there twice", what);
+      member_of(object, what, "gbps");
+      slot.gbps = number_of(object, what, "gbps", {1e-3, kGbpsMax, 0});
+      host.slots.push_back(std::move(slot));
+    });
+  }
+}
+
+void check_slots(const HostSpec& host) {
+  for (std::size_t i = 0; i < host.slots.size(); ++i) {
+    const auto sits = [i](const NicSpec& nic) { return nic.slot == static_cast<int>(i); };
+    if (std::none_of(host.nics.begin(), host.nics.end(), sits))
+      fail("slot {}/{} has no NIC", host.name, host.slots[i].name);
+  }
+}
+
 void read_nics(const Json& nics, FabricFile& file) {
   const std::string host = file.hosts.back().name;
   std::vector<NicSpec>& list = file.hosts.back().nics;
@@ -35,7 +61,7 @@ void read_nics(const Json& nics, FabricFile& file) {
     fail("host {}: {} NICs are not in 1..{}", host, nics.size(), kNicsMax);
   for (const Json& entry : nics) {
     read_object(entry, [&](const Json& object) {
-      NicSpec nic = read_nic(object, host);
+      NicSpec nic = read_nic(object, file.hosts.back());
       const auto same = [&](const NicSpec& n) { return n.name == nic.name; };
       if (std::any_of(list.begin(), list.end(), same))
         fail("NIC {}/{} is there twice", host, nic.name);
@@ -50,12 +76,14 @@ void read_hosts(const Json& root, FabricFile& file) {
     fail("{} hosts are not in 1..{}", hosts.size(), kHostsMax);
   for (const Json& entry : hosts) {
     read_object(entry, [&](const Json& object) {
-      check_keys(object, "a host", {"name", "nics", "clone_of"});
+      check_keys(object, "a host", {"name", "nics", "clone_of", "slots"});
       const std::string name = name_of(object, "a host");
       if (file.find_host(name) >= 0) fail("host {} is there twice", name);
       file.hosts.emplace_back().name = name;
       file.hosts.back().clone_of = text_of(object, "host " + name, "clone_of");
+      read_slots(list_of(object, "host " + name, "slots"), file.hosts.back());
       read_nics(list_of(object, "host " + name, "nics"), file);
+      check_slots(file.hosts.back());
     });
   }
 }
@@ -142,16 +170,25 @@ void plug(const LinkSpec& link, const std::string& what, FabricFile& file) {
   }
 }
 
+// Returns the rate of the NIC's bus, or that of its slot if that is less; 0: neither has one.
+double own_gbps(NicRef end, const FabricFile& file) {
+  const NicSpec& nic = file.nic(end);
+  if (nic.slot < 0) return nic.gbps;
+  const HostSpec& host = file.hosts[static_cast<std::size_t>(end.host)];
+  const double slot = host.slots[static_cast<std::size_t>(nic.slot)].gbps;
+  return nic.gbps == 0 ? slot : std::min(nic.gbps, slot);
+}
+
 // Checks that the two halves of a cable join the same two hosts at one rate, and that each NIC is
 // slower than the cable: that is what lets the second half in.
 void check_cable(const std::string& what, const FabricFile& file) {
   const LinkSpec& link = file.links.back();
   if (link.cable.empty()) return;
   for (const NicRef end : link.ends) {
-    const double own = file.nic(end).gbps;
+    const double own = own_gbps(end, file);
     if (own == 0 || own >= link.gbps)
-      fail("{}: NIC {} on cable \"{}\" needs a gbps of its own below the cable's {}", what,
-           file.nic(end).name, link.cable, link.gbps);
+      fail("{}: NIC {} on cable \"{}\" needs a gbps of its own or a slot's below the cable's {}",
+           what, file.nic(end).name, link.cable, link.gbps);
   }
   std::size_t halves = 0;
   for (const LinkSpec& other : file.links) {
@@ -311,8 +348,8 @@ void read_null(const Json& root, FabricFile& file) {
   if (file.hosts.size() != 1)
     fail("a null fabric has {} hosts, not 1: it joins the contexts of one process",
          file.hosts.size());
-  if (!file.links.empty() || !file.faults.empty())
-    fail("a null fabric has neither links nor faults");
+  if (!file.links.empty() || !file.faults.empty() || file.has_slots())
+    fail("a null fabric has neither links nor faults nor slots");
   file.null.emplace();
   file.null->delivery_polls =
       static_cast<std::uint32_t>(number_of(*it, "null", "delivery_polls", {0, 1000, 1}));
@@ -343,6 +380,11 @@ int FabricFile::find_host(const std::string& host) const {
   for (std::size_t i = 0; i < hosts.size(); ++i)
     if (hosts[i].name == host) return static_cast<int>(i);
   return -1;
+}
+
+bool FabricFile::has_slots() const {
+  return std::any_of(hosts.begin(), hosts.end(),
+                     [](const HostSpec& host) { return !host.slots.empty(); });
 }
 
 bool FabricFile::find_gid(const ibv_gid& gid, NicRef* out) const {

@@ -40,6 +40,7 @@ struct NicSpec {
   std::string pci;  // sysfs path; empty: none
   int numa = -1;
   int link = -1;  // index into FabricFile::links; -1: nothing is plugged in
+  int slot = -1;  // index into HostSpec::slots; -1: none that limits it
   // The rate of the NIC's bus. The PCIe half of a cable may carry less than the cable. 0: as much
   // as the link.
   double gbps = 0;
@@ -63,11 +64,20 @@ struct NicSpec {
   bool global_header = false;        // the port takes no packet without a GID
 };
 
+// A slot of a host, or the PCIe link behind it, in which one or more NICs sit. It carries gbps of
+// what they send together and gbps of what they receive together, in bytes on the wire. PCIe Gen5
+// has some 27 Gb/s a lane.
+struct CardSlotSpec {
+  std::string name;
+  double gbps = 0;  // above 0
+};
+
 struct HostSpec {
   std::string name;
   // The host whose name it tells others, and whose net devices have the same addresses as its own.
   // Empty: it is no clone.
   std::string clone_of;
+  std::vector<CardSlotSpec> slots;  // each has a NIC; up to kNicsMax
   std::vector<NicSpec> nics;
 };
 
@@ -121,6 +131,7 @@ struct FabricFile {
   std::optional<NullSpec> null;
 
   int find_host(const std::string& host) const;  // an index, or -1
+  bool has_slots() const;                        // some host names slots
   // Finds the first NIC with that address. NICs on different cables may have one address.
   bool find_gid(const ibv_gid& gid, NicRef* out) const;
   // Finds the NIC with that address to which packets from a NIC can go; there is one at most.

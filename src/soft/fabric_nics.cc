@@ -52,6 +52,14 @@ std::uint64_t read_guid(const Json& object, const std::string& what, const std::
   return guid;
 }
 
+int read_slot(const Json& object, const std::string& what, const HostSpec& host) {
+  if (!object.contains("slot")) return -1;
+  const std::string name = text_of(object, what, "slot");
+  for (std::size_t i = 0; i < host.slots.size(); ++i)
+    if (host.slots[i].name == name) return static_cast<int>(i);
+  refuse(object, what, "slot", "the name of one of the host's slots");
+}
+
 LinkLayer read_layer(const Json& object, const std::string& what) {
   const std::string text = text_of(object, what, "layer");
   if (text.empty() || text == "ethernet") return LinkLayer::Ethernet;
@@ -114,8 +122,8 @@ std::uint32_t read_mtu(const Json& object, const std::string& what, std::uint32_
   return mtu;
 }
 
-NicSpec read_nic(const Json& object, const std::string& host) {
-  std::string what = fmt::format("a NIC of host {}", host);
+NicSpec read_nic(const Json& object, const HostSpec& host) {
+  std::string what = fmt::format("a NIC of host {}", host.name);
   check_keys(object, what,
              {"name",
               "address",
@@ -123,6 +131,7 @@ NicSpec read_nic(const Json& object, const std::string& host) {
               "pci",
               "numa",
               "gbps",
+              "slot",
               "mtu",
               "layer",
               "lid",
@@ -139,12 +148,13 @@ NicSpec read_nic(const Json& object, const std::string& host) {
               "loop_back_needs_port"});
   NicSpec nic;
   nic.name = name_of(object, what);
-  what = fmt::format("NIC {}/{}", host, nic.name);
+  what = fmt::format("NIC {}/{}", host.name, nic.name);
   read_address(object, what, nic);
-  nic.guid = read_guid(object, what, host + "/" + nic.name);
+  nic.guid = read_guid(object, what, host.name + "/" + nic.name);
   nic.pci = text_of(object, what, "pci");
   nic.numa = static_cast<int>(number_of(object, what, "numa", {-1, 1023, -1}));
   nic.gbps = number_of(object, what, "gbps", {1e-3, kGbpsMax, 0});
+  nic.slot = read_slot(object, what, host);
   nic.mtu = read_mtu(object, what, 0);
   nic.layer = read_layer(object, what);
   nic.reliable = !object.contains("reliable") || flag_of(object, what, "reliable");

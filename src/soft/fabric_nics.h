@@ -15,7 +15,7 @@ inline constexpr double kGbpsMax = 10'000;
 std::uint64_t hash_text(const std::string& text);
 // Returns the MTU of a port or a link, in bytes.
 std::uint32_t read_mtu(const Json& object, const std::string& what, std::uint32_t otherwise);
-NicSpec read_nic(const Json& object, const std::string& host);
+NicSpec read_nic(const Json& object, const HostSpec& host);  // whose slots are known
 // Returns true if two NICs of a link are neighbours: they are in one subnet, or each has an address
 // of its own (/32, /128), whose neighbour is a route of the host.
 bool on_one_wire(const NicSpec& a, const NicSpec& b);

@@ -50,9 +50,22 @@ Result<std::shared_ptr<HostState>> HostState::map(UniqueFd fd) {
   UniqueFd own(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
   if (!own.valid()) return Errc::System;
   fork_close_fd(own.get());
+  Result<std::shared_ptr<HostState>> state = map_peers(std::move(fd));
+  if (state.ok()) (*state)->fd_ = std::move(own);
+  return state;
+}
+
+Result<std::shared_ptr<HostState>> HostState::map_peers(UniqueFd fd) {
   Result<Segment> segment = Segment::map(std::move(fd), sizeof(HostMemory));
   if (!segment.ok()) return segment.status();
-  return std::shared_ptr<HostState>(new HostState(std::move(*segment), std::move(own)));
+  return std::shared_ptr<HostState>(new HostState(std::move(*segment), {}));
+}
+
+void HostMemory::set_slots(const HostSpec& host) noexcept {
+  for (std::size_t i = 0; i < host.slots.size(); ++i)
+    slots[i].ticks_per_byte = ticks_per_byte(host.slots[i].gbps);
+  for (std::size_t i = 0; i < host.nics.size(); ++i)
+    places[i] = static_cast<std::uint8_t>(host.nics[i].slot + 1);
 }
 
 HostState::HostState(Segment segment, UniqueFd fd)

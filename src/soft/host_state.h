@@ -1,7 +1,8 @@
 #pragma once
 // The processes of one host share its faults and the time that its wires have been booked. The
-// first process makes this state, and each later one gets it from a process that is there. A
-// process has a slot of its host; its queue pairs have numbers of that slot. Thread: any. Bound:
+// first process makes this state, and each later one gets it from a process that is there. Hosts
+// that send to it get it, too, if its cards' slots have rates. A process has a slot of its host,
+// which is no card's; its queue pairs have numbers of that slot. Thread: any. Bound:
 // kSlotsMax processes.
 
 #include <mesh/status.h>
@@ -29,12 +30,23 @@ constexpr int slot_of(std::uint32_t qp_num) noexcept {
 struct HostMemory {
   FaultTable faults;
   std::array<Transmitter, kNicsMax> cables, buses;  // a cable's is that of its first NIC here
+  std::array<CardSlot, kNicsMax> slots;
+  std::array<std::uint8_t, kNicsMax> places;  // of NICs: 1 + an index into slots; 0: in none
+
+  void set_slots(const HostSpec& host) noexcept;
+  // Returns the slot of a NIC, or null.
+  CardSlot* slot_of(int nic) noexcept {
+    const std::size_t place = places[static_cast<std::size_t>(nic)];
+    return place == 0 || place > slots.size() ? nullptr : &slots[place - 1];
+  }
 };
 
 class HostState {
  public:
   static Result<std::shared_ptr<HostState>> create(Sharing sharing);
   static Result<std::shared_ptr<HostState>> map(UniqueFd fd);  // from another process
+  // Maps the state of another host, of which it keeps no descriptor.
+  static Result<std::shared_ptr<HostState>> map_peers(UniqueFd fd);
 
   HostMemory& memory() const noexcept { return *reinterpret_cast<HostMemory*>(segment_.data()); }
   int fd() const noexcept { return fd_.get(); }

@@ -27,7 +27,7 @@ NicCore::NicCore(const NicOptions& options)
       clock(options.clock),
       cpu(*options.cpu),
       wire(link(), spec, fabric.costs, options.wires),
-      modelled(wire.modelled()),
+      modelled(wire.modelled() || fabric.has_slots()),
       lid(spec.lid) {}
 
 bool NicPort::is_down_now(TurnTime& time) noexcept {

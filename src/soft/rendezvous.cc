@@ -203,7 +203,9 @@ void Rendezvous::greet(Connection& connection, std::uint32_t type) {
   hello.probe_address = reinterpret_cast<std::uintptr_t>(&probe_);
   hello.probe_value = probe_;
   const Board& board = *options_.board;
-  send(connection, {bytes_of(hello), {}, {board.memory_fd(), board.wake_fd(), board.waiters_fd()}});
+  std::vector<int> lent{board.memory_fd(), board.wake_fd(), board.waiters_fd()};
+  if (options_.shown_fd >= 0) lent.push_back(options_.shown_fd);
+  send(connection, {bytes_of(hello), {}, std::move(lent)});
 }
 
 void Rendezvous::offer(const Peer& peer, const Offer& offer) {
@@ -385,6 +387,12 @@ bool Rendezvous::handle_hello(Connection& connection, std::span<const std::byte>
   hello.host[sizeof hello.host - 1] = '\0';
   Result<Segment> memory = Segment::map(std::move(received.fds[0]), sizeof(HostBoard));
   if (!memory.ok()) return false;
+  std::shared_ptr<HostState> state;
+  if (received.fds[3].valid()) {
+    Result<std::shared_ptr<HostState>> mapped = HostState::map_peers(std::move(received.fds[3]));
+    if (!mapped.ok()) return false;
+    state = std::move(*mapped);
+  }
   auto board = std::make_shared<Board>(
       std::move(*memory),
       Board::Wakers{.agent = std::move(received.fds[1]), .waiters = std::move(received.fds[2])});
@@ -393,7 +401,7 @@ bool Rendezvous::handle_hello(Connection& connection, std::span<const std::byte>
     connection.readable = can_read_process(connection.pid, hello.probe_address, hello.probe_value);
     greet(connection, kWelcome);
   }
-  connection.peer->set_board(std::move(board));
+  connection.peer->set_board(std::move(board), std::move(state));
   options_.events->peer_changed(*connection.peer);
   return true;
 }

@@ -104,6 +104,7 @@ struct RendezvousOptions {
   Board* board = nullptr;  // ours, outlives the rendezvous
   RendezvousEvents* events = nullptr;
   int state_fd = -1;  // of the host's state, as the board
+  int shown_fd = -1;  // of that state, for other hosts; -1: they need none
 };
 
 class Rendezvous {

@@ -26,8 +26,8 @@ inline constexpr std::uint32_t kHello = 1, kWelcome = 2, kOffer = 3, kFault = 4,
 struct Prefix {
   std::uint32_t magic = kRendezvousMagic, version = kRendezvousVersion, type = 0, reserved = 0;
 };
-// Comes with the descriptors of the board and, if there is an agent, of its wake-up. A WELCOME has
-// the form of a HELLO.
+// Comes with the descriptors of the board, of the wake-ups of its agent and of its waiters, and, if
+// cards' slots have rates, of the host's state. A WELCOME has the form of a HELLO.
 struct HelloMessage {
   Prefix prefix;
   char host[kNameRoom] = {};

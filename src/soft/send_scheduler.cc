@@ -89,7 +89,8 @@ void SendScheduler::send_quantum(QueuePair& qp, std::uint64_t at_ticks) noexcept
   const std::uint64_t total =
       WireModel::wire_bytes(payload, qp.attributes.mtu, carries_imm(slot.opcode));
   const std::uint64_t quantum = core_.wire.turn_bytes(qp.pace.sent_bytes, total, qp.attributes.mtu);
-  const std::uint64_t end_ticks = core_.wire.send(at_ticks, quantum);
+  const std::uint64_t end_ticks =
+      core_.wire.send(at_ticks, quantum, qp.out.peer->slot_of(qp.out.peer_nic));
   qp.pace.free_at_ticks = std::max(qp.pace.free_at_ticks, at_ticks) + core_.wire.qp_ticks(quantum);
   qp.pace.sent_bytes += quantum;
   if (qp.pace.sent_bytes < total) return;

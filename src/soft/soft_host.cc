@@ -38,6 +38,8 @@ Status SoftHost::start(int host_index, bool alone) {
   if (!begun.ok()) return begun;
   if (const Status found = find_state(); !found.ok()) return found;
   if (const Status claimed = claim_slot(alone); !claimed.ok()) return claimed;
+  self_ = std::make_shared<Peer>(options_.host);
+  self_->set_board(board_, state_);
   make_nics();
   Registry::instance().open(place(), this);
   if (rendezvous_ == nullptr) return Errc::Ok;
@@ -63,8 +65,6 @@ Status SoftHost::make_board() {
   for (const UniqueFd* const fd : {&wakers.agent, &wakers.waiters})
     if (fd->valid()) fork_close_fd(fd->get());
   board_ = std::make_shared<Board>(std::move(*memory), std::move(wakers));
-  self_ = std::make_shared<Peer>(options_.host);
-  self_->set_board(board_);
   return Errc::Ok;
 }
 
@@ -84,7 +84,10 @@ Status SoftHost::find_state() {
     state_ = std::move(*made);
   }
   faults_ = std::make_unique<FaultPlan>(state_->memory().faults);
-  if (first) arm_faults_of_file();
+  if (first) {
+    state_->memory().set_slots(spec());
+    arm_faults_of_file();
+  }
   faults_->when_changed([this] {
     Registry::instance().visit_all(place(), [](LocalHost& local) { local.look_at_ports(); });
   });
@@ -97,8 +100,15 @@ Status SoftHost::claim_slot(bool alone) {
     claimed_ = Registry::instance().claim(place());
     if (!claimed_) continue;
     if (options_.clock.manual()) return Errc::Ok;
-    Result<std::unique_ptr<Rendezvous>> meeting = Rendezvous::open(
-        {universe_, options_.host, slot_, options_.copy, board_.get(), this, state_->fd()});
+    Result<std::unique_ptr<Rendezvous>> meeting =
+        Rendezvous::open({.universe = universe_,
+                          .host = options_.host,
+                          .slot = slot_,
+                          .copy = options_.copy,
+                          .board = board_.get(),
+                          .events = this,
+                          .state_fd = state_->fd(),
+                          .shown_fd = spec().slots.empty() ? -1 : state_->fd()});
     if (meeting.ok()) {
       rendezvous_ = std::move(*meeting);
       return Errc::Ok;
@@ -112,8 +122,7 @@ Status SoftHost::claim_slot(bool alone) {
 
 // The halves of a cable have the transmitter of the first of them.
 void SoftHost::make_nics() {
-  const std::vector<NicSpec>& specs =
-      options_.fabric.hosts[static_cast<std::size_t>(host_index_)].nics;
+  const std::vector<NicSpec>& specs = spec().nics;
   const auto cable_of = [this](const NicSpec& nic) {
     return nic.link < 0 ? "" : options_.fabric.links[static_cast<std::size_t>(nic.link)].cable;
   };
@@ -122,15 +131,15 @@ void SoftHost::make_nics() {
     std::size_t first = i;
     for (std::size_t other = i; other-- > 0 && !cable_of(specs[i]).empty();)
       if (cable_of(specs[other]) == cable_of(specs[i])) first = other;
-    nics_.push_back(
-        std::make_unique<Nic>(NicOptions{.fabric = &options_.fabric,
-                                         .faults = faults_.get(),
-                                         .board = board_.get(),
-                                         .wires = {shared.cables[first], shared.buses[i]},
-                                         .cpu = &cpu_,
-                                         .clock = options_.clock,
-                                         .self = {host_index_, static_cast<int>(i)},
-                                         .slot = slot_}));
+    nics_.push_back(std::make_unique<Nic>(NicOptions{
+        .fabric = &options_.fabric,
+        .faults = faults_.get(),
+        .board = board_.get(),
+        .wires = {shared.cables[first], shared.buses[i], shared.slot_of(static_cast<int>(i))},
+        .cpu = &cpu_,
+        .clock = options_.clock,
+        .self = {host_index_, static_cast<int>(i)},
+        .slot = slot_}));
   }
 }
 

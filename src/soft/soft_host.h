@@ -83,9 +83,7 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
   // Provider.
   const char* fabric() const noexcept override { return "soft"; }
   std::string host_name() const override {
-    const std::string& other =
-        options_.fabric.hosts[static_cast<std::size_t>(host_index_)].clone_of;
-    return other.empty() ? options_.host : other;
+    return spec().clone_of.empty() ? options_.host : spec().clone_of;
   }
   std::vector<verbs::DeviceEntry> devices() override;
   ibv_context* open_device(const std::string& name) override;
@@ -122,6 +120,9 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
  private:
   void swap_plugs(const NicRef& one, const NicRef& other) override {
     options_.fabric.swap_plugs(one, other);
+  }
+  const HostSpec& spec() const noexcept {
+    return options_.fabric.hosts[static_cast<std::size_t>(host_index_)];
   }
   std::uint64_t host_id() const override {
     return hash_text(options_.fabric.name + "/" + options_.host);

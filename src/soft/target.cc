@@ -318,11 +318,12 @@ void Target::respond(QueuePair& qp, ibv_wc_status status) noexcept {
   response.psn = request.psn;
   response.status = static_cast<std::uint32_t>(status);
   response.ready_at_ns = 0;
-  if (core_.wire.modelled()) {
+  if (core_.modelled) {
     std::uint64_t ticks = std::max(request.ready_at_ns, in.retry_at_ns) * kTicksPerNs;
     if (request.opcode == IBV_WR_RDMA_READ) {
       const std::uint64_t bytes = WireModel::wire_bytes(request.bytes, qp.attributes.mtu, false);
-      ticks = core_.wire.send(std::max(core_.wire.free_at_ticks(), ticks), bytes);
+      ticks = core_.wire.send(std::max(core_.wire.free_at_ticks(), ticks), bytes,
+                              in.peer->slot_of(in.peer_nic));
     }
     response.ready_at_ns = ticks / kTicksPerNs + core_.wire.delay_ns();
   }

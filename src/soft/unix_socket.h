@@ -13,7 +13,7 @@
 
 namespace mesh::soft {
 
-inline constexpr std::size_t kMessageFdsMax = 3;
+inline constexpr std::size_t kMessageFdsMax = 4;
 
 enum class Io : unsigned char { Done, Again, Closed };
 

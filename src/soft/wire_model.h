@@ -1,8 +1,9 @@
 #pragma once
 // The arithmetic of the modelled wire: the time that a request takes on a link, in ticks of 1/256
 // ns. So 56 bits of nanoseconds and the fraction of a byte time at 400 Gb/s both fit in a word. The
-// state is when this NIC and its end of the cable are free. Thread: the NIC's turn; Transmitters
-// are shared by both halves of a cable and by all processes of a host. Bound: none.
+// state is when this NIC, its end of the cable and the slots at both ends are free. Thread: the
+// NIC's turn; Transmitters are shared by both halves of a cable and by all processes of a host, and
+// those of a slot by its NICs and by all that send to them. Bound: none.
 
 #include "src/soft/fabric_file.h"
 
@@ -21,8 +22,8 @@ inline constexpr std::uint64_t kPacketOverheadBytes = 82;
 inline constexpr std::uint64_t kFirstPacketBytes = 16;  // RETH
 inline constexpr std::uint64_t kImmBytes = 4;
 
-// One direction of a cable, or the bus of a NIC. A process that ends leaves nothing but the time it
-// has booked.
+// One direction of a cable or of a slot, or the bus of a NIC. A process that ends leaves nothing
+// but the time it has booked.
 struct Transmitter {
   std::atomic<std::uint64_t> free_at_ticks{0};
 
@@ -35,12 +36,22 @@ struct Transmitter {
     } while (!free_at_ticks.compare_exchange_weak(before, end, std::memory_order_relaxed));
     return end;
   }
+  // Books all time until then.
+  void hold(std::uint64_t until_ticks) noexcept { book(until_ticks, 0); }
+};
+
+// A slot that NICs share. What they send is read from the host's memory, and what they receive is
+// written there; neither direction takes time of the other.
+struct CardSlot {
+  Transmitter reads, writes;
+  double ticks_per_byte = 0;
 };
 
 // The transmitters that a NIC uses. They outlive it.
 struct Wires {
   Transmitter& cable;
   Transmitter& bus;
+  CardSlot* slot = nullptr;  // null: the NIC is in none
 };
 
 class WireModel {
@@ -67,10 +78,13 @@ class WireModel {
     return std::max(wires_.bus.free(), wires_.cable.free());
   }
   // Sends the bytes from at_ticks on, or as soon as the wire is free. Returns when the last of them
-  // has left.
-  std::uint64_t send(std::uint64_t at_ticks, std::uint64_t bytes) noexcept;
+  // has left. If the NIC that receives them is in a slot, `far`, they leave no faster than that
+  // slot takes them.
+  std::uint64_t send(std::uint64_t at_ticks, std::uint64_t bytes, CardSlot* far = nullptr) noexcept;
 
  private:
+  std::uint64_t pass_slots(std::uint64_t at_ticks, std::uint64_t end_ticks, std::uint64_t bytes,
+                           CardSlot* far) noexcept;
   static std::uint64_t scaled(std::uint64_t bytes, double ticks) noexcept {
     return static_cast<std::uint64_t>(std::llround(static_cast<double>(bytes) * ticks));
   }
@@ -79,14 +93,22 @@ class WireModel {
   std::uint64_t delay_ns_ = 0, quantum_bytes_, fetch_ticks_;
 };
 
+// Returns the time that a byte takes at a rate; 0 for the rate 0, which means no limit.
+double ticks_per_byte(double gbps) noexcept;
+
 struct HostPair {
   int from = 0, to = 0;  // indices
 };
 
+struct Goodput {
+  double gbytes_per_s = 0;
+  bool slots_bind = false;  // the cables and NICs alone would let more through
+};
 // Returns the goodput between two hosts in 10^9 bytes of payload a second, one way. MTU bytes of
 // payload take MTU + 82 bytes on the wire (RoCE v2: Ethernet 38, IPv4 20, UDP 8, BTH 12, ICRC 4). A
 // NIC slower than its cable counts with its own rate; two halves count with no more than their
-// cable's. Returns no value if the hosts share no link, or one of their links has no rate.
-std::optional<double> goodput_gbytes_per_s(const FabricFile& fabric, const HostPair& pair);
+// cable's, and the NICs of a slot with no more than the slot's. Returns no value if the hosts share
+// no link, or one of their links has no rate.
+std::optional<Goodput> goodput_between(const FabricFile& fabric, const HostPair& pair);
 
 }  // namespace mesh::soft

@@ -49,10 +49,11 @@ bool open_endpoint(Endpoint& endpoint, const Host& host, const PairOptions& opti
   return open_on(endpoint, *host.provider, host.device, options);
 }
 
-bool open_endpoint(Endpoint& endpoint, verbs::Provider& provider, const PairOptions& options) {
+bool open_endpoint(Endpoint& endpoint, verbs::Provider& provider, const PairOptions& options,
+                   std::size_t device) {
   const std::vector<verbs::DeviceEntry> devices = provider.devices();
-  EXPECT_FALSE(devices.empty());
-  return !devices.empty() && open_on(endpoint, provider, devices.front().name, options);
+  EXPECT_LT(device, devices.size());
+  return device < devices.size() && open_on(endpoint, provider, devices[device].name, options);
 }
 
 bool connect_endpoint(Endpoint& endpoint, const ibv_gid& peer_gid, std::uint32_t peer_qp_num,

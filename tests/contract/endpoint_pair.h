@@ -56,8 +56,8 @@ inline constexpr std::size_t kEndpointBytes = 4 << 20;
 // Set-up steps, also used by the suite's second process. Each one fails the running test with
 // EXPECT and returns false on an error.
 bool open_endpoint(Endpoint& endpoint, const Host& host, const PairOptions& options);
-bool open_endpoint(Endpoint& endpoint, verbs::Provider& provider,
-                   const PairOptions& options);  // on its first device
+bool open_endpoint(Endpoint& endpoint, verbs::Provider& provider, const PairOptions& options,
+                   std::size_t device = 0);  // by its number
 bool connect_endpoint(Endpoint& endpoint, const ibv_gid& peer_gid, std::uint32_t peer_qp_num,
                       const PairOptions& options);
 bool connect_endpoints(Endpoint& one, Endpoint& other, const PairOptions& options);

@@ -12,7 +12,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (std::size_t host = 0; host < file->hosts.size(); ++host) {
     fuzz::expect(file->find_host(file->hosts[host].name) == static_cast<int>(host),
                  "a host that is not found by its name");
+    const std::vector<soft::CardSlotSpec>& slots = file->hosts[host].slots;
+    for (const soft::CardSlotSpec& slot : slots)
+      fuzz::expect(slot.gbps > 0, "a slot without a rate");
     for (const soft::NicSpec& nic : file->hosts[host].nics) {
+      fuzz::expect(nic.slot >= -1 && nic.slot < static_cast<int>(slots.size()),
+                   "a NIC in a slot that is not there");
       fuzz::expect(nic.link == -1 || static_cast<std::size_t>(nic.link) < file->links.size(),
                    "a NIC in no link");
       soft::NicRef found;

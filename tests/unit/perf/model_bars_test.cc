@@ -87,6 +87,85 @@ TEST(ModelBars, TwoHalvesFillTheirCable) {
   EXPECT_LE(rate, 1.002 * 24.51);
 }
 
+struct SlotBar {
+  const char* fabric;
+  double gbps;  // of the cable or of the slots, whichever is less
+  Direction direction;
+  double bar;
+};
+
+// Two ports behind both x4 links of a DGX Spark carry no more than these, and the engine fills them
+// with any cabling. Directions are apart.
+TEST(ModelBars, CablesAndTheSlotsBehindThemAreFilled) {
+  for (const SlotBar& each :
+       std::initializer_list<SlotBar>{{"spark-pair", 200, Direction::OneWay, 0.97},
+                                      {"spark-pair", 200, Direction::Both, 0.95},
+                                      {"spark-pair2", 218, Direction::OneWay, 0.97}}) {
+    Experiment experiment =
+        experiment_on(soft::load(fmt::format(MESH_FABRIC_DIR "/model-{}.json", each.fabric)));
+    experiment.direction = each.direction;
+    for (std::size_t kib = 64; kib <= 65536; kib *= 4) {
+      Load load{.bytes = kib * 1024, .messages = 32, .warmup = 8, .outstanding = 8};
+      if (kib <= 4096) load.messages = 320, load.warmup = 80;
+      std::string why;
+      const auto found = measure_throughput(experiment, load, why);
+      ASSERT_TRUE(found.has_value()) << why;
+      const double share = found->gbytes_per_s / goodput(each.gbps);
+      const char* const ways = each.direction == Direction::Both ? "both ways at once" : "one way";
+      show(fmt::format("a: {}, {} KiB {}, of {} Gb/s", each.fabric, kib, ways, each.gbps).c_str(),
+           share, each.bar);
+      EXPECT_GE(share, each.bar) << each.fabric << ", " << kib << " KiB " << ways;
+      EXPECT_LE(share, 1.01) << each.fabric << ", " << kib << " KiB " << ways;
+    }
+  }
+}
+
+// A ring one way is bound by its cables, and two opposite rings by the slots, as each host sends to
+// both neighbours.
+TEST(ModelBars, RingsAreAsFastAsCablesAndSlotsLetThem) {
+  for (const char* const ring : {"triangle", "ring4"}) {
+    for (const bool opposite : {false, true}) {
+      Experiment experiment =
+          experiment_on(soft::load(fmt::format(MESH_FABRIC_DIR "/model-spark-{}.json", ring)));
+      experiment.direction = opposite ? Direction::Both : Direction::OneWay;
+      const double bar = opposite ? 0.9 : 0.97;
+      for (const std::size_t kib : {64u, 1024u}) {
+        std::string why;
+        const auto rate = measure_ring(
+            experiment, {.bytes = kib * 1024, .messages = 160, .warmup = 40, .outstanding = 8},
+            why);
+        ASSERT_TRUE(rate.has_value()) << why;
+        const double share = *rate / (opposite ? goodput(218) / 2 : goodput(200));
+        show(fmt::format("a: {} {}, {} KiB, of what binds", ring,
+                         opposite ? "opposite rings" : "one way", kib)
+                 .c_str(),
+             share, bar);
+        EXPECT_GE(share, bar) << ring << ", " << kib << " KiB";
+        EXPECT_LE(share, 1.01) << ring << ", " << kib << " KiB";
+      }
+    }
+  }
+}
+
+// Relayed bytes are written to the middle host's memory and read from it again. Both directions of
+// messages meet in each direction of its slot.
+TEST(ModelBars, TheSlotOfAMiddleHostCarriesWhatItRelays) {
+  Experiment experiment = experiment_of({.via = 1});
+  experiment.via = 1;
+  soft::HostSpec& middle = experiment.fabric.hosts[1];
+  middle.slots.push_back({"s", 50});
+  for (soft::NicSpec& nic : middle.nics) nic.slot = 0;
+  const double one_way = throughput(experiment, kMiB, 8).gbytes_per_s / goodput(50);
+  experiment.direction = Direction::Both;
+  const double both = throughput(experiment, kMiB, 8).gbytes_per_s / goodput(50);
+  show("   1 MiB over a host whose slot has 50 Gb/s, of it", one_way, 0.94);
+  show("   both ways at once, each, of it", both, 0.47);
+  EXPECT_GE(one_way, 0.94);
+  EXPECT_LE(one_way, 1);
+  EXPECT_GE(both, 0.47);
+  EXPECT_LE(both, 0.505);
+}
+
 TEST(ModelBars, UnequalPathsCarryTheirSum) {
   const double sum = goodput(100 + 50 + 25);
   const double rate = throughput(experiment_of({.paths = {100, 50, 25}}), kMiB, 8).gbytes_per_s;

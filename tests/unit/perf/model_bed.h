@@ -10,14 +10,18 @@
 
 namespace mesh::model {
 
-inline Experiment experiment_of(const FabricSpec& spec, const Settings& settings = {}) {
+inline Experiment experiment_on(const Result<soft::FabricFile>& fabric,
+                                const Settings& settings = {}) {
   set_log_level(LogLevel::Warn);
-  const Result<soft::FabricFile> fabric = soft::parse(fabric_text(spec));
   EXPECT_TRUE(fabric.ok());
   Experiment experiment;
   experiment.fabric = *fabric;
   experiment.policy = tuning::derive_policy(traits_of(*fabric), settings);
   return experiment;
+}
+
+inline Experiment experiment_of(const FabricSpec& spec, const Settings& settings = {}) {
+  return experiment_on(soft::parse(fabric_text(spec)), settings);
 }
 
 // Measures the rate after enough messages for the queue pairs to drift apart as far as they will.

@@ -25,8 +25,10 @@ File good_file() {
   large.bytes = 65536;
   large.iterations = 200;
   large.verified = true;
-  large.bandwidth =
-      Bandwidth{.gbytes_per_s = 5.25, .bus_gbytes_per_s = 5.25, .ceiling_gbytes_per_s = 12.25};
+  large.bandwidth = Bandwidth{.gbytes_per_s = 5.25,
+                              .bus_gbytes_per_s = 5.25,
+                              .ceiling_gbytes_per_s = 12.25,
+                              .slots_bind = true};
   large.cpu_seconds_per_gb = 0.5;
   large.extra["memcpy_gbytes_per_s"] = 9.5;
   Series series{.operation = "sendrecv one way", .settings = {}, .points = {small, large}};

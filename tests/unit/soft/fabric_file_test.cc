@@ -116,12 +116,37 @@ TEST(FabricFile, HalvesShareACable) {
   EXPECT_TRUE(parse(halves("109", R"("gbps": 200, "cable": "c")")).ok());
   EXPECT_TRUE(parse(halves("109", R"("gbps": 100)")).ok()) << "a cable of its own";
   EXPECT_NE(refusal(halves("", R"("gbps": 200, "cable": "c")"))
-                .find("needs a gbps of its own below the cable's 200"),
+                .find("needs a gbps of its own or a slot's below the cable's 200"),
             std::string::npos);
   EXPECT_NE(refusal(halves("200", R"("gbps": 200, "cable": "c")")).find("NIC n0 on cable"),
             std::string::npos);
   EXPECT_NE(refusal(halves("90", R"("gbps": 100, "cable": "c")")).find("differ in gbps or hosts"),
             std::string::npos);
+}
+
+// Host a has these slots, and two NICs with these fields.
+std::string slots(const std::string& list, const std::string& first, const std::string& second) {
+  const auto nic = [](int number, const std::string& fields) {
+    return fmt::format(R"({{"name": "n{}", "address": "10.0.{}.1/24"{}}})", number, number, fields);
+  };
+  return R"({"name": "t", "hosts": [{"name": "a", "slots": )" + list + R"(, "nics": [)" +
+         nic(0, first) + ", " + nic(1, second) + "]}]}";
+}
+const std::string kInX = R"(, "slot": "x")";
+
+TEST(FabricFile, NicsShareASlot) {
+  const auto file = parse(slots(R"([{"name": "y", "gbps": 1}, {"name": "x", "gbps": 218}])",
+                                R"(, "slot": "x")", R"(, "slot": "y")"));
+  ASSERT_TRUE(file.ok());
+  const HostSpec& host = file->hosts[0];
+  EXPECT_EQ(host.nics[0].slot, 1);
+  EXPECT_EQ(host.nics[1].slot, 0);
+  EXPECT_DOUBLE_EQ(host.slots[1].gbps, 218);
+  EXPECT_TRUE(file->has_slots());
+  const auto without = parse(slots("[]", "", ""));
+  ASSERT_TRUE(without.ok());
+  EXPECT_EQ(without->hosts[0].nics[0].slot, -1);
+  EXPECT_FALSE(without->has_slots());
 }
 
 TEST(FabricFile, GuidsDifferUnlessTheFileSaysOtherwise) {
@@ -149,7 +174,9 @@ TEST(FabricFile, ReadsIpv6AndSwitches) {
 
 TEST(FabricFile, EveryReadyFileIsGood) {
   for (const char* name :
-       {"pair", "pair2", "triangle", "switched3", "ring4", "line3", "alltoall8", "capped"})
+       {"pair", "pair2", "triangle", "switched3", "ring4", "line3", "alltoall8", "capped",
+        "model-spark-pair", "model-spark-pair2", "model-spark-triangle", "model-spark-ring4",
+        "model-x16-pair2", "model-cards4-pair"})
     EXPECT_TRUE(load(std::string(MESH_SOURCE_DIR "/perf/fabrics/") + name + ".json").ok()) << name;
 }
 
@@ -313,6 +340,31 @@ INSTANTIATE_TEST_SUITE_P(
             "device_memory is \"all\"; wanted: dma_buffers, peer or both"},
         Bad{"HostName", R"({"name": "t", "hosts": [{"name": "a/b", "nics": []}]})",
             "name is \"a/b\""}),
+    [](const auto& bad) { return std::string(bad.param.name); });
+
+INSTANTIATE_TEST_SUITE_P(
+    Slots, FabricFileRefuses,
+    ::testing::Values(
+        Bad{"Unknown", slots(R"([{"name": "x", "gbps": 1}])", kInX, R"(, "slot": "z")"),
+            "NIC a/n1: slot is \"z\"; wanted: the name of one of the host's slots"},
+        Bad{"NoName", slots("[]", R"(, "slot": "")", ""), "NIC a/n0: slot is \"\"; wanted"},
+        Bad{"OfNoNic", slots(R"([{"name": "x", "gbps": 1}, {"name": "y", "gbps": 1}])", kInX, ""),
+            "slot a/y has no NIC"},
+        Bad{"Twice", slots(R"([{"name": "x", "gbps": 1}, {"name": "x", "gbps": 1}])", kInX, ""),
+            "slot a/x is there twice"},
+        Bad{"RateZero", slots(R"([{"name": "x", "gbps": 0}])", kInX, ""),
+            "slot a/x: gbps is 0; wanted: 0.001..10000"},
+        Bad{"NoRate", slots(R"([{"name": "x"}])", kInX, ""), "slot a/x: gbps is missing"},
+        Bad{"Key", slots(R"([{"name": "x", "gbps": 1, "lanes": 4}])", kInX, ""),
+            "a slot of host a has the unknown key \"lanes\""},
+        Bad{"NoObject", slots(R"(["x"])", kInX, ""), "wanted: an object"},
+        Bad{"TooMany", slots("[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]", "", ""),
+            "host a: 17 slots are not in 0..16"},
+        Bad{"OfTheNullFabric",
+            R"({"name": "t", "null": {}, "hosts": [{"name": "a",
+            "slots": [{"name": "x", "gbps": 1}],
+            "nics": [{"name": "n0", "address": "10.0.0.1/8", "slot": "x"}]}]})",
+            "neither links nor faults nor slots"}),
     [](const auto& bad) { return std::string(bad.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(

@@ -12,25 +12,36 @@ void collect(ibv_cq* cq, std::uint64_t now_ns, std::vector<Seen>& into) {
   }
 }
 
+FabricFile pair_of(const std::string& link_fields, const std::string& costs) {
+  return *parse(
+      R"({"name": "pair",
+    "hosts": [{"name": "a", "nics": [{"name": "mesh0", "address": "10.0.12.1/24"}]},
+              {"name": "b", "nics": [{"name": "mesh0", "address": "10.0.12.2/24"}]}],
+    "links": [{"ends": ["a/mesh0", "b/mesh0"])" +
+      (link_fields.empty() ? "" : ", " + link_fields) + R"(}], "nic_costs": )" + costs + "}");
+}
+
 }  // namespace
 
 ManualFabric::ManualFabric(const std::string& link_fields, std::size_t pairs,
                            const contract::PairOptions& options, const std::string& costs)
+    : ManualFabric(pair_of(link_fields, costs), pairs, options) {}
+
+ManualFabric::ManualFabric(const FabricFile& fabric, std::size_t pairs,
+                           const contract::PairOptions& options)
     : left(pairs), right(pairs), sent(pairs), received(pairs) {
-  const Result<FabricFile> fabric =
-      parse(R"({"name": "pair",
-    "hosts": [{"name": "a", "nics": [{"name": "mesh0", "address": "10.0.12.1/24"}]},
-              {"name": "b", "nics": [{"name": "mesh0", "address": "10.0.12.2/24"}]}],
-    "links": [{"ends": ["a/mesh0", "b/mesh0"])" +
-            (link_fields.empty() ? "" : ", " + link_fields) + R"(}], "nic_costs": )" + costs + "}");
   const auto open = [&](const char* host) {
     return testkit::open_host(
-        {.fabric = *fabric, .host = host, .agent = Agent::None, .clock = Clock(&clock_ns)});
+        {.fabric = fabric, .host = host, .agent = Agent::None, .clock = Clock(&clock_ns)});
   };
   a = open("a");
   b = open("b");
-  for (std::size_t i = 0; i < pairs; ++i)
-    EXPECT_TRUE(open_pair(left[i], *a, right[i], *b, options));
+  for (std::size_t i = 0; i < pairs; ++i) {
+    const std::size_t nic = i % fabric.hosts[0].nics.size();
+    EXPECT_TRUE(open_endpoint(left[i], *a, options, nic) &&
+                open_endpoint(right[i], *b, options, nic) &&
+                connect_endpoints(left[i], right[i], options));
+  }
 }
 
 ManualFabric::~ManualFabric() {

@@ -17,6 +17,8 @@ class ManualFabric {
  public:
   ManualFabric(const std::string& link_fields, std::size_t pairs,
                const contract::PairOptions& options = {}, const std::string& costs = "{}");
+  // The pairs are spread over the NICs of hosts a and b, which both have as many.
+  ManualFabric(const FabricFile& fabric, std::size_t pairs, const contract::PairOptions& options);
   ~ManualFabric();
 
   // Runs until nothing is pending or the clock reaches `until_ns`. Fails the test if a turn that is

@@ -37,8 +37,18 @@ class RendezvousTest : public ::testing::Test {
                       .waiters = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))});
   }
 
-  Result<std::unique_ptr<Rendezvous>> open(const std::string& host) {
-    return Rendezvous::open({universe_, host, 0, CopyMode::Auto, board_.get(), &events_});
+  Result<std::unique_ptr<Rendezvous>> open(const std::string& host, int shown_fd = -1) {
+    return Rendezvous::open(
+        {universe_, host, 0, CopyMode::Auto, board_.get(), &events_, -1, shown_fd});
+  }
+  // Returns the host with that descriptor of its state, as another one sees it.
+  std::shared_ptr<Peer> meet(int shown_fd) {
+    const std::unique_ptr<Rendezvous> one = std::move(*open("one"));
+    other_.reset();
+    other_ = std::move(*open("other", shown_fd));
+    std::shared_ptr<Peer> peer = one->peer("other", 0);
+    for (int pass = 0; pass < 4; ++pass) other_->poll_once(0), one->poll_once(0);
+    return peer;
   }
   std::string name_of(const std::string& host) const { return rendezvous_name(universe_, host, 0); }
 
@@ -68,7 +78,33 @@ class RendezvousTest : public ::testing::Test {
   const std::string universe_;
   CountedOffers events_;
   std::unique_ptr<Board> board_;
+  std::unique_ptr<Rendezvous> other_;
 };
+
+TEST_F(RendezvousTest, AHostShowsTheSlotsOfItsCards) {
+  const std::shared_ptr<HostState> state = std::move(*HostState::create(Sharing::Host));
+  HostSpec host;
+  host.slots.push_back({"s", 218});
+  host.nics.resize(2);
+  host.nics[1].slot = 0;
+  state->memory().set_slots(host);
+  const std::shared_ptr<Peer> peer = meet(state->fd());
+  ASSERT_NE(peer->board(), nullptr);
+  EXPECT_EQ(peer->slot_of(0), nullptr) << "that NIC is in none";
+  CardSlot* const slot = peer->slot_of(1);
+  ASSERT_NE(slot, nullptr);
+  EXPECT_DOUBLE_EQ(slot->ticks_per_byte, 8 / 218.0 * kTicksPerNs);
+  EXPECT_EQ(slot->writes.book(0, 77), 77u);
+  EXPECT_EQ(state->memory().slots[0].writes.free(), 77u) << "the memory is shared";
+  EXPECT_EQ(meet(-1)->slot_of(1), nullptr) << "a host without slots";
+}
+
+TEST_F(RendezvousTest, AStateThatIsTooShortIsNotTaken) {
+  const Segment memory = std::move(*Segment::create(64, Sharing::Host));
+  const LogCapture log;
+  EXPECT_EQ(meet(memory.fd())->board(), nullptr);
+  EXPECT_EQ(log.count(LogLevel::Warn, "a peer's memory has 64 bytes"), 1) << log.joined();
+}
 
 // The stranger connects as fast as it can, and again as soon as it is thrown out.
 TEST_F(RendezvousTest, AnotherUserIsThrownOutAndFillsNoLog) {

@@ -108,6 +108,13 @@ class Plots(unittest.TestCase):
         for words in ("QPS 1, median", "QPS 1, p99", "QPS 4, p99"):
             self.assertIn(words, said["One message at a time: latency"])
 
+    def test_a_ceiling_of_slots_is_named(self):
+        curve = samples.bandwidth()
+        for point in curve["points"]:
+            point["bandwidth"]["ceiling_of"] = "slots"
+        drawn = drawn_of(samples.file([curve]))
+        self.assertIn("slots' ceiling: 12.25 GB/s", texts(drawn[0][1]))
+
     def test_curves_and_ceilings_are_inside_the_axes(self):
         for name in SMALL:
             for plot in plots_of(MANY[name]):
