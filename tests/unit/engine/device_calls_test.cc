@@ -21,10 +21,12 @@ constexpr const char* kOneDevice = R"({"name":"one","hosts":[
     {"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24"}]}],
   "links":[{"ends":["a/n0","b/n0"]}]})";
 
-// These ask no device: what they return never changes, or is the kernel's, of net devices.
-constexpr std::array<std::string_view, 8> kOfNoDevice = {
-    "fabric",  "host_name", "host_id",  "acknowledges_alone",
-    "devices", "route",     "event_fd", "open_datagrams"};
+// These ask no device: what they return never changes, or is the kernel's, of net devices and of
+// completion events that have come.
+constexpr std::array<std::string_view, 9> kOfNoDevice = {
+    "fabric",   "host_name",      "host_id",
+    "devices",  "route",          "acknowledges_alone",
+    "event_fd", "open_datagrams", "next_completion_event"};
 
 bool asks_no_device(std::string_view call) {
   return std::find(kOfNoDevice.begin(), kOfNoDevice.end(), call) != kOfNoDevice.end();
@@ -44,6 +46,8 @@ class DeviceCalls : public testing::TestWithParam<Call> {
     device_ = provider_->open_device("n0");
     pd_ = provider_->alloc_pd(device_);
     mr_ = provider_->reg_mr(pd_, bytes_.data(), bytes_.size(), IBV_ACCESS_LOCAL_WRITE);
+    channel_ = provider_->create_channel(device_);
+    ASSERT_NE(channel_, nullptr);
     cq_ = provider_->create_cq(device_, 16);
     ibv_qp_init_attr init = wishes();
     qp_ = provider_->create_qp(pd_, &init);
@@ -52,6 +56,7 @@ class DeviceCalls : public testing::TestWithParam<Call> {
   void TearDown() override {
     provider_->destroy_qp(qp_);
     provider_->destroy_cq(cq_);
+    provider_->destroy_channel(channel_);
     provider_->dereg_mr(mr_);
     provider_->dealloc_pd(pd_);
     provider_->close_device(device_);
@@ -102,6 +107,9 @@ class DeviceCalls : public testing::TestWithParam<Call> {
       case Call::DestroyQp: provider_->destroy_qp(qp_); break;
       case Call::QueryEce: provider_->query_ece(qp_, &ece); break;
       case Call::SetEce: provider_->set_ece(qp_, &ece); break;
+      case Call::CreateChannel: provider_->create_channel(device_); break;
+      case Call::DestroyChannel: provider_->destroy_channel(channel_); break;
+      case Call::CreateReportingCq: provider_->create_reporting_cq(channel_, 1); break;
     }
   }
 
@@ -109,12 +117,13 @@ class DeviceCalls : public testing::TestWithParam<Call> {
   std::unique_ptr<soft::SoftProvider> provider_ =
       testkit::open_host({.fabric = testkit::parsed(kOneDevice),
                           .host = "a",
-                          .agent = soft::Agent::None,
+                          .agent = soft::Agent::Thread,
                           .clock = Clock()});
   std::array<std::byte, 64> bytes_{};
   ibv_context* device_ = nullptr;
   ibv_pd* pd_ = nullptr;
   ibv_mr* mr_ = nullptr;
+  ibv_comp_channel* channel_ = nullptr;
   ibv_cq* cq_ = nullptr;
   ibv_qp* qp_ = nullptr;
 };

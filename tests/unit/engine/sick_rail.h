@@ -22,7 +22,8 @@ namespace mesh::testkit {
   X(DestroyCq, destroy_cq) X(CreateQp, create_qp) X(ModifyToInit, modify_qp to INIT)           \
   X(ModifyToRtr, modify_qp to RTR) X(ModifyToRts, modify_qp to RTS)                            \
   X(ModifyToErr, modify_qp to ERR) X(DestroyQp, destroy_qp) X(QueryEce, query_ece)             \
-  X(SetEce, set_ece)
+  X(SetEce, set_ece) X(CreateChannel, create_channel) X(DestroyChannel, destroy_channel)       \
+  X(CreateReportingCq, create_reporting_cq)
 // clang-format on
 #define MESH_ENUMERATOR(call, name) call,
 #define MESH_NAME(call, name) #name,
@@ -95,6 +96,11 @@ class SickRail final : public PassingProvider {
   MESH_NOTED(bool, has_peer_memory, (ibv_context * at), Call::HasPeerMemory, at, at)
   MESH_NOTED(int, dereg_mr, (ibv_mr * mr), Call::DeregMr, mr->context, mr)
   MESH_NOTED(ibv_cq*, create_cq, (ibv_context * at, int entries), Call::CreateCq, at, at, entries)
+  MESH_NOTED(ibv_comp_channel*, create_channel, (ibv_context * at), Call::CreateChannel, at, at)
+  MESH_NOTED(int, destroy_channel, (ibv_comp_channel * channel), Call::DestroyChannel,
+             channel->context, channel)
+  MESH_NOTED(ibv_cq*, create_reporting_cq, (ibv_comp_channel * channel, int entries),
+             Call::CreateReportingCq, channel->context, channel, entries)
   MESH_NOTED(int, destroy_cq, (ibv_cq * cq), Call::DestroyCq, cq->context, cq)
   MESH_NOTED(ibv_qp*, create_qp, (ibv_pd * pd, ibv_qp_init_attr* attr), Call::CreateQp, pd->context,
              pd, attr)
