@@ -7,6 +7,7 @@ to a side by the driver's function that made the call (sender_isend, sender_test
 receiver_test, receiver_flush). Only self costs are added up, so nothing is counted twice.
 """
 
+import os
 import re
 import subprocess
 
@@ -28,6 +29,21 @@ def command(out_file, cache_sim):
                "--collect-atstart=no",
                "--separate-callers=%d" % CALLERS, "--callgrind-out-file=%s" % out_file]
     return options + (CACHE_SIM if cache_sim else [])
+
+
+def least_disturbed(out_file, repetitions):
+    """Returns the file with the least counts of these repetitions but the first, whose file has the
+    calls of the warm-up too. A thread of the engine that is put to sleep while it holds the loop
+    makes the counted thread call test() in vain meanwhile, which only adds."""
+    return min(("%s.%d" % (out_file, i) for i in range(2, repetitions + 1)), key=total_of)
+
+
+def total_of(path):
+    with open(path) as file:
+        for line in file:
+            if line.startswith("totals: "):
+                return int(line.split()[1])
+    raise Failure("callgrind wrote no total into %s" % os.path.basename(path))
 
 
 class Record:

@@ -29,7 +29,9 @@ def rails(count):
 TWO_PATHS = {**rails(2), "NCCL_MESH_RAILS": "all"}
 
 # a multiple of every ring's length, so that what happens once a round is counted in full
-MESSAGES = 4096
+MESSAGES = 1024
+REPETITIONS = 9
+VERBS_MESSAGES = 4096
 TRIES = 5
 WARM_UP = 2048
 TIME_MESSAGES = 40960
@@ -125,22 +127,22 @@ def run(command, environment):
 
 
 def count_instructions(case, options, messages):
-    """Returns the figures of our own code under callgrind, per message and side, with data misses
-    if asked for; and the OwnCode from which they were read."""
+    """Returns the figures of our own code under callgrind in the repetition with the least counts,
+    per message and side, with data misses if asked for; and the OwnCode from which they were read.
+    """
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "callgrind.out")
-        run(callgrind.command(out, options.caches) + case.command(options.binary, messages),
-            case.environment())
-        own = callgrind.OwnCode(out)
+        run(callgrind.command(out, options.caches) +
+            case.command(options.binary, messages, REPETITIONS), case.environment())
+        own = callgrind.OwnCode(callgrind.least_disturbed(out, REPETITIONS))
 
-    def by_side(total, divisor=messages):
-        return {side or "sum": round(total(side) / divisor, 2)
+    def by_side(total):
+        return {side or "sum": round(total(side) / messages, 2)
                 for side in ("sender", "receiver", "")}
 
-    called = messages + WARM_UP  # callgrind counts calls during the warm-up too
     figures = {"instructions": by_side(lambda side: own.sum_of(side, ("Ir",))),
-               "doorbells": by_side(lambda side: own.entries_of(side, "null_post_send"), called),
-               "polls": by_side(lambda side: own.entries_of(side, "null_poll_cq"), called),
+               "doorbells": by_side(lambda side: own.entries_of(side, "null_post_send")),
+               "polls": by_side(lambda side: own.entries_of(side, "null_poll_cq")),
                "calls": {call: round(own.sum_of(call, ("Ir",)) / messages, 2)
                          for call in sorted(own.costs)}}
     if options.caches:
@@ -161,7 +163,8 @@ def run_counted(case, options, messages):
 def count_verbs(case, options):
     """Returns the null fabric's counts per message: the difference of two runs, so that set-up and
     end cancel."""
-    few, many = (run_counted(case, options, messages) for messages in (MESSAGES, 3 * MESSAGES))
+    few, many = (run_counted(case, options, messages)
+                 for messages in (VERBS_MESSAGES, 3 * VERBS_MESSAGES))
     more = many["messages"] - few["messages"]
     if not (few["fabric"] and many["fabric"]):
         raise callgrind.Failure("NCCL_MESH_FABRIC=%s is not a null fabric" %

@@ -42,19 +42,22 @@ double cpu_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// Under callgrind the set-up runs without instrumentation, and the warm-up fills the simulated
-// caches. Only this thread is counted, between the two toggles.
+// Only this thread is counted, between the two toggles. Callgrind writes the counts of each
+// repetition to a file of its own.
 std::string measure_once(Channels& channels, const Work& work, Report& report) {
   const double before = cpu_seconds();
   CALLGRIND_TOGGLE_COLLECT;
   std::string error = move_messages(channels, work);
   CALLGRIND_TOGGLE_COLLECT;
+  CALLGRIND_DUMP_STATS;
   if (!error.empty()) return error;
   report.cpu_ns.push_back((cpu_seconds() - before) * 1e9 / static_cast<double>(work.messages));
   report.messages += work.messages;
   return {};
 }
 
+// Under callgrind the set-up runs without instrumentation, and the warm-up fills the simulated
+// caches.
 std::string measure(Channels& channels, const Options& options, Report& report) {
   Work warm_up = options.work;
   warm_up.messages = options.warm_up;
@@ -123,7 +126,7 @@ int parse_and_run(int argc, char** argv) {
       ->check(CLI::Range(1ull, 1ull << 40));
   app.add_option("--warm-up", options.warm_up, "Messages before those that count")
       ->check(CLI::Range(0ull, 1ull << 40));
-  app.add_option("--repetitions", options.repetitions, "Repetitions, for CPU times")
+  app.add_option("--repetitions", options.repetitions, "Repetitions, each with figures of its own")
       ->check(CLI::Range(1u, 1000u));
   app.add_flag("--marker", marker,
                "Mark the completion of receives as optional (0x1), as LL and LL128 do");
