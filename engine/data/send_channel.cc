@@ -98,9 +98,23 @@ bool SendChannel::advance_tagged(bool moves) noexcept {
   return !moves || has_new() || more_tagged;
 }
 
-// Returns true if the message needs a bulk queue pair and the link has only express ones.
-inline bool SendChannel::lacks_queue_pairs(std::uint64_t bytes) const noexcept {
+// Returns true if the message should take bulk queue pairs and the link has only express ones.
+bool SendChannel::lacks_queue_pairs(std::uint64_t bytes) const noexcept {
   return link.paths().bulk().empty() && bytes > link.policy().express_bytes;
+}
+
+namespace {
+// One queue pair carries as much in half a millisecond at 64 Gb/s, and to make the bulk ones takes
+// 1 to 4 ms.
+constexpr std::uint64_t kNarrowBytesMax = std::uint64_t{4} << 20;
+// The work requests on an express queue pair behind which a part of a large message is posted. Its
+// path does not count the bytes of parts there, so this bounds them, and what small messages wait
+// behind.
+constexpr std::uint64_t kNarrowPartsMax = 4;
+}  // namespace
+
+bool SendChannel::waits_for_queue_pairs(std::uint64_t bytes) const noexcept {
+  return bytes > kNarrowBytesMax && lacks_queue_pairs(bytes);
 }
 
 // Begins the next credit's send, if both are there. Returns false if it wants another visit.
@@ -118,8 +132,8 @@ bool SendChannel::match() noexcept {
   const bool posted = one_path() ? post_apart(next) : post_shared(next, credit_);
   if (!posted && lacks_queue_pairs(next.bytes)) {
     link.late().want();
-    have_credit_ = true;
-    return false;
+    have_credit_ = waits_for_queue_pairs(next.bytes);
+    if (have_credit_) return false;
   }
   accept_one();
   if (!posted) begin(next, cursor_.slot());
@@ -145,7 +159,7 @@ bool SendChannel::match_by_tag() noexcept {
     const bool is_there = read_kept_credit(pair.imm, &credit_);
     const bool lacks = is_there && lacks_queue_pairs(pair.request->bytes);
     if (lacks) link.late().want();
-    if (!is_there || lacks) {
+    if (!is_there || waits_for_queue_pairs(pair.request->bytes)) {
       readable = false;
       tag_match_.pass();
       continue;
@@ -169,8 +183,11 @@ void SendChannel::cut(std::uint64_t bytes) noexcept {
     posting.spans.push_back(
         {.request = posting.request, .stripe = stripe, .queue_pair = &queue_pair});
   };
-  if (posting.plan.count == 0 || posting.plan.total_bytes != bytes)
-    posting.plan = plan_stripes(bytes, link.policy(), link.paths().bulk().count());
+  if (posting.plan.count == 0 || posting.plan.total_bytes != bytes) {
+    const BulkOrder& bulk = link.paths().bulk();
+    posting.plan =
+        bulk.empty() ? plan_express(bytes) : plan_stripes(bytes, link.policy(), bulk.count());
+  }
   if (posting.plan.route == Route::Express) return add(posting.plan.span(0), *express_);
   if (link.paths().usable_count() > 1) {
     const StripeTable& table = link.paths().shares().spread(bytes);
@@ -371,9 +388,12 @@ void SendChannel::stage_part(SendQueuePair& queue_pair, const SendQueuePair::Par
 WaitReason SendChannel::room_waits(SendQueuePair& queue_pair, std::uint64_t left) const noexcept {
   if (!queue_pair.has_room(kStripeEnd)) return WaitReason::Queue;
   if (left <= wr_bytes_ && !queue_pair.window_open()) return WaitReason::Window;
-  if (queue_pair.index() == 0 || bytes_fit(queue_pair.path(), std::min(left, wr_bytes_)))
-    return WaitReason::Turn;
-  return WaitReason::Inflight;
+  if (queue_pair.index() == 0) {
+    const bool free = left <= express_bytes_ || queue_pair.outstanding() < kNarrowPartsMax;
+    return free ? WaitReason::Turn : WaitReason::Queue;
+  }
+  return bytes_fit(queue_pair.path(), std::min(left, wr_bytes_)) ? WaitReason::Turn
+                                                                 : WaitReason::Inflight;
 }
 
 void SendChannel::count_stall(WaitReason reason) noexcept {
@@ -478,7 +498,7 @@ Waiting SendChannel::waiting(std::uint64_t sequence) noexcept {
   if (first != replays_.end()) return replay_waits(*first);
   if (posting_.request != nullptr) return posting_waits();  // the message before it
   if (kept == nullptr && credit.tag != open.tag) return {.reason = WaitReason::Tag};
-  if (lacks_queue_pairs(open.bytes)) return {.reason = WaitReason::QueuePairs};
+  if (waits_for_queue_pairs(open.bytes)) return {.reason = WaitReason::QueuePairs};
   if (!express_->has_room(1)) return {.reason = WaitReason::Queue, .path = &express_->path()};
   if (!express_->window_open()) return {.reason = WaitReason::Window, .path = &express_->path()};
   return {.reason = WaitReason::Turn};

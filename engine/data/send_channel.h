@@ -138,6 +138,9 @@ class SendChannel final : public Channel {
   }
   [[gnu::noinline]] Way plan_usual(std::uint64_t bytes) noexcept;
   bool lacks_queue_pairs(std::uint64_t bytes) const noexcept;
+  // Returns true for a message, or a lost stripe, that the express queue pair does not carry while
+  // the bulk ones are made.
+  bool waits_for_queue_pairs(std::uint64_t bytes) const noexcept;
   bool plan_halves(std::uint64_t bytes) noexcept;
   [[gnu::noinline]] bool stage_middle(Request& request, verbs::RemoteTarget target) noexcept;
   [[gnu::noinline]] bool post_middle(Request& request, verbs::RemoteTarget target) noexcept;

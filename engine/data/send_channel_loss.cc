@@ -116,7 +116,9 @@ bool SendChannel::read_credit_of(std::uint32_t imm, Credit* credit) const noexce
 SendQueuePair* SendChannel::queue_pair_for(const Span& replay) noexcept {
   if (link.paths().bulk().empty()) {
     link.late().want();
-    return nullptr;
+    const bool fits = !waits_for_queue_pairs(replay.left()) &&
+                      room_waits(*express_, replay.left()) == WaitReason::Turn;
+    return fits ? express_ : nullptr;
   }
   for (std::uint32_t tried = 0; tried < link.paths().bulk().count(); ++tried) {
     SendQueuePair& next = link.paths().bulk().at(link.paths().bulk().next(1));
@@ -149,11 +151,14 @@ Waiting SendChannel::replay_waits(const Span& replay) noexcept {
     return {.reason = WaitReason::Completion, .path = &replay.queue_pair->path()};
   Credit credit;
   if (!read_credit_of(replay.request->imm(), &credit)) return {.reason = WaitReason::Credit};
-  Waiting waiting{.reason = link.paths().stalled() ? WaitReason::Path : WaitReason::QueuePairs};
-  const std::uint32_t choices = replay.queue_pair != nullptr ? 1 : link.paths().bulk().count();
+  if (link.paths().stalled()) return {.reason = WaitReason::Path};
+  Waiting waiting{.reason = WaitReason::QueuePairs};
+  SendQueuePair* only = replay.queue_pair;
+  if (only == nullptr && link.paths().bulk().empty() && !waits_for_queue_pairs(replay.left()))
+    only = express_;
+  const std::uint32_t choices = only != nullptr ? 1 : link.paths().bulk().count();
   for (std::uint32_t position = 0; position < choices; ++position) {
-    SendQueuePair& queue_pair =
-        replay.queue_pair != nullptr ? *replay.queue_pair : link.paths().bulk().at(position);
+    SendQueuePair& queue_pair = only != nullptr ? *only : link.paths().bulk().at(position);
     waiting = {.reason = room_waits(queue_pair, replay.left()),
                .path = &queue_pair.path(),
                .left = replay.left()};

@@ -111,7 +111,7 @@ void Widening::connect() {
                         .widens = true});
 }
 
-// The message that wants queue pairs may not wait for ever, so the path is lost, with all its
+// A message that waits for queue pairs may not wait for ever, so the path is lost, with all its
 // queue pairs anew, or the link has another one.
 void Widening::give_up(const std::string& why) {
   const ProgressLoop::Guard guard(link_.context().loop);

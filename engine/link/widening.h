@@ -2,13 +2,14 @@
 // Gives a path its bulk queue pairs when a message wants them (engine/data/late_queue_pairs.h),
 // while its express queue pair is used: the connector makes its own and tells them (WIDEN), the
 // acceptor makes its own, takes them to RTS and tells them (WIDENED), and the connector takes its
-// own to RTS. Then they carry stripes. If that fails, the path is lost like any other, because the
-// message that asked waits. A path that is opened again has all its queue pairs at once. Thread:
-// control mutex; it takes the loop's progress lock where it touches paths. Bounds: one path of a
-// link at a time, and kReopenToAnswerNs for the answer to a WIDEN that the peer has acknowledged.
-// After that WIDEN is said once more, because the answer may be lost in a control network that has
-// been silent since: once the peer acknowledges the second one, its answer to the first would have
-// come. While the control network is silent, the path and its express queue pair stay in use.
+// own to RTS. Then they carry stripes. If that fails, the path is lost like any other, because a
+// message that is too large for the express queue pair waits. A path that is opened again has all
+// its queue pairs at once. Thread: control mutex; it takes the loop's progress lock where it
+// touches paths. Bounds: one path of a link at a time, and kReopenToAnswerNs for the answer to a
+// WIDEN that the peer has acknowledged. After that WIDEN is said once more, because the answer may
+// be lost in a control network that has been silent since: once the peer acknowledges the second
+// one, its answer to the first would have come. While the control network is silent, the path and
+// its express queue pair stay in use.
 
 #include <mesh/status.h>
 

@@ -78,14 +78,18 @@ constexpr StripePlan plan_bulk(std::uint64_t bytes, std::uint64_t stripe_bytes,
           .total_bytes = bytes};
 }
 
+// Leaves a message whole, for the express queue pair.
+constexpr StripePlan plan_express(std::uint64_t bytes) noexcept {
+  return {.route = Route::Express,
+          .count = 1,
+          .stripe_bytes = bytes,
+          .last_bytes = bytes,
+          .total_bytes = bytes};
+}
+
 constexpr StripePlan plan_stripes(std::uint64_t bytes, const TransferPolicy& policy,
                                   std::uint32_t bulk_queue_pairs) noexcept {
-  if (bytes <= policy.express_bytes)
-    return {.route = Route::Express,
-            .count = 1,
-            .stripe_bytes = bytes,
-            .last_bytes = bytes,
-            .total_bytes = bytes};
+  if (bytes <= policy.express_bytes) return plan_express(bytes);
   return plan_bulk(bytes, policy.stripe_bytes, bulk_queue_pairs);
 }
 

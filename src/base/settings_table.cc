@@ -51,7 +51,7 @@ constexpr std::array kTable{
             "NCCL_IB_QPS_PER_CONNECTION"},
     Setting{"NCCL_MESH_LATE_QPS", "", IntField{&Settings::late_qps, 0, 1},
             "1: a connection starts with the queue pair for small messages, and gets the bulk ones "
-            "with its first larger message; 0: it has all from the start. The receiving side "
+            "beside its first larger messages; 0: it has all from the start. The receiving side "
             "decides."},
     Setting{"NCCL_MESH_SIGNAL_INTERVAL", "work requests",
             IntField{&Settings::signal_interval, 1, 64},

@@ -170,6 +170,33 @@ TEST_F(LateQueuePairsTest, APathThatIsLostWhileAnAcceptorMakesThemComesBack) {
   lose_path_beside_making(Slow::Accepts);
 }
 
+// The express queue pair carries it, and bulk ones carry the next when they are there.
+TEST_F(LateQueuePairsTest, AMessageIsCarriedWhileTheyAreMade) {
+  const testkit::Pair pair = connect(0, Slow::Connects);
+  device().next_queue_pair_is_slow.store(true);
+  testkit::exchange(pair, {kBytes, kBytes, 8, kBytes}, testkit::Leaves::Nothing);
+  EXPECT_TRUE(testkit::wait_until([this] { return device().at_it.load(); }));
+  EXPECT_FALSE(device().done.load());
+  device().done.store(true);
+  testkit::exchange(pair, {2 * kBytes}, testkit::Leaves::Nothing);  // it takes bulk ones
+  testkit::exchange(pair, {kBytes}, testkit::Leaves::Nothing);
+}
+
+// One queue pair would take longer for it than the device for the others.
+TEST_F(LateQueuePairsTest, AMessageOfMoreThanFourMebibytesWaitsForThem) {
+  const testkit::Pair pair = connect(0, Slow::Connects);
+  device().next_queue_pair_is_slow.store(true);
+  std::atomic<bool> arrived{false};
+  std::thread traffic([&] {
+    testkit::exchange(pair, {kBytes + 1}, testkit::Leaves::Nothing);
+    arrived.store(true);
+  });
+  EXPECT_TRUE(testkit::wait_until([this] { return device().at_it.load(); }));
+  EXPECT_FALSE(arrived.load());
+  device().done.store(true);
+  traffic.join();
+}
+
 class ImpatientSlowDeviceTest : public SlowDeviceTest {
  protected:
   // Returns the results of the requests. Only these calls of test() turn the loops.
