@@ -25,12 +25,14 @@ class FakeHost final : public FakeLinkHost {
   void tend_at(std::uint64_t at_ns) noexcept override { due_ns = std::min(due_ns, at_ns); }
   void tend_soon() noexcept override { ++asked_soon; }
   void keep_figures(const engine::Link&) noexcept override { ++forgotten; }
+  engine::CableProofs* cables() noexcept override { return proofs; }
 
   std::unique_ptr<soft::SoftProvider> provider;
   std::vector<verbs::Rail> found;
   FakePlane wire;
   std::uint64_t due_ns = UINT64_MAX;
   int asked_soon = 0, forgotten = 0;
+  engine::CableProofs* proofs = nullptr;  // a test's; null: the host asks no cable
   std::vector<std::unique_ptr<Context>> contexts;
   engine::Links links{*this, contexts};
   engine::Reception reception{*this, links};

@@ -2,6 +2,8 @@
 
 #include "engine/link/link.h"
 #include "engine/link/peer_words.h"
+#include "engine/link/relay/known_cables.h"
+#include "src/base/random.h"
 #include "src/base/timeouts.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/link/fake_host.h"
@@ -63,6 +65,25 @@ TEST_F(PathRepairTest, ThePathIsOpenedAgainAfterItsFirstPause) {
   EXPECT_EQ(state_of(ends_.receiver(), 1), PathState::Up);
   EXPECT_EQ(ends_.sender().peer_link().paths()[1].health.epoch,
             ends_.receiver().peer_link().paths()[1].health.epoch);
+}
+
+// A firewall drops the questions of one side: datagrams tell nothing of the cable, and a path over
+// it carries.
+TEST_F(PathRepairTest, OtherHostsHearOfTheCableOfAPathThatIsBack) {
+  CableProofs proofs(ends_.a);
+  ends_.a.proofs = &proofs;
+  ends_.sender().terms.peer_ticket = random_id();
+  const topo::WirePair first{0, 0}, second{1, 1};
+  ends_.sender().terms.cables = {.asked = {first, second}, .met = {first}};
+  const auto cables = [this] { return heard_cables(ends_.sender().peer_as_host().cables).met; };
+  EXPECT_EQ(cables(), std::vector{first});
+  lose_path(ends_.sender(), 1);
+  ends_.carry_all();
+  ends_.advance_ns(kTryPauseMinNs);
+  ends_.carry_all();
+  ASSERT_EQ(state_of(ends_.sender(), 1), PathState::Up);
+  EXPECT_EQ(cables(), (std::vector{first, second}));
+  ends_.a.proofs = nullptr;
 }
 
 TEST_F(PathRepairTest, APortThatIsUpIsTriedWithoutThePause) {
