@@ -109,6 +109,10 @@ Status EngineImpl::start() {
     fit_to_device(rail);
   }
   notes_ = shared_subnet_lines(describe_rails(*options_.provider, rails_));
+  if (settings_.both_ways != 0) {
+    if (const std::string narrow = narrow_slot_text(*options_.provider, rails_); !narrow.empty())
+      notes_.push_back("NCCL_MESH_BOTH_WAYS=1 has no effect on this host: " + narrow);
+  }
   for (const std::string& line : notes_) LOG_INFO("{}", line);
   if (options_.threading == Threading::Own) verbs::keep_views(rails_);
   port_events_.watch(*plane_);

@@ -25,7 +25,7 @@
 namespace mesh::engine {
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
-inline constexpr std::uint16_t kProtocolVersion = 25;
+inline constexpr std::uint16_t kProtocolVersion = 26;
 inline constexpr std::uint32_t kHelloListenersMax = 16;
 inline constexpr std::uint32_t kMeetMax = 64;      // pairs of rails that meet
 inline constexpr std::uint32_t kKeyRunsMax = 128;  // in one frame

@@ -60,6 +60,7 @@ struct WireRail {
   std::uint16_t partition = 0xffff;  // InfiniBand: its partition key
   std::uint32_t identity = 0;        // verbs::Rail::identity
   std::uint32_t speed_mbps = 0;
+  std::uint8_t slot_has_room = 0;  // 1: its PCIe slot carries all ports of the host that share it
   std::uint64_t guid = 0;  // with the port names the cable; 0: not known
   std::string name;        // for log lines, up to 64 bytes
 };
@@ -130,6 +131,7 @@ void rail_fields(auto& io, auto& rail) {
   io.u16(rail.partition);
   io.u32(rail.identity);
   io.u32(rail.speed_mbps);
+  io.u8(rail.slot_has_room, {0, 1});
   io.u64(rail.guid);
   io.text(rail.name, kRailNameBytesMax);
 }

@@ -150,6 +150,17 @@ WireRail describe_rail(const verbs::Rail& rail) {
   return wire;
 }
 
+namespace {
+// Returns the speed of all ports that share the slot of a rail.
+std::uint64_t slot_load_mbps(std::span<const WireRail> described,
+                             std::span<const verbs::Rail> rails, std::size_t rail) {
+  std::uint64_t mbps = 0;
+  for (std::size_t i = 0; i < rails.size(); ++i)
+    if (i == rail || rails[i].slot == rails[rail].slot) mbps += described[i].speed_mbps;
+  return mbps;
+}
+}  // namespace
+
 std::vector<WireRail> describe_rails(verbs::Provider& provider,
                                      std::span<const verbs::Rail> rails) {
   std::vector<WireRail> described;
@@ -160,7 +171,26 @@ std::vector<WireRail> describe_rails(verbs::Provider& provider,
     wire.mtu = static_cast<std::uint8_t>(now.mtu);
     wire.speed_mbps = now.speed_mbps;
   }
+  for (std::size_t i = 0; i < described.size(); ++i)
+    described[i].slot_has_room = slot_load_mbps(described, rails, i) <= rails[i].slot_mbps ? 1 : 0;
   return described;
+}
+
+std::string narrow_slot_text(verbs::Provider& provider, std::span<const verbs::Rail> rails) {
+  const std::vector<WireRail> described = describe_rails(provider, rails);
+  for (std::size_t i = 0; i < rails.size(); ++i) {
+    if (described[i].slot_has_room != 0) continue;
+    if (rails[i].slot_mbps == 0)
+      return fmt::format("what the PCIe slot of {} carries is not known", rails[i].info.name);
+    return fmt::format("PCIe slot {} carries {} Gb/s each way, and its ports {}", rails[i].slot,
+                       rails[i].slot_mbps / 1000, slot_load_mbps(described, rails, i) / 1000);
+  }
+  return {};
+}
+
+bool slots_have_room(std::span<const WireRail> rails) noexcept {
+  return std::all_of(rails.begin(), rails.end(),
+                     [](const WireRail& rail) { return rail.slot_has_room != 0; });
 }
 
 void take_port_speed(PeerLink& link, Path& path) {

@@ -57,6 +57,11 @@ WireRail describe_rail(const verbs::Rail& rail);
 // Describes the rails with their ports as they are now.
 std::vector<WireRail> describe_rails(verbs::Provider& provider, std::span<const verbs::Rail> rails);
 
+// Returns true if the PCIe slots of all rails carry their ports at full speed, both ways at once.
+bool slots_have_room(std::span<const WireRail> rails) noexcept;
+// Returns, as a clause, why they do not; empty if they do.
+std::string narrow_slot_text(verbs::Provider& provider, std::span<const verbs::Rail> rails);
+
 ibv_gid gid_of(const WireAddress& address);
 
 // Sets what the settings say about a path of that rail: adaptive routing, which keeps a write with

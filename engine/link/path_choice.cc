@@ -1,5 +1,6 @@
 #include "engine/link/path_choice.h"
 
+#include "engine/link/link_setup.h"
 #include "engine/link/misfit_lines.h"
 #include "engine/link/relay/routes.h"
 #include "src/base/socket.h"
@@ -174,7 +175,9 @@ void add_relayed(const Hello& hello, const OwnRails& own, const Settings& settin
   // So does the last cable to the peer, because that way needs none.
   if (primary.size() + standby.size() == kPathsMax && !standby.empty()) standby.pop_back();
   std::size_t room = kPathsMax - primary.size() - standby.size();
-  if (room != 0 && hello.both_ways != 0 && settings.both_ways != 0 && !primary.empty()) {
+  const bool both_ways = hello.both_ways != 0 && settings.both_ways != 0 &&
+                         slots_have_room(hello.rails) && slots_have_room(own.rails);
+  if (room != 0 && both_ways && !primary.empty()) {
     WirePath& beside = choice->beside.emplace_back();
     beside.connector_rail = *theirs;
     beside.acceptor_rail = *ours;

@@ -109,6 +109,13 @@ bool RelayedPaths::ask(std::uint32_t index, Need need, std::string* why) {
                     route_text(*route), kBesideHostsMax);
     return false;
   }
+  if (need == Need::Gain) {
+    for (const RouteHop& hop : route->hops) {
+      if (slots_have_room(hop.host.rails)) continue;
+      *why = fmt::format("the PCIe slots of host {} have no room for it", hop.host.name);
+      return false;
+    }
+  }
   routed_ = true;
   name_rails(index,
              {.own_rail = route->own_rail,

@@ -125,9 +125,11 @@ constexpr std::array kTable{
             "A secret that all processes of the job share, and nobody else knows: hosts that no "
             "rail joins find those between by it, over their cables. Unset: the id of a "
             "communicator that both are in, which NCCL 2.28 and later tell."},
-    Setting{"NCCL_MESH_BOTH_WAYS", "", IntField{&Settings::both_ways, 0, 1},
-            "1: part of each large message to a neighbour goes the other way round the ring, over "
-            "the other hosts; for jobs whose rings run one way. Set it on every host."},
+    Setting{
+        "NCCL_MESH_BOTH_WAYS", "", IntField{&Settings::both_ways, 0, 1},
+        "1: part of each large message to a neighbour goes the other way round the ring, over "
+        "the other hosts; for jobs whose rings run one way. Set it on every host. It has an effect "
+        "where the PCIe slots of all hosts on the way carry all their ports at full speed."},
     Setting{"NCCL_MESH_ONESHOT_BYTES", "bytes", BytesField{&Settings::oneshot_bytes, 0, kGiB},
             "Largest all-reduce that goes in one exchange between all hosts instead of round a "
             "ring (CollNet); 0: none. An experiment, for three hosts and more without GPUDirect: "

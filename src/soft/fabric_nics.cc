@@ -122,6 +122,15 @@ std::uint32_t read_mtu(const Json& object, const std::string& what, std::uint32_
   return mtu;
 }
 
+verbs::DeviceEntry device_entry(const HostSpec& host, const NicSpec& nic) {
+  verbs::DeviceEntry entry{nic.name, nic.pci, nic.guid, nic.numa, nic.name, verbs::kNoSlotLimit};
+  if (nic.slot < 0) return entry;
+  const CardSlotSpec& slot = host.slots[static_cast<std::size_t>(nic.slot)];
+  entry.slot = slot.name;
+  entry.slot_mbps = static_cast<std::uint32_t>(slot.gbps * 1000);
+  return entry;
+}
+
 NicSpec read_nic(const Json& object, const HostSpec& host) {
   std::string what = fmt::format("a NIC of host {}", host.name);
   check_keys(object, what,

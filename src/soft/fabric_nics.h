@@ -4,6 +4,7 @@
 
 #include "src/base/json_fields.h"
 #include "src/soft/fabric_file.h"
+#include "src/verbs/provider.h"
 
 #include <cstdint>
 #include <string>
@@ -16,6 +17,8 @@ std::uint64_t hash_text(const std::string& text);
 // Returns the MTU of a port or a link, in bytes.
 std::uint32_t read_mtu(const Json& object, const std::string& what, std::uint32_t otherwise);
 NicSpec read_nic(const Json& object, const HostSpec& host);  // whose slots are known
+// Describes the device that a NIC of the host is.
+verbs::DeviceEntry device_entry(const HostSpec& host, const NicSpec& nic);
 // Returns true if two NICs of a link are neighbours: they are in one subnet, or each has an address
 // of its own (/32, /128), whose neighbour is a route of the host.
 bool on_one_wire(const NicSpec& a, const NicSpec& b);

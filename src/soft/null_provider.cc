@@ -1,6 +1,7 @@
 #include "src/soft/null_provider.h"
 
 #include "src/base/log.h"
+#include "src/soft/fabric_nics.h"
 #include "src/soft/null_fabric.h"
 
 #include <endian.h>
@@ -99,8 +100,8 @@ NullProvider::~NullProvider() {
 
 std::vector<verbs::DeviceEntry> NullProvider::devices() {
   std::vector<verbs::DeviceEntry> list;
-  for (const NicSpec& nic : file_.hosts.front().nics)
-    list.push_back({nic.name, nic.pci, nic.guid, nic.numa});
+  const HostSpec& host = file_.hosts.front();
+  for (const NicSpec& nic : host.nics) list.push_back(device_entry(host, nic));
   return list;
 }
 

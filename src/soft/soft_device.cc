@@ -53,8 +53,7 @@ Nic& nic_of(ibv_context* context) { return *soft(context).nic; }
 std::vector<verbs::DeviceEntry> SoftHost::devices() {
   std::vector<verbs::DeviceEntry> list;
   for (const std::unique_ptr<Nic>& nic : nics_)
-    if (!nic->port_state().slot_empty)
-      list.push_back({nic->spec().name, nic->spec().pci, nic->spec().guid, nic->spec().numa});
+    if (!nic->port_state().slot_empty) list.push_back(device_entry(spec(), nic->spec()));
   return list;
 }
 

@@ -250,6 +250,8 @@ class DeviceLook {
     rail.message_bytes_max = attr.max_msg_sz;
     for (GidEntry& gid : rail.gids) gid.prefix_len = prefix_len(port, rail, gid);
     rail.up = attr.state == IBV_PORT_ACTIVE;
+    rail.slot = port.device.slot;
+    rail.slot_mbps = port.device.slot_mbps;
     RailInfo& info = rail.info;
     info.name = port.name();
     info.device = port.device.name;

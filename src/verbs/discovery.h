@@ -50,6 +50,8 @@ struct Rail {
   std::uint32_t identity = 0;
   bool leaves_site = true;  // it may carry what goes to another site (mark_site_rails())
   bool up = true;           // its port was active when it was looked at
+  std::string slot;         // as in DeviceEntry
+  std::uint32_t slot_mbps = 0;
   // Keeps what was seen of its port last; null: whoever asks waits for the device.
   std::unique_ptr<PortView> view{};
   ibv_mtu active_mtu = IBV_MTU_1024;

@@ -29,12 +29,18 @@ struct GidEntry {
   std::string netdev;   // empty: not visible
 };
 
+inline constexpr std::uint32_t kNoSlotLimit = UINT32_MAX;  // Mb/s: its ports are what limits it
+
 struct DeviceEntry {
   std::string name;      // "mlx5_0"
   std::string pci_path;  // resolved sysfs path of the PCI function; empty: none
   // Equal for the halves of one cable, different for different cables. In host byte order.
   std::uint64_t guid = 0;
   int numa_node = -1;
+  // The PCIe link that limits the device, and what it carries each way; devices with one name share
+  // it. Empty and 0: not known.
+  std::string slot{};
+  std::uint32_t slot_mbps = 0;
   // The physical PCI function that a virtual one (SR-IOV) is a part of. Empty: it is itself one.
   std::string physical_path{};
   bool iwarp = false;  // its ports speak iWARP, whatever their link layer is

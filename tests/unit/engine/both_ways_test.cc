@@ -20,8 +20,9 @@ class BothWays : public testkit::OpenBed {
   BothWays() : OpenBed(kBytes) {}
 
   // Opens a ring of hosts with a channel from each host to the next one, as NCCL's rings have.
-  void open(int hosts, int both_ways = 1) {
-    OpenBed::open(row(hosts, true), {.rails = "auto", .both_ways = both_ways});
+  void open(int hosts, int both_ways = 1) { open(row(hosts, true), both_ways); }
+  void open(std::string ring, int both_ways = 1) {
+    OpenBed::open(std::move(ring), {.rails = "auto", .both_ways = both_ways});
     for (std::size_t i = 0; i < bed_->hosts.size(); ++i)
       talks_.push_back(talk(i, (i + 1) % bed_->hosts.size()));
   }
@@ -86,6 +87,43 @@ TEST_F(BothWays, NothingIsOpenedBeforeMuchWasSentNorWhereOneSideDoesNotWishIt) {
   EXPECT_EQ(talks_[0]->pair.send->link.paths().primary_count(), 1u);
   EXPECT_EQ(talks_[0]->pair.send->link.paths().usable_count(), 1u);
   end_all();
+}
+
+// Returns a ring of three in which the NICs of one host share a slot.
+std::string ring_with_slot(char host, int gbps) {
+  std::string ring = row(3, true);
+  const std::string begin = fmt::format(R"("name":"{}",)", host);
+  const std::size_t at = ring.find(begin) + begin.size();
+  const std::size_t end = ring.find("]}", at);
+  std::string nics = ring.substr(at, end - at);
+  for (std::size_t nic = 0; (nic = nics.find(R"("address")", nic)) != std::string::npos; nic += 24)
+    nics.insert(nic, R"("slot":"x4",)");
+  return ring.replace(at, end - at,
+                      fmt::format(R"("slots":[{{"name":"x4","gbps":{}}}],{})", gbps, nics));
+}
+
+// Two ports of 100 Gb/s: the slot of either end, and that of the host between.
+TEST_F(BothWays, NothingIsOpenedWhereASlotHasNoRoom) {
+  const char* const kSays =
+      "NCCL_MESH_BOTH_WAYS=1 has no effect on this host: PCIe slot x4 carries 199 Gb/s each way, "
+      "and its ports 200";
+  int said = 0;
+  for (const char host : {'a', 'b', 'c'}) {
+    SCOPED_TRACE(host);
+    open(ring_with_slot(host, 199));
+    EXPECT_EQ(log_.count(LogLevel::Info, kSays), ++said);
+    Talk& talk = *talks_[0];
+    for (int i = 0; i < kEnough; ++i) talk.exchange(kBytes);
+    bed_->tick_ns = 1'000'000;
+    bed_->rounds(1000);
+    EXPECT_EQ(talk.pair.send->link.paths().usable_count(), 1u);
+    for (const testkit::BedHost& each : bed_->hosts)
+      EXPECT_FALSE(each.engine->carries_for_others());
+    end_all();
+    open(ring_with_slot(host, 200));
+    EXPECT_TRUE(opens(*talks_[0])) << log_.joined();
+    end_all();
+  }
 }
 
 TEST_F(BothWays, AllNeighboursAtOnce) {

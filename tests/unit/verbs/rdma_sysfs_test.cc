@@ -62,5 +62,40 @@ TEST_F(RdmaSysfsTest, AVirtualFunctionSharesThePortOfItsPhysicalOne) {
   EXPECT_NE(part.guid, sysfs().device("mlx5_0").guid) << "whose function has the same number";
 }
 
+// Two functions of a card in a slot of four lanes, which the root port shows, too.
+TEST_F(RdmaSysfsTest, TheNarrowestLinkToTheRootIsTheSlot) {
+  const std::string bus = "devices/pci0000:00/0000:00:01.0/";
+  for (const char* function : {"", "0000:01:00.0/", "0000:01:00.1/"}) {
+    write(bus + function + "current_link_speed", "32.0 GT/s PCIe");
+    write(bus + function + "current_link_width", "4");
+  }
+  folder_.link("class/infiniband/mlx5_0/device", bus + "0000:01:00.0");
+  folder_.link("class/infiniband/mlx5_1/device", bus + "0000:01:00.1");
+  EXPECT_EQ(sysfs().device("mlx5_0").slot, "0000:00:01");
+  EXPECT_EQ(sysfs().device("mlx5_1").slot, "0000:00:01");
+  EXPECT_EQ(sysfs().device("mlx5_1").slot_mbps, 109'016u);
+  write(bus + "0000:01:00.1/current_link_width", "2");  // a link of its own is narrower
+  EXPECT_EQ(sysfs().device("mlx5_1").slot, "0000:01:00");
+  EXPECT_EQ(sysfs().device("mlx5_1").slot_mbps, 54'508u);
+}
+
+TEST_F(RdmaSysfsTest, ASlotThatTheKernelDoesNotTellIsNotKnown) {
+  const std::string bus = "devices/pci0000:00/0000:01:00.0/";
+  folder_.link("class/infiniband/mlx5_0/device", bus);
+  for (const auto& [speed, width] : {std::pair{"Unknown", "0"},
+                                     {"8.0 GT/s PCIe", "63"},
+                                     {"nan", "4"},
+                                     {"1e9", "4"},
+                                     {"-8", "4"},
+                                     {"8.0 GT/s", "x"}}) {
+    write(bus + "current_link_speed", speed);
+    write(bus + "current_link_width", width);
+    EXPECT_EQ(sysfs().device("mlx5_0").slot_mbps, 0u) << speed << " x" << width;
+  }
+  write(bus + "current_link_speed", "5.0 GT/s PCIe");
+  write(bus + "current_link_width", "8");
+  EXPECT_EQ(sysfs().device("mlx5_0").slot_mbps, 27'680u) << "8 of 10 bits";
+}
+
 }  // namespace
 }  // namespace mesh::verbs

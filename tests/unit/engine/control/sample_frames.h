@@ -36,6 +36,7 @@ inline WireRail sample_rail(std::uint8_t number) {
   rail.partition = 0x8123;
   rail.identity = 0x81234567;
   rail.speed_mbps = 200000;
+  rail.slot_has_room = 1;
   rail.guid = 0x1122334455667788;
   rail.name = "rail" + std::to_string(number);
   return rail;
