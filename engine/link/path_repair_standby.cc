@@ -40,6 +40,26 @@ void PathRepair::call_standby(std::uint64_t now_ns) {
   }
 }
 
+namespace {
+// What the messages of other links may have sent directly over the rail of a path beside the
+// primary ones, as a part of what went over these, before that rail counts as busy.
+constexpr std::uint64_t kBusyPart = 8;
+
+// Returns the bytes of large messages that other links of the communicator have sent directly over
+// a rail. The caller holds the progress lock.
+std::uint64_t sent_directly(const Link& but, std::uint32_t rail) {
+  std::uint64_t bytes = 0;
+  for (const auto& link : but.context().links) {
+    if (link.get() == &but || !link->has_peer_link()) continue;
+    for (const Path& path : link->peer_link().paths().all())
+      if (path.rail == rail && !path.ends.relayed) bytes += path.bulk_posted;
+  }
+  return bytes;
+}
+}  // namespace
+
+// Where the hosts of a ring send in both directions, no cable is idle, and bytes that go the long
+// way take the place of others. Then such a path rests.
 void PathRepair::call_beside() {
   PeerLink& peer_link = link_.peer_link();
   if (!link_.connector() || !peer_link.paths().has_beside()) return;
@@ -50,7 +70,8 @@ void PathRepair::call_beside() {
   std::uint64_t carried = 0;
   for (std::uint32_t i = 0; i < index; ++i) carried += peer_link.paths()[i].bulk_posted;
   const std::uint64_t again_ns = repairs_[index].at_ns;  // 0: it was never tried
-  if (carried < hooks_of(link_.host().options()).both_ways_bytes || now_ns < again_ns)
+  if (carried < hooks_of(link_.host().options()).both_ways_bytes || now_ns < again_ns ||
+      sent_directly(link_, peer_link.paths()[index].rail) > carried / kBusyPart)
     return link_.host().tend_at(std::max(now_ns + kLookToNextNs, again_ns));
   peer_link.paths().call(peer_link.paths()[index]);
   repairs_[index] = {.at_ns = now_ns,

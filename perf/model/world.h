@@ -47,8 +47,8 @@ class World {
   Flow* add_flow(const Load& load, std::size_t sender, std::size_t receiver, std::string& why);
   // Returns the all-reduces of a group of all hosts, or null (`why`).
   GroupRun* add_group(const GroupLoad& load, std::string& why);
-  // Exchanges messages until each flow has its second path (both_ways), once all flows are there.
-  // Returns false if it fails; `why` says why.
+  // Exchanges messages until each flow has its second path (both_ways), once all flows are there,
+  // or for as long as that takes at most. Returns false if a message fails; `why` says why.
   bool open_both_ways(std::string& why);
 
   // Runs until every flow has finished, or `done` says so (asked after every call). Returns false
