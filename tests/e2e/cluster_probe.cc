@@ -43,11 +43,6 @@ const Scenario kOneFails("one_fails",
                          [](Peer& peer) { require(peer.rank() != 1, "it was asked to"); });
 TEST(ProbeBad, ScenarioRankOneFails) { expect_run(kOneFails); }
 
-const Scenario kSleeps("sleeps", [](Peer& peer) {
-  for (; peer.rank() == 1;) ::pause();
-});
-TEST(ProbeBad, ScenarioRankOneSleeps) { expect_run(kSleeps, {.timeout = std::chrono::seconds(1)}); }
-
 const Scenario kParentDies("parent_dies", [](Peer& peer) {
   if (peer.rank() == 1) ::kill(::getppid(), SIGKILL);
   for (;;) ::pause();

@@ -1,8 +1,7 @@
-// Connections: many of them, to oneself, abandoned ones, and past unauthenticated connections.
+// Connections: many of them, to oneself, and past unauthenticated connections.
 #include "perf/driver/plugin_log.h"
 #include "perf/driver/stream.h"
 #include "tests/e2e/line.h"
-#include "tests/e2e/process_figures.h"
 #include "tests/e2e/raw.h"
 #include "tests/prelude.h"
 
@@ -82,47 +81,6 @@ TEST(Connect, FiveHundredAndTwelveChannelsWithinTwoSeconds) {
     EXPECT_LT(figure(rank, "seconds"), clock_bar_s(2)) << rank.output;
   }
 }
-
-// Ends a communicator with a connect, a listener and an accepted stage left open: nothing of them
-// stays.
-const Scenario kAbandoned("abandoned", [](Peer& peer) {
-  const auto api = peer.load();
-  ProcessFigures before;
-  for (int round = 0; round < 6; ++round) {
-    if (round == 3) before = settled_process_figures();  // goodbyes go on beyond a finalize
-    const auto communicator = open_communicator(*api, static_cast<std::uint64_t>(round) + 1);
-    driver::Listening listening[4];
-    std::string handles;
-    for (driver::Listening& each : listening) {
-      require_success(communicator->listen(each), "listen");
-      handles.append(reinterpret_cast<const char*>(each.handle.data()), each.handle.size());
-    }
-    const std::vector<std::string> all = peer.all_gather(handles);
-    // Connects begin towards listeners that never accept: each is called once and then let go.
-    driver::NetHandle remote[4];
-    for (std::size_t i = 0; i < 4; ++i) {
-      std::memcpy(remote[i].data(),
-                  all[static_cast<std::size_t>(1 - peer.rank())].data() + i * remote[i].size(),
-                  remote[i].size());
-      void* comm = nullptr;
-      const int result = communicator->service().call(
-          [&] { return api->connect(communicator->context(), 0, remote[i].data(), &comm); });
-      require_success(result, "connect");
-    }
-    if (round % 2 == 0)
-      communicator->start_accept(listening[0].comm, driver::milliseconds(20)).get();
-    peer.barrier();
-    require_success(communicator->close(), "finalize");
-    peer.barrier();
-  }
-  before.mappings = std::numeric_limits<long>::max();
-  const ProcessFigures after = process_figures_down_to(before, patience());
-  require(after.descriptors <= before.descriptors,
-          "descriptors grew: " + text_of(before) + " to " + text_of(after));
-  require(after.threads <= before.threads,
-          "threads grew: " + text_of(before) + " to " + text_of(after));
-});
-TEST(Connect, AbandonedHalfConnectedCommsAreReclaimed) { expect_run(kAbandoned); }
 
 // Returns the address of the handshake's listener, as the plugin logs it.
 std::string handshake_address() {

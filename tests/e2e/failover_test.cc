@@ -2,7 +2,6 @@
 // and uses it again when it is back. FAILOVER_TIMES, FAILOVER_SEED and FAILOVER_ALL in the
 // environment choose how often, when and how (tests/README.md).
 #include "perf/collectives/collective.h"
-#include "perf/driver/plugin_log.h"
 #include "perf/driver/world.h"
 #include "tests/e2e/breaker.h"
 #include "tests/e2e/line.h"
@@ -28,7 +27,6 @@ constexpr std::size_t kBytes = std::size_t{1} << 20;
 constexpr int kHealthyRounds = 5;
 constexpr int kSpeedRounds = 4;
 constexpr std::uint64_t kLooksMost = 64;        // looks at the fabric beside a round
-constexpr std::chrono::seconds kPromised{2};    // until a peer's death is an error
 constexpr std::chrono::seconds kBackWithin{5};  // until a cable carries whose card was replaced
 constexpr double kShare = 0.2;  // of what a round posts: a path that is in use carries about a half
 
@@ -140,28 +138,6 @@ double during(Job& job, const Act& act) {
   return extra_s;
 }
 
-// Waits until the plugin has said once more that a path is lost. Fails the scenario if it does not.
-class Losses {
- public:
-  void wait_for_one_more() {
-    const auto end = SteadyClock::now() + patience();
-    for (++expected_; said() < expected_;) {
-      require(SteadyClock::now() < end, "no path is said to be lost");
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-  }
-
- private:
-  static std::ptrdiff_t said() {
-    const std::vector<std::string> lines = driver::PluginLog::instance().texts();
-    return std::count_if(lines.begin(), lines.end(), [](const std::string& line) {
-      return line.find(": path ") != std::string::npos &&
-             line.find(" is lost: ") != std::string::npos;
-    });
-  }
-  std::ptrdiff_t expected_ = said();
-};
-
 struct Plan {
   int kind = 0, times = 0, blows = kBlows;  // only the first so many blows are drawn
   std::uint64_t seed = 0;
@@ -243,34 +219,6 @@ const Scenario kReplacedCards("replaced_cards", [](Peer& peer) {
   report_figure("mappings_after", static_cast<double>(after.mappings));
 });
 
-// Pulls the first cable, then the second while the first is out: for a while there is no path. Then
-// the second is lost while the first comes back.
-const Scenario kBothCables("both_cables", [](Peer& peer) {
-  Job job(peer, perf::Kind::AllReduce);
-  Breaker breaker;
-  const std::string first = breaker.nics()[0].name, second = breaker.nics()[1].name;
-  during(job, [&] {
-    Losses losses;
-    breaker.pull(first);
-    losses.wait_for_one_more();
-    breaker.wait_for_bytes(kBytes);
-    breaker.pull(second);
-    losses.wait_for_one_more();
-    breaker.look_on(kLooksMost);
-    breaker.plug(second);
-  });
-  during(job, [&] {
-    breaker.wait_for_bytes(kBytes);  // the second is back
-    Losses losses;
-    breaker.plug(first);
-    breaker.look_on(kLooksMost);
-    breaker.pull(second);
-    losses.wait_for_one_more();
-    breaker.plug(second);
-  });
-  job.until_shared(breaker);
-});
-
 // Breaks a path that is being mended again, after none, some or many looks at the fabric.
 const Scenario kWhileRecovering("while_recovering", [](Peer& peer) {
   Job job(peer, perf::Kind::AllReduce);
@@ -289,49 +237,6 @@ const Scenario kWhileRecovering("while_recovering", [](Peer& peer) {
     if (job.leads()) breaker.plug(first);
     job.until_shared(breaker);
   }
-});
-
-const Scenario kKilledMeanwhile("killed_meanwhile", [](Peer& peer) {
-  Job job(peer, perf::Kind::AllReduce);
-  Breaker breaker;
-  peer.barrier();
-  if (job.leads()) breaker.pull(breaker.nics()[0].name);
-  if (peer.rank() == 1) {
-    job.verified();
-    ::raise(SIGKILL);
-  }
-  const auto begin = SteadyClock::now();
-  int result = driver::kNetSuccess;
-  while (result == driver::kNetSuccess && SteadyClock::now() < begin + clock_bar(kPromised)) {
-    std::size_t wrong = 0;
-    result = job.round(wrong);
-  }
-  require(result == driver::kNetRemoteError || result == driver::kNetSystemError,
-          std::string("the job ended with ") + driver::net_result_name(result));
-  report_figure("seconds", Seconds(SteadyClock::now() - begin).count());
-});
-
-const Scenario kStoppedMeanwhile("stopped_meanwhile", [](Peer& peer) {
-  Job job(peer, perf::Kind::AllReduce);
-  Breaker breaker;
-  peer.barrier();
-  if (peer.rank() == 1) {
-    sigevent event{};
-    event.sigev_notify = SIGEV_SIGNAL;
-    event.sigev_signo = SIGCONT;
-    timer_t timer{};
-    itimerspec when{};
-    when.it_value.tv_sec = when.it_interval.tv_sec = 3;  // it fires again, should it come too early
-    require(::timer_create(CLOCK_MONOTONIC, &event, &timer) == 0 &&
-                ::timer_settime(timer, 0, &when, nullptr) == 0,
-            "no timer");
-    ::raise(SIGSTOP);
-    ::timer_delete(timer);
-  } else {
-    breaker.strike(Blow::Adapter, breaker.nics()[0].name, 0);
-  }
-  for (int round = 0; round < 5; ++round) job.verified();
-  job.until_shared(breaker);
 });
 
 RunOptions options(const std::string& argument = "") {
@@ -379,22 +284,7 @@ TEST(Failover, TwentyReplacedCardsCarryAgain) {
     GTEST_SKIP() << "FAILOVER_CARDS is not set; e2e_failover_cards does";
   expect_cards_back(20, 4);
 }
-TEST(Failover, BothCablesOneAfterTheOther) { expect_run(kBothCables, options()); }
 TEST(Failover, FailuresWhileRecovering) { expect_run(kWhileRecovering, options()); }
-TEST(Failover, AStoppedPeerIsWaitedFor) { expect_run(kStoppedMeanwhile, options()); }
-
-TEST(Failover, AKilledPeerIsAnErrorSoon) {
-  RunOptions killed = options();
-  // This path time-out is so long that only the peer's death can end the job.
-  killed.environment.push_back({"NCCL_MESH_PATH_TIMEOUT", "3600"});
-  const std::vector<RankEnd> ranks = run(kKilledMeanwhile, killed);
-  if (testing::Test::IsSkipped()) return;
-  ASSERT_EQ(ranks.size(), 2u);
-  EXPECT_EQ(ranks[1].end.code, SIGKILL) << ranks[1].output;
-  EXPECT_TRUE(ranks[0].finished && ranks[0].end.success()) << ranks[0].end.text() << "\n"
-                                                           << ranks[0].output;
-  EXPECT_LT(figure(ranks[0], "seconds"), clock_bar_s(kPromised.count())) << ranks[0].output;
-}
 
 // Run by hand, on an idle machine (tests/README.md): not part of a run of all tests.
 TEST(Failover, RandomMoments) {

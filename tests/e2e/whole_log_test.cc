@@ -1,5 +1,6 @@
-// Whole logs, as a user of NCCL_DEBUG=INFO reads them on each host: how many lines of the plugin,
-// how long, and of what.
+// Whole logs, as a user of NCCL_DEBUG=INFO reads them on each host without NCCL_DEBUG_SUBSYS: how
+// many lines of the plugin, how long, and of what. The driver's log filters as NCCL does
+// (perf/driver/log_filter.h).
 #include "perf/driver/plugin_log.h"
 #include "tests/e2e/breaker.h"
 #include "tests/e2e/line.h"
@@ -98,6 +99,28 @@ TEST(WholeLog, AStartHasSixShortLinesAndNamesTheVersionFirst) {
     EXPECT_EQ(log.count("INFO NET/Mesh : policy: "), 1) << log.whole;
     EXPECT_EQ(log.count("WARN "), 0) << log.whole;
   }
+}
+
+const Scenario kOneMessage("one_message", send_one_message);
+
+TEST(WholeLog, AStartShowsSettingsThatDifferAndOtherSubsystemsTheRest) {
+  RunOptions options = triangle();
+  options.fabric = "pair.json";
+  options.environment.emplace_back("NCCL_MESH_QPS", "3");
+  constexpr const char* kDetail = "in 1 messages";
+  const std::vector<RankEnd> ranks = run(kOneMessage, options);
+  expect_success(ranks);
+  for (const Log& log : logs_of(ranks)) {
+    EXPECT_EQ(log.count("settings: "), 1) << log.whole;
+    EXPECT_EQ(log.count("NCCL_MESH_QPS 3 (default auto)"), 1) << log.whole;
+    EXPECT_EQ(log.count("NCCL_MESH_SLOTS"), 0) << "it is at its default";
+    EXPECT_EQ(log.count("policy: set: qps 3; default: signal_interval 16"), 1) << log.whole;
+    EXPECT_EQ(log.count("INFO NET/Mesh : rail 0 mesh0:1: 10.0.12."), 1) << log.whole;
+    EXPECT_EQ(log.count(kDetail), 0) << log.whole;
+  }
+  options.environment.emplace_back("NCCL_DEBUG_SUBSYS", "INIT,NET");
+  for (const RankEnd& rank : run(kOneMessage, options))
+    EXPECT_NE(rank.output.find(kDetail), std::string::npos) << rank.output;
 }
 
 // The beginnings of the lines about the cable between a and b, as each of the two has them.

@@ -117,13 +117,6 @@ class Machine:
             self.process.kill()
         self.process.wait()
 
-    def freeze(self):
-        """Makes the host stand still, which it does not notice."""
-        self.process.send_signal(signal.SIGSTOP)
-
-    def thaw(self):
-        self.process.send_signal(signal.SIGCONT)
-
     def close(self):
         self.kill()
         self.process.stderr.close()

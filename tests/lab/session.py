@@ -257,19 +257,13 @@ class Session:
             self._print(host, line)
 
     def _serve(self, words):
-        """Serves one request of a host: (cut|restore) CABLE, (kill|freeze|thaw) HOST."""
+        """Serves one request of a host: (cut|restore) CABLE, kill HOST."""
         if len(words) != 2:
             return "two words, please: %s" % " ".join(words)
         action, name = words
         if action == "kill" and name in self._hosts:
             self._hosts[name].killed = True
             self._hosts[name].machine.kill()
-            return "done"
-        if action in ("freeze", "thaw") and name in self._hosts:
-            if action == "freeze":
-                self._hosts[name].machine.freeze()
-            else:
-                self._hosts[name].machine.thaw()
             return "done"
         if action in ("cut", "restore") and name in self._topology.cables:
             for end in self._topology.cables[name]:

@@ -1,6 +1,5 @@
 """mesh_doctor over rdma between lab hosts: healthy hosts have no finding, each planted fault has
-its own and no other. A cable of which half is gone is not here, as a soft-RoCE device is on no PCIe
-bus."""
+its own and no other. What needs no kernel is planted in tests/unit/perf/doctor_fabric_test.cc."""
 
 import json
 import shlex
@@ -43,10 +42,6 @@ ANY_RATE = 0.001
 PATIENCE = 60
 SLOW = "rate 4mbit"
 A_RATE = 0.01  # of the port's 2.5 Gb/s, which is six times SLOW
-ANOTHER_SUBNET = """[[ $(hostname) != c ]] || {
-  ip address flush dev mesh0
-  ip address add 10.99.0.2/24 dev mesh0
-}"""
 
 
 class Doctor(lab_case.LabCase):
@@ -104,24 +99,9 @@ class Doctor(lab_case.LabCase):
         self.assertEqual(len(report["cables"]), 2)
 
     @lab_case.at_length
-    def test_a_wrong_subnet(self):
-        self.assertEqual(self.look("triangle", ANOTHER_SUBNET)[0], ["lone-rail", "lone-rail"])
-
-    @lab_case.at_length
     def test_a_cable_that_carries_too_little(self):
         slow = "[[ $(hostname) == c ]] || tc qdisc add dev mesh0 root netem %s" % SLOW
         self.assertEqual(self.look("pair", slow, threshold=A_RATE)[0], ["slow-cable"])
-
-    @lab_case.at_length
-    def test_a_direction_that_carries_too_little(self):
-        slow = "[[ $(hostname) != b ]] || tc qdisc add dev mesh0 root netem %s" % SLOW
-        self.assertEqual(self.look("pair", slow, threshold=A_RATE)[0], ["sick-direction"])
-
-    @lab_case.at_length
-    def test_a_host_that_does_not_come(self):
-        names, report = self.look("triangle", "[[ $(hostname) != c ]] || exit 0", "--wait 20")
-        self.assertEqual(names, ["host-missing"])
-        self.assertEqual([each["host"] for each in report["hosts"]], ["a"])
 
     @lab_case.at_length
     def test_a_rank_order_without_cables(self):

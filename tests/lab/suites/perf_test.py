@@ -1,7 +1,6 @@
 """mesh_perf over rdma between lab hosts: what the table is called, that every byte is right, both
-halves of a cable, one and more queue pairs, inline or not; the collectives in a triangle, in
-whatever order its cables are plugged; a sweep beside perftest. Figures are printed, not judged: an
-emulated host says nothing about a real one."""
+halves of a cable; the collectives in a triangle, in whatever order its cables are plugged; a sweep
+beside perftest. Figures are printed, not judged: an emulated host says nothing about a real one."""
 
 import json
 import os
@@ -39,26 +38,6 @@ class Perf(lab_case.LabCase):
         self.assertEqual(len(found), count)
         self.assertEqual([row[3] for row in found], [0] * count, "wrong data")
         return found
-
-    @lab_case.at_length
-    def test_inline_and_queue_pairs(self):
-        script = """
-        for inline in 0 220; do
-          NCCL_MESH_QPS=1 NCCL_MESH_INLINE=$inline %(perf)s sendrecv --fabric rdma \\
-            -b 8 -e 8 -n 200 -w 20 -c 1 || exit
-        done
-        for qps in 1 2 4; do
-          NCCL_MESH_QPS=$qps %(perf)s sendrecv --one-way --fabric rdma \\
-            -b 1M -e 1M -n 30 -w 2 -c 1 || exit
-        done""" % {"perf": self.perf}
-        lab = self.run_lab("pair", script)
-        found = self.good_rows(lab, 5)
-        self.assertEqual(sum(LABEL in line for line in lab.lines("a")), 5,
-                         "the tables are not labelled")
-        for (_, time_us, _, _), inline in zip(found[:2], (0, 220)):
-            tell("8 B both ways, 1 queue pair, NCCL_MESH_INLINE=%d: %.0f us" % (inline, time_us))
-        for (_, _, rate, _), qps in zip(found[2:], (1, 2, 4)):
-            tell("1 MiB one way, NCCL_MESH_QPS=%d: %.1f MB/s" % (qps, rate * 1000))
 
     # There are so many messages that a busy machine's effect on a few of them does not matter.
     def test_both_halves_of_a_cable_carry_one_connection(self):

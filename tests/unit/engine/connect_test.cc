@@ -45,24 +45,6 @@ Listener* listen(Bed& bed, const testkit::Seat& seat, HandleBytes& handle) {
       .value();
 }
 
-TEST(Connect, BothDirectionsAtOnce) {
-  Bed bed({});
-  HandleBytes to_a{}, to_b{};
-  Listener* const at_a = listen(bed, kA, to_a);
-  Listener* const at_b = listen(bed, kB, to_b);
-  testkit::Pair forth, back;
-  ASSERT_TRUE(bed.until([&] {
-    if (forth.send == nullptr) forth.send = try_connect(bed, kA, to_b).value();
-    if (back.send == nullptr) back.send = try_connect(bed, kB, to_a).value();
-    if (forth.receive == nullptr) forth.receive = bed.hosts[1].engine->accept(*at_b).value();
-    if (back.receive == nullptr) back.receive = bed.hosts[0].engine->accept(*at_a).value();
-    return forth.send && forth.receive && back.send && back.receive;
-  }));
-  Talk one(bed, forth, 100'000), other(bed, back, 100'000);
-  one.exchange(100'000);
-  other.exchange(100'000);
-}
-
 TEST(Connect, FiveHundredChannelsShareTheQueuePairsOfOne) {
   Bed bed({.fabric = testkit::kHalves});
   std::vector<std::unique_ptr<Talk>> talks;

@@ -92,39 +92,6 @@ TEST(DoctorFacts, TheReasonIsThePluginsOwn) {
       << found[0].evidence;
 }
 
-TEST(DoctorFacts, APortThatTheUserLeavesOutIsNoFinding) {
-  PlantedHost host;
-  host.no_rails = {"rocep1s0f0:1", "roceP2p1s0f0:1"};
-  HostFacts facts = host.facts();
-  facts.refused = {
-      {.port = "rocep1s0f0:1", .kind = RefusalKind::LeftOut, .reason = "left out by NCCL_IB_HCA"},
-      {.port = "roceP2p1s0f0", .kind = RefusalKind::LeftOut, .reason = "left out by NCCL_IB_HCA"}};
-  EXPECT_EQ(names_of(check_host(facts)), Names{});
-}
-
-TEST(DoctorFacts, AnOldTypeThatTheUserWantsIsNoFinding) {
-  PlantedHost host;
-  for (const char* const device : {"rocep1s0f0", "rocep1s0f1", "roceP2p1s0f0", "roceP2p1s0f1"})
-    host.write(host.port(device) + "gid_attrs/types/1", "IB/RoCE v1");
-  host.environment["NCCL_IB_ROCE_VERSION_NUM"] = "1";
-  host.environment["NCCL_IB_GID_INDEX"] = "0";
-  EXPECT_EQ(names_of(check_host(host.facts())), Names{});
-}
-
-TEST(DoctorFacts, WhoMayLockMemoryNeedsNoLimit) {
-  const PlantedHost host;
-  host.write("proc/self/limits", "Max locked memory         65536                65536      bytes");
-  host.write("proc/self/status", "CapEff:\t0000000000004000");
-  EXPECT_EQ(names_of(check_host(host.facts())), Names{});
-}
-
-TEST(DoctorFacts, ASparksGpuNeedsNoPeerMemory) {
-  const PlantedHost host;
-  host.plant_gpu();
-  host.write("sys/class/dmi/id/product_name", "NVIDIA DGX Spark");
-  EXPECT_EQ(names_of(check_host(host.facts())), Names{});
-}
-
 TEST(DoctorFacts, AMachineWithASparksChipIsASparkWhateverItsMakerCallsIt) {
   const PlantedHost host;
   host.plant_gpu();

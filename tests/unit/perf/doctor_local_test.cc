@@ -292,17 +292,6 @@ TEST(DoctorLocal, AHealthyHostHasNoFinding) {
   EXPECT_EQ(facts.software.nccl[1].version, "2.29.7");
 }
 
-TEST(DoctorLocal, AnIWarpPortIsNoRoceWithoutGids) {
-  const PlantedHost host;
-  const std::string folder = "sys/class/infiniband/irdma0/";
-  host.write(folder + "node_type", "4: RNIC");
-  host.write(folder + "ports/1/state", "4: ACTIVE");
-  host.write(folder + "ports/1/link_layer", "Ethernet");
-  host.write(folder + "ports/1/gids/0", "0202:c9ff:fe00:0001:0000:0000:0000:0000");
-  host.write(folder + "ports/1/gid_attrs/types/0", "IB/RoCE v1");
-  EXPECT_EQ(names_of(check_host(host.facts())), Names{});
-}
-
 // Without CMA memory a DGX Spark is healthy: so it is after kho=off.
 TEST(DoctorLocal, OnlyCmaMemoryThatIsNotCountedIsAFault) {
   for (const char* const counts :
@@ -326,13 +315,6 @@ TEST(DoctorLocal, OnlyTheLimitOfAJobsOwnClassCounts) {
   EXPECT_EQ(names_of(check_host(facts)), Names{});
   facts.software.settings.push_back({"NCCL_IB_TC", "106", "the environment"});  // DSCP 26
   EXPECT_EQ(names_of(check_host(facts)), Names{"traffic-class-slow"});
-}
-
-TEST(DoctorLocal, PortsThatShareASubnetAreNoFaultIfEachAnswersForItself) {
-  PlantedHost host;
-  for (auto& [port, address] : host.addresses) address = "10.0.9.1/24";
-  host.write("proc/sys/net/ipv4/conf/all/arp_ignore", "1");
-  EXPECT_EQ(names_of(check_host(host.facts())), Names{});
 }
 
 // NCCL takes the value of an empty variable from no file, and so does the doctor.
@@ -368,16 +350,6 @@ TEST(DoctorLocal, APortThatTheUserLeavesOutNeedsNoProvider) {
   EXPECT_EQ(names_of(check_host(host.facts())), Names{"half-unused"});
 }
 
-TEST(DoctorLocal, AVirtualFunctionNeedsNoDevice) {
-  const PlantedHost host;
-  const std::string function = PlantedHost::function("0003:01:00.0");
-  host.write(function + "class", "0x020000");
-  host.write(function + "vendor", "0x15b3");
-  host.write(function + "physfn/vendor", "0x15b3");
-  host.link("sys/bus/pci/devices/0003:01:00.0", "../../../../" + function);
-  EXPECT_EQ(names_of(check_host(host.facts())), Names{});
-}
-
 TEST(DoctorLocal, PortsThatTheUserLeavesOutNeedNoGids) {
   PlantedHost host;
   host.no_rails = {"rocep1s0f0:1", "roceP2p1s0f0:1"};
@@ -387,6 +359,62 @@ TEST(DoctorLocal, PortsThatTheUserLeavesOutNeedNoGids) {
   HostFacts facts = host.facts();
   for (RefusalFacts& each : facts.refused) each.kind = RefusalKind::LeftOut;
   EXPECT_EQ(names_of(check_host(facts)), Names{});
+}
+
+struct Harmless {
+  const char* what;
+  void (*plant)(PlantedHost& host);
+};
+
+TEST(DoctorLocal, WhatHarmsNoJobIsNoFinding) {
+  for (const Harmless& each : {
+           Harmless{"an iWARP port without RoCE's GIDs",
+                    [](PlantedHost& host) {
+                      const std::string folder = "sys/class/infiniband/irdma0/";
+                      host.write(folder + "node_type", "4: RNIC");
+                      host.write(folder + "ports/1/state", "4: ACTIVE");
+                      host.write(folder + "ports/1/link_layer", "Ethernet");
+                      host.write(folder + "ports/1/gids/0",
+                                 "0202:c9ff:fe00:0001:0000:0000:0000:0000");
+                      host.write(folder + "ports/1/gid_attrs/types/0", "IB/RoCE v1");
+                    }},
+           Harmless{"ports of one subnet that answer each for itself",
+                    [](PlantedHost& host) {
+                      for (auto& [port, address] : host.addresses) address = "10.0.9.1/24";
+                      host.write("proc/sys/net/ipv4/conf/all/arp_ignore", "1");
+                    }},
+           Harmless{"a virtual function without a device",
+                    [](PlantedHost& host) {
+                      const std::string function = PlantedHost::function("0003:01:00.0");
+                      host.write(function + "class", "0x020000");
+                      host.write(function + "vendor", "0x15b3");
+                      host.write(function + "physfn/vendor", "0x15b3");
+                      host.link("sys/bus/pci/devices/0003:01:00.0", "../../../../" + function);
+                    }},
+           Harmless{"an old GID type that the user wants",
+                    [](PlantedHost& host) {
+                      for (const auto& [port, address] : host.addresses)
+                        host.write(host.port(port.substr(0, port.find(':'))) + "gid_attrs/types/1",
+                                   "IB/RoCE v1");
+                      host.environment["NCCL_IB_ROCE_VERSION_NUM"] = "1";
+                      host.environment["NCCL_IB_GID_INDEX"] = "0";
+                    }},
+           Harmless{"a small limit for a user who may lock all memory",
+                    [](PlantedHost& host) {
+                      host.write(kLimits,
+                                 "Max locked memory         65536                65536      bytes");
+                      host.write("proc/self/status", "CapEff:\t0000000000004000");
+                    }},
+           Harmless{"a Spark's GPU without peer memory",
+                    [](PlantedHost& host) {
+                      host.plant_gpu();
+                      host.write("sys/class/dmi/id/product_name", "NVIDIA DGX Spark");
+                    }},
+       }) {
+    PlantedHost host;
+    each.plant(host);
+    EXPECT_EQ(names_of(check_host(host.facts())), Names{}) << each.what;
+  }
 }
 
 TEST(DoctorLocal, EachPlantedFaultIsNamedAndNoOther) {

@@ -1,5 +1,6 @@
 #include "perf/mesh_perf/ground.h"
 
+#include "perf/mesh_perf/report.h"
 #include "tests/prelude.h"
 #include "tests/unit/base/folder.h"
 
@@ -7,19 +8,13 @@ namespace mesh::perf {
 namespace {
 
 TEST(Ground, SaysWhatTheFiguresAreWorth) {
-  EXPECT_EQ((Ground{.device = {}, .software_fabric = {}}.sentence()), "rdma");
-  EXPECT_EQ((Ground{.device = {}, .software_fabric = {}, .soft_roce = true}.sentence()),
-            "rdma (soft-RoCE)");
-  EXPECT_EQ((Ground{.device = {}, .software_fabric = {}, .soft_roce = true, .other_rdma = true}
-                 .sentence()),
-            "rdma (some rails soft-RoCE)");
-  EXPECT_EQ(
-      (Ground{.device = {}, .software_fabric = {}, .soft_roce = true, .emulated = true}.sentence()),
-      "rdma (soft-RoCE, emulated)");
-  EXPECT_EQ((Ground{.device = {}, .software_fabric = {}, .emulated = true}.sentence()),
-            "rdma (emulated)");
-  EXPECT_EQ((Ground{.device = {}, .software_fabric = "pair.json", .emulated = true}.sentence()),
-            "software fabric on this host, not RDMA (pair.json)");
+  Ground ground{.device = {}, .software_fabric = {}};
+  EXPECT_EQ(ground.sentence(), "rdma");
+  ground.soft_roce = true;
+  EXPECT_EQ(ground.sentence(), "rdma (soft-RoCE)");
+  ground.software_fabric = "pair.json";
+  ground.emulated = true;
+  EXPECT_EQ(ground.sentence(), "software fabric on this host, not RDMA (pair.json)");
 }
 
 // Makes a tree like /sys/class/infiniband.
@@ -35,10 +30,13 @@ class SoftRoce : public testing::Test {
   const testkit::Folder folder_;
 };
 
-TEST_F(SoftRoce, IsKnownByItsNetDeviceWhateverItIsCalled) {
-  add("rocep1s0/parent");
-  add("rocep1s0/node_guid");
-  EXPECT_TRUE(found("rocep1s0"));
+TEST_F(SoftRoce, IsKnownByItsNetDeviceOrByNameAndMissingBus) {
+  for (const char* const file :
+       {"rocep1s0/parent", "rxe0/node_guid", "rxe1/device/vendor", "siw0/node_guid"})
+    add(file);
+  for (const char* const device : {"rocep1s0", "rxe0"}) EXPECT_TRUE(found(device)) << device;
+  for (const char* const device : {"rxe1", "siw0", "rxe7", ""})
+    EXPECT_FALSE(found(device)) << device;
 }
 
 // Each rank tells the kinds of its rails, and every rank sees the kinds of all.
@@ -58,20 +56,19 @@ TEST_F(SoftRoce, OnSomeRailsOnlyIsSaidSo) {
   EXPECT_EQ(sentence({"mlx5_0"}, {"mlx5_0"}), "rdma (emulated)");
 }
 
-TEST_F(SoftRoce, WithoutThatFileByNameAndMissingBus) {
-  add("rxe0/node_guid");
-  add("rxe1/device/vendor");
-  add("siw0/node_guid");
-  EXPECT_TRUE(found("rxe0"));
-  EXPECT_FALSE(found("rxe1"));
-  EXPECT_FALSE(found("siw0"));
-}
-
-TEST_F(SoftRoce, AdapterOrNothingIsNone) {
-  add("mlx5_0/device/vendor");
-  EXPECT_FALSE(found("mlx5_0"));
-  EXPECT_FALSE(found("rxe7"));
-  EXPECT_FALSE(found(""));
+// The time of a round has the pause behind it, and no column of a latency may have that.
+TEST(Report, TheMeanOfLatenciesLeavesOutThePauses) {
+  Options options;
+  options.kind = Kind::Latency;
+  options.pause_ms = 100;
+  Row row;
+  row.bytes = 8;
+  row.time_us = 100'006;
+  row.latency_us = results::latency_of({1, 2, 6});
+  testing::internal::CaptureStdout();
+  print_row(options, row);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(),
+            "           8          3      1.00      2.00      3.00      6.00      6.00    N/A\n");
 }
 
 }  // namespace

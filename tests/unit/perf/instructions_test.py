@@ -56,94 +56,64 @@ class Callgrind(unittest.TestCase):
             file.flush()
             return callgrind.OwnCode(file.name)
 
-    def test_only_what_the_plugin_runs_outside_the_fabric_counts(self):
+    def test_only_what_the_plugin_runs_outside_the_fabric_counts_and_each_side_its_doorbells(self):
         own = self.read(PROFILE)
         self.assertEqual(own.sum_of("sender", ("Ir",)), 77)
         self.assertEqual(own.sum_of("receiver", ("Ir",)), 5)
         self.assertEqual(own.sum_of("", ("Ir", "D1mr")), 85)
-
-    def test_doorbells_belong_to_the_side_that_rang(self):
-        own = self.read(PROFILE)
         self.assertEqual(own.entries_of("sender", "null_post_send"), 2)
         self.assertEqual(own.entries_of("receiver", "null_post_send"), 0)
 
-    def test_a_chain_that_does_not_reach_the_driver_is_an_error(self):
-        with self.assertRaisesRegex(callgrind.Failure, "ends before the driver"):
-            self.read(PROFILE + "fn=(7) mesh::engine::poll()'mesh::engine::turn()\n1 3 0\n")
-
-    def test_nothing_of_the_plugin_is_an_error(self):
-        with self.assertRaisesRegex(callgrind.Failure, "nothing inside the plugin"):
-            self.read("events: Ir\nfn=(1) main\n1 10\n")
-
-
-class Compare(unittest.TestCase):
-    def compare(self, before, after):
-        with tempfile.TemporaryDirectory() as folder:
-            paths = []
-            for name, cases in (("before", before), ("after", after)):
-                paths.append(os.path.join(folder, name))
-                with open(paths[-1], "w") as file:
-                    json.dump(cases if isinstance(cases, list) else
-                              {"kind": "instructions",
-                               "cases": {case: {"instructions": {"sum": total}}
-                                         for case, total in cases.items()}}, file)
-            done = subprocess.run([os.path.join(ROOT, "perf", "compare"), *paths],
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  text=True, check=False)
-            return done.returncode, done.stdout
-
-    def test_three_percent_more_is_allowed(self):
-        self.assertEqual(self.compare({"one": 1000}, {"one": 1030})[0], 0)
-
-    def test_more_than_that_fails_and_names_the_case(self):
-        code, text = self.compare({"one": 1000, "two": 500}, {"one": 1031, "two": 400})
-        self.assertEqual(code, 3)
-        self.assertRegex(text, r"one .*FAILED")
-        self.assertNotRegex(text, r"two .*FAILED")
-
-    def test_a_case_that_is_gone_fails(self):
-        self.assertEqual(self.compare({"one": 1000, "two": 500}, {"one": 1000})[0], 3)
-
-    def test_a_new_case_is_only_told(self):
-        code, text = self.compare({"one": 1000}, {"one": 1000, "two": 1})
-        self.assertEqual(code, 0)
-        self.assertIn("two", text)
-
-    def test_other_files_are_refused_by_name(self):
-        code, text = self.compare([], {"one": 1000})
-        self.assertEqual(code, 2)
-        self.assertIn("before", text)
-        self.assertEqual(self.compare({"one": 0}, {"one": 1000})[0], 2)
+    def test_what_does_not_come_from_the_driver_or_has_no_plugin_is_an_error(self):
+        for text, said in ((PROFILE + "fn=(7) mesh::engine::poll()'mesh::engine::turn()\n1 3 0\n",
+                            "ends before the driver"),
+                           ("events: Ir\nfn=(1) main\n1 10\n", "nothing inside the plugin")):
+            with self.assertRaisesRegex(callgrind.Failure, said):
+                self.read(text)
 
 
 def results_of(cases):
-    return {"cases": {name: {"instructions": {"sum": total}} for name, total in cases.items()}}
+    return {"kind": "instructions",
+            "cases": {name: {"instructions": {"sum": total}} for name, total in cases.items()}}
+
+
+class Compare(unittest.TestCase):
+    def test_more_than_three_percent_or_a_case_that_is_gone_fails_by_name(self):
+        for before, after, code, failed in (({"one": 1000}, {"one": 1030}, 0, ()),
+                                            ({"one": 1000, "two": 500}, {"one": 1031, "two": 400},
+                                             3, ("one",)),
+                                            ({"one": 1000, "two": 500}, {"one": 1000}, 3, ("two",)),
+                                            ({"one": 1000}, {"one": 1000, "two": 1}, 0, ()),
+                                            ({"one": 0}, {"one": 1000}, 2, ())):
+            with self.subTest(before=before, after=after), tempfile.TemporaryDirectory() as folder:
+                paths = []
+                for name, cases in (("before", before), ("after", after)):
+                    paths.append(os.path.join(folder, name))
+                    with open(paths[-1], "w") as file:
+                        json.dump(results_of(cases), file)
+                done = subprocess.run([os.path.join(ROOT, "perf", "compare"), *paths],
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                      text=True, check=False)
+                self.assertEqual(done.returncode, code, done.stdout)
+                self.assertEqual(tuple(re.findall(r"^ *(\w+) .*FAILED", done.stdout, re.M)), failed)
 
 
 class MeasuredAgain(unittest.TestCase):
-    """A count that a busy machine has disturbed."""
-
-    def measure(self, *counts):
-        """Returns what stands of one case of 1000 that is measured as 2000 first and as these
-        then, and how many of them were asked for."""
+    def test_of_a_count_that_a_busy_machine_has_disturbed_the_least_stands(self):
+        """A case of 1000 is measured as 2000 first, and as `counts` as often as that helps."""
         path = os.path.join(ROOT, "perf", "compare")
         loader = importlib.machinery.SourceFileLoader("compare", path)
         compare = importlib.util.module_from_spec(importlib.util.spec_from_loader("compare",
                                                                                   loader))
         loader.exec_module(compare)
-        after = results_of({"one": 2000, "two": 500})
-        left = list(counts)
-        with contextlib.redirect_stdout(io.StringIO()):
-            compare.measure_again(results_of({"one": 1000, "two": 500}), after,
-                                  lambda names: results_of({name: left.pop(0) for name in names}))
-        self.assertEqual(compare.sum_of(after, "two"), 500)
-        return compare.sum_of(after, "one"), len(counts) - len(left)
-
-    def test_once_where_that_is_enough(self):
-        self.assertEqual(self.measure(1001, 1000), (1001, 1))
-
-    def test_the_least_stands(self):
-        self.assertEqual(self.measure(1900, 1950, 1000), (1900, 2))
+        for counts, stands, left_over in (([1001, 1000], 1001, 1), ([1900, 1950, 1000], 1900, 1)):
+            after = results_of({"one": 2000, "two": 500})
+            with contextlib.redirect_stdout(io.StringIO()):
+                compare.measure_again(results_of({"one": 1000, "two": 500}), after,
+                                      lambda names: results_of({name: counts.pop(0)
+                                                                for name in names}))
+            self.assertEqual((compare.sum_of(after, "one"), compare.sum_of(after, "two"),
+                              len(counts)), (stands, 500, left_over))
 
 
 class Page(unittest.TestCase):

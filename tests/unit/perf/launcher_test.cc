@@ -1,4 +1,5 @@
 #include "perf/driver/launcher.h"
+#include "perf/driver/soft_fabric.h"
 #include "tests/prelude.h"
 #include "tests/unit/engine/patience.h"
 #include "tests/unit/perf/patience.h"
@@ -56,6 +57,30 @@ TEST(Launcher, TimesOut) {
   Launcher launcher;
   ASSERT_TRUE(launcher.start(shell("sleep 1000")).ok());
   EXPECT_EQ(launcher.wait({.timeout = std::chrono::milliseconds(50)}), WaitEnd::TimedOut);
+}
+
+const std::string kFabrics = MESH_FABRIC_DIR;
+
+TEST(SoftFabric, RanksOfAHostFollowOneAnother) {
+  const Result<SoftFabric> fabric = SoftFabric::open(kFabrics + "/pair.json", {"b", "a"}, 2);
+  ASSERT_TRUE(fabric.ok());
+  EXPECT_EQ(fabric->hosts(), (std::vector<std::string>{"b", "b", "a", "a"}));
+  const auto third = fabric->environment(3);
+  for (const std::pair<std::string, std::string>& wanted :
+       {std::pair<std::string, std::string>("NCCL_MESH_HOST", "a"),
+        {"LOCAL_RANK", "1"},
+        {"LOCAL_WORLD_SIZE", "2"}})
+    EXPECT_EQ(std::count(third.begin(), third.end(), wanted), 1) << wanted.first;
+}
+
+TEST(SoftFabric, RefusesAHostThatIsNotThereAndANullFabric) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(SoftFabric::open(kFabrics + "/pair.json", {"c"}).code(), Errc::NotFound);
+  // Figures on it would look like figures of the software fabric.
+  EXPECT_EQ(SoftFabric::open(kFabrics + "/null.json", {}).code(), Errc::InvalidArgument);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("host 'c' is not one of the fabric file's: a, b"), std::string::npos);
+  EXPECT_NE(said.find("moves no data"), std::string::npos);
 }
 
 }  // namespace

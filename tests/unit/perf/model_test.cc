@@ -101,12 +101,6 @@ TEST(Model, OneQueuePairGivesItsCap) {
   EXPECT_NEAR(rate / expected, 1, 0.01);
 }
 
-TEST(Model, OneHalfGivesItsRate) {
-  const double rate = throughput(experiment_of({.paths = {109}}), 1 << 20, 8).gbytes_per_s;
-  show("control: one half of 109 Gb/s alone, 1 MiB, GB/s", rate, goodput(109));
-  EXPECT_NEAR(rate / goodput(109), 1, 0.01);
-}
-
 // All ports claim one speed, and with one message at a time nothing in flight tells the paths
 // apart. The split is even, at the pace of the slowest path: three times 25 Gb/s of 175.
 TEST(Model, AnEvenSplitWaitsForTheSlowestPath) {
@@ -252,13 +246,6 @@ TEST(ModelRelay, BothWaysRoundAreFasterByMostOfWhatTheFormulaSays) {
   const double alone = gain(3, kMessage / 2, 1);
   show("both ways round a ring of three, 512 KiB alone", alone, 1.2);
   EXPECT_GE(alone, 1.2);
-}
-
-TEST(ModelRelay, SameInputSameFigures) {
-  const Throughput first = throughput(over(1), 100'000, 3),
-                   second = throughput(over(1), 100'000, 3);
-  EXPECT_EQ(first.gbytes_per_s, second.gbytes_per_s);
-  EXPECT_EQ(latency_us(over(1), 2048).p99, latency_us(over(1), 2048).p99);
 }
 
 }  // namespace

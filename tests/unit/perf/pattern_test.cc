@@ -44,12 +44,6 @@ TEST(Pattern, FindsSwappedStripesAndSaysWhereTheyBelong) {
             std::string::npos);
 }
 
-TEST(Pattern, FindsAShiftByOneByte) {
-  auto data = filled(65536);
-  std::memmove(data.data() + 1, data.data(), data.size() - 1);
-  EXPECT_GT(verdict_of(data).wrong_bytes, data.size() / 2);
-}
-
 // A buffer of more than 8 MiB is filled and checked in shares of 4 MiB.
 TEST(Pattern, LargeMessagesAreWholeAndSaidFromTheFirstMistake) {
 #ifdef MESH_SANITIZE_THREAD

@@ -99,10 +99,11 @@ TEST_F(ReceptionTest, ARankThatComesTwiceIsAMistake) {
   EXPECT_EQ(gather(3).code(), Errc::Protocol);
 }
 
-TEST_F(ReceptionTest, ALongHelloIsClosed) {
-  const UniqueFd connection = open_connection(kLong);
+TEST_F(ReceptionTest, ALongHelloAndARankOfAnotherRunAreClosed) {
+  const UniqueFd connection = open_connection(kLong), other = connect_as(1, 4);
   std::thread late([&] {
     EXPECT_TRUE(is_closed(connection));
+    EXPECT_TRUE(is_closed(other));
     connect_as(1, 2);
   });
   EXPECT_TRUE(gather(2).ok());

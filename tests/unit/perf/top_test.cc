@@ -112,19 +112,14 @@ TEST(TopView, OfOneSnapshotTellsTheRateOfTheWholeRun) {
                   "0.500 GB/s"));
 }
 
+// Files come every 300 s.
 TEST(TopView, AProcessThatWritesNoMoreIsSilentUnlessItEnded) {
-  const std::uint64_t later_s = kNowS + 100;
-  EXPECT_TRUE(has(view({{.now = shot_of(0, kNowS), .before = {}}}, {.now_s = later_s}), "silent"));
-  EXPECT_TRUE(
-      has(view({{.now = shot_of(0, kNowS, false), .before = {}}}, {.now_s = later_s}), "ended"));
-}
-
-TEST(TopView, AProcessWithRareFilesIsNotSilentBetweenThem) {
-  const auto state_after = [](std::uint64_t age_s) {
-    return view({{.now = shot_of(0, kNowS, true, 300), .before = {}}}, {.now_s = kNowS + age_s});
+  const auto view_after = [](std::uint64_t age_s, bool running = true) {
+    return view({{.now = shot_of(0, kNowS, running, 300), .before = {}}}, {.now_s = kNowS + age_s});
   };
-  EXPECT_TRUE(has(state_after(299), "runs"));
-  EXPECT_TRUE(has(state_after(901), "silent"));
+  EXPECT_TRUE(has(view_after(299), "runs"));
+  EXPECT_TRUE(has(view_after(901), "silent"));
+  EXPECT_TRUE(has(view_after(901, false), "ended"));
 }
 
 TEST(TopJson, HoldsSnapshotsStatesAndRates) {

@@ -1,6 +1,7 @@
 #include "tuning/derive.h"
 
 #include "tests/prelude.h"
+#include "tuning/knob.h"
 
 namespace mesh::tuning {
 namespace {
@@ -160,6 +161,29 @@ TEST(DerivePolicy, AbsurdSettingsGiveAUsablePolicy) {
     EXPECT_GE(policy.stripe_bytes, kStripeAlign) << value;
     EXPECT_GE(policy.inflight_bytes, policy.wr_bytes) << value;
   }
+}
+
+TEST(PolicyText, WhatIsSetComesBeforeTheDefaults) {
+  Settings settings;
+  settings.qps = 8;
+  settings.wr_bytes = 262144;
+  settings.given = {"NCCL_MESH_QPS", "NCCL_MESH_WR_BYTES"};
+  EXPECT_EQ(policy_text(derive_policy({}, settings), settings),
+            "set: qps 8, wr 256K; default: signal_interval 16, inline 220, express 8K, stripe 64K, "
+            "inflight 8M");
+}
+
+TEST(PolicyText, TheQueuePairsOfHalvesAreNamedWhereTheyDiffer) {
+  const std::string text = policy_text(derive_policy({}, {}), {});
+  EXPECT_EQ(text.rfind("default: qps 4 (2 on a half cable), ", 0), 0u) << text;
+}
+
+TEST(PolicyText, AnExplicitAutoIsExplicit) {
+  Settings settings;
+  for (const KnobInfo& each : knob_table()) settings.given.emplace_back(each.setting);
+  const std::string text = policy_text(derive_policy({}, settings), settings);
+  EXPECT_EQ(text.rfind("set: qps 4 (2 on a half cable), ", 0), 0u) << text;
+  EXPECT_EQ(text.find("default"), std::string::npos) << text;
 }
 
 }  // namespace
