@@ -61,8 +61,8 @@ struct WireRail {
   std::uint32_t identity = 0;        // verbs::Rail::identity
   std::uint32_t speed_mbps = 0;
   std::uint8_t slot_has_room = 0;  // 1: its PCIe slot carries all ports of the host that share it
-  std::uint64_t guid = 0;  // with the port names the cable; 0: not known
-  std::string name;        // for log lines, up to 64 bytes
+  std::uint64_t guid = 0;          // with the port names the cable; 0: not known
+  std::string name;                // for log lines, up to 64 bytes
 };
 
 // Options of a device's maker for queue pairs (enhanced connection establishment), as in ibv_ece.

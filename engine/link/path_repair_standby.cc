@@ -41,8 +41,8 @@ void PathRepair::call_standby(std::uint64_t now_ns) {
 }
 
 namespace {
-// What the messages of other links may have sent directly over the rail of a path beside the
-// primary ones, as a part of what went over these, before that rail counts as busy.
+// The rail of a path beside the primary ones counts as busy if other links have sent more directly
+// over it than this part of what went over the primary paths.
 constexpr std::uint64_t kBusyPart = 8;
 
 // Returns the bytes of large messages that other links of the communicator have sent directly over
@@ -58,8 +58,8 @@ std::uint64_t sent_directly(const Link& but, std::uint32_t rail) {
 }
 }  // namespace
 
-// Where the hosts of a ring send in both directions, no cable is idle, and bytes that go the long
-// way take the place of others. Then such a path rests.
+// Opens the path beside the primary ones if its rail is idle. If the hosts of a ring send in both
+// directions, no cable is idle, and bytes that go the long way take the place of others.
 void PathRepair::call_beside() {
   PeerLink& peer_link = link_.peer_link();
   if (!link_.connector() || !peer_link.paths().has_beside()) return;

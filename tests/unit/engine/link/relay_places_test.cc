@@ -8,6 +8,7 @@ namespace {
 
 WireRail any_rail() {
   WireRail wire;
+  wire.slot_has_room = 1;
   wire.addresses.resize(1);
   wire.mtu = 5;
   return wire;
@@ -123,6 +124,9 @@ TEST(RelayedPaths, OneNamesARailOfTheAcceptorThatIsUpToCarryBeside) {
   EXPECT_EQ(choice.beside[0].connector_rail, 2);
   EXPECT_EQ(choice.beside[0].acceptor_rail, 3);
   EXPECT_TRUE(TwoHosts(4, 2).with_relays(0).beside.empty());
+  TwoHosts narrow(4, 2);
+  narrow.own[0].slot_has_room = 0;
+  EXPECT_TRUE(narrow.with_relays(1).beside.empty());
   EXPECT_TRUE(TwoHosts(4, 0).with_relays(1).beside.empty()) << "beside nothing";
 }
 
